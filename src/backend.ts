@@ -1,0 +1,96 @@
+/**
+ * Backend: what starts, ends and lists game server instances. It knows nothing of states, sessions or scaling.
+ * Passes `backendConformance` of `gamekeeper/testing`.
+ */
+import type { Heartbeat, HeartbeatAnswer } from './rules/heartbeat.js'
+import type { PodTemplateSpec, PortPair, Ref } from './rules/resources.js'
+import type { TemplateSupport } from './rules/template.js'
+import type { Store } from './store.js'
+
+/** All that a backend is told about an instance. The same spec again means the same instance. */
+export interface InstanceSpec {
+  readonly ref: Ref
+  /** Tells this instance from an earlier one of the same name. */
+  readonly uid: string
+  readonly build: Ref & { readonly uid: string; readonly buildID: string }
+  readonly template: PodTemplateSpec
+  readonly portsToExpose: readonly number[]
+  /** What the game server's SDK needs to speak to the fleet. */
+  readonly sdk: {
+    /** `host:port` of the agent, as the instance reaches it. */
+    readonly heartbeatEndpoint: string
+    /** Goes into the path of every heartbeat; holds the server's secret. */
+    readonly sessionHostId: string
+    readonly buildMetadata: Readonly<Record<string, string>>
+  }
+}
+
+export interface Instance {
+  readonly ref: Ref
+  readonly uid: string
+  /** `pending`: asked for, its process does not run yet. `exited`: ended, and kept until destroyed. */
+  readonly phase: 'pending' | 'running' | 'exited'
+  /** Of an exited instance: its code, 128 + n for signal n. Absent when nobody knows. */
+  readonly exitCode?: number
+  /** In words: why it is still pending, or why it exited. */
+  readonly reason?: string
+  /** Where players connect. Absent until known. */
+  readonly address?: string
+  readonly node?: string
+  /** In the order of `portsToExpose`; empty until known. */
+  readonly ports: readonly PortPair[]
+}
+
+export interface BackendListener {
+  /** This instance is new or has changed. A hint: it may come late, twice, or not at all. */
+  changed(instance: Instance): void
+  /** No such instance any more. A hint as well. */
+  gone(ref: Ref, uid: string): void
+  /** Events may have been lost: list again. */
+  resync(): void
+  /** For instances that speak through their backend instead of over HTTP (the memory backend's). */
+  heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
+}
+
+export interface BackendOptions {
+  readonly signal?: AbortSignal
+}
+
+export interface DestroyOptions extends BackendOptions {
+  /** How long the instance may take to end by itself before it is killed. */
+  readonly graceMs: number
+}
+
+/** Each flag says what the engine does differently. */
+export interface BackendCapabilities {
+  /** Which parts of a PodTemplateSpec are honoured; builds are validated against it. */
+  readonly template: TemplateSupport
+  /** True: instances speak HTTP, so `createFleet` starts an agent for them. False: they speak through the listener. */
+  readonly agent: boolean
+}
+
+/** Where records are kept when the host names no store. */
+export type DefaultStore =
+  | { readonly kind: 'memory' }
+  | { readonly kind: 'file'; readonly directory: string }
+  | { readonly kind: 'own'; open(): Promise<Store> }
+
+export interface Backend {
+  /** For logs and messages: `process`, `docker`… */
+  readonly name: string
+  readonly capabilities: BackendCapabilities
+  readonly defaultStore: DefaultStore
+  /**
+   * Starts an instance, or returns the one that this ref and uid already have. An instance that cannot run (no such
+   * command) is returned as `exited` with its reason. Rejects when it may work later: `ports-exhausted`, `unavailable`.
+   */
+  create(spec: InstanceSpec, options?: BackendOptions): Promise<Instance>
+  /** Ends an instance and forgets it; resolves when it is gone. An absent one, or one of another uid, is success. */
+  destroy(ref: Ref, uid: string, options: DestroyOptions): Promise<void>
+  /** Every instance of this fleet, exited ones included until destroyed. The only truth. */
+  list(options?: BackendOptions): Promise<readonly Instance[]>
+  /** Tells the listener of changes until the returned function is called. Never throws. */
+  watch(listener: BackendListener): () => void
+  /** Lets go of watches and connections. Instances stay as they are. */
+  close(): Promise<void>
+}

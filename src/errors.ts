@@ -1,0 +1,70 @@
+/** The one error class of gamekeeper. Every failure that a caller may act on has a stable `code`. */
+
+/** What each code means is told in `docs/errors.md`; a test keeps the two equal. */
+export const errorCodes = [
+  'invalid',
+  'not-found',
+  'exists',
+  'conflict',
+  'none-standing-by',
+  'max-reached',
+  'unavailable',
+  'not-leader',
+  'closed',
+  'draining',
+  'aborted',
+  'ports-exhausted',
+  'port-in-use',
+  'directory-in-use',
+  'directory-unusable',
+  'internal',
+] as const
+
+export type ErrorCode = (typeof errorCodes)[number]
+
+const retryableCodes: ReadonlySet<ErrorCode> = new Set([
+  'conflict',
+  'none-standing-by',
+  'max-reached',
+  'unavailable',
+  'not-leader',
+  'closed',
+  'ports-exhausted',
+])
+
+/** The ESM and the CJS copy of this class are different classes: the mark tells one of ours in either. */
+const mark = Symbol.for('gamekeeper.FleetError')
+
+export interface FleetErrorOptions {
+  readonly cause?: unknown
+}
+
+export class FleetError extends Error {
+  override readonly name = 'FleetError'
+  readonly code: ErrorCode
+  /** True when the same call may succeed later without any change. */
+  readonly retryable: boolean
+
+  constructor(code: ErrorCode, message: string, options: FleetErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.code = code
+    this.retryable = retryableCodes.has(code)
+    Object.defineProperty(this, mark, { value: true })
+  }
+
+  /** True for a FleetError of either module format, and of the given code when one is named. */
+  static is(error: unknown, code?: ErrorCode): error is FleetError {
+    if (typeof error !== 'object' || error === null || !(mark in error)) return false
+    return code === undefined || ('code' in error && error.code === code)
+  }
+}
+
+/** The message of anything thrown, for logs and for the `reason` that an operator reads. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** Throws `aborted` when the caller's signal has fired. */
+export function throwIfAborted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw new FleetError('aborted', 'the call was aborted by its signal', { cause: signal.reason })
+}

@@ -1,0 +1,28 @@
+/** How a rule says what is wrong with an input: the field, and a sentence that names what was found there. */
+export interface Problem {
+  /** Path of the field as its author wrote it: `spec.standingBy`, `spec.template.spec.containers[0].command`. */
+  readonly field: string
+  /** Continues the field's name: "must be an integer ≥ 0, but is -1". */
+  readonly message: string
+}
+
+export type Checked<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly problem: Problem }
+
+export function valid<T>(value: T): Checked<T> {
+  return { ok: true, value }
+}
+
+export function invalid(field: string, message: string): { readonly ok: false; readonly problem: Problem } {
+  return { ok: false, problem: { field, message } }
+}
+
+/** A value as it may stand in a message: short, and with strings in quotes. */
+export function shown(value: unknown): string {
+  if (value === undefined) return 'absent'
+  const text = JSON.stringify(value) ?? typeof value
+  return text.length > 60 ? `${text.slice(0, 57)}…` : text
+}
+
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

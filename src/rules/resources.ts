@@ -1,0 +1,148 @@
+/**
+ * The nouns of the fleet: builds, servers and details, as records that the engine works on and a store keeps.
+ * Plain and frozen in spirit: a change makes a new record. How they look on the wire is `wire.ts`.
+ */
+
+/** Names one thing within its namespace. */
+export interface Ref {
+  readonly namespace: string
+  readonly name: string
+}
+
+/** A Kubernetes PodTemplateSpec as its author wrote it, whichever the backend. Read through `template.ts`. */
+export type PodTemplateSpec = Readonly<Record<string, unknown>>
+
+export interface BuildSpec {
+  /** What an allocation names. Unique in the whole fleet, 1 to 128 characters. */
+  readonly buildID: string
+  /** How many idle servers to keep ready. */
+  readonly standingBy: number
+  /** The most servers there may be, idle and Active together. */
+  readonly max: number
+  /** Container ports, in the order in which `status.ports` shows them. May be empty. */
+  readonly portsToExpose: readonly number[]
+  /** Crashes after which the build is Unhealthy and gets no new servers. Absent: never. */
+  readonly crashesToMarkUnhealthy?: number
+  readonly template: PodTemplateSpec
+  /** Handed to every game server through its SDK. */
+  readonly buildMetadata?: Readonly<Record<string, string>>
+}
+
+/** Something that is true of a build now and that its operator should know. */
+export interface Condition {
+  /** `CrashLoop`: servers crash, creation backs off. `CreateBlocked`: the backend cannot start servers now. */
+  readonly type: ConditionType
+  /** One word for programs: an error code, `NonZeroExit`, `Silent`… */
+  readonly reason: string
+  /** A sentence for people. */
+  readonly message: string
+  /** Wall time in ms. */
+  readonly since: number
+}
+
+export type ConditionType = 'CrashLoop' | 'CreateBlocked'
+
+export interface Build extends Ref {
+  /** Tells this build from a later one of the same name. */
+  readonly uid: string
+  /** Wall time in ms. */
+  readonly createdAt: number
+  readonly spec: BuildSpec
+  /** Crashes since the build was made. Survives restarts. */
+  readonly crashes: number
+  /** Uids of servers whose crash is in `crashes` already and whose record may still exist: counts each once. */
+  readonly countedCrashes: readonly string[]
+  readonly conditions: readonly Condition[]
+  /** Wall time in ms at which it was asked to go; it is gone when its last server is. */
+  readonly deletedAt?: number
+}
+
+export const serverStates = ['Pending', 'Initializing', 'StandingBy', 'Active', 'Terminating'] as const
+export type ServerState = (typeof serverStates)[number]
+
+/** `Unknown` before the first sign of life. */
+export type Health = 'Healthy' | 'Unhealthy' | 'Unknown'
+
+/** One exposed port: the number inside the template, and the number that players connect to. */
+export interface PortPair {
+  readonly container: number
+  readonly public: number
+}
+
+export interface Session {
+  /** A GUID. */
+  readonly id: string
+  readonly cookie?: string
+  readonly initialPlayers: readonly string[]
+}
+
+/** Why a server ends. Set once, together with the state Terminating. */
+export interface Ending {
+  /** One word for programs: `Exited`, `NonZeroExit`, `Gone`, `NeverSpoke`, `Silent`, `ReportedUnhealthy`, `ScaledDown`… */
+  readonly reason: EndingReason
+  /** A sentence for people. */
+  readonly message: string
+  /** Counts towards the build's crashes. */
+  readonly crash: boolean
+  /** Wall time in ms. */
+  readonly at: number
+}
+
+export const endingReasons = [
+  'Exited',
+  'NonZeroExit',
+  'Gone',
+  'NeverSpoke',
+  'Silent',
+  'ReportedUnhealthy',
+  'ScaledDown',
+  'Deleted',
+  'BuildDeleted',
+  'Drained',
+] as const
+export type EndingReason = (typeof endingReasons)[number]
+
+export interface Server extends Ref {
+  /** Tells this server from a later one of the same name. */
+  readonly uid: string
+  /** The secret half of `sessionHostId`: who knows it may speak for this server. */
+  readonly token: string
+  /** Name of its build, in the same namespace. */
+  readonly build: string
+  readonly buildUid: string
+  /** Wall time in ms, as every time below. */
+  readonly createdAt: number
+  readonly state: ServerState
+  readonly health: Health
+  /** Known once its process runs. */
+  readonly address?: string
+  readonly node?: string
+  readonly ports?: readonly PortPair[]
+  readonly reachedInitializingOn?: number
+  readonly reachedStandingByOn?: number
+  readonly reachedActiveOn?: number
+  readonly session?: Session
+  readonly ending?: Ending
+}
+
+/** Who is connected to a server. Changes often and belongs to nobody's hot path, so it is a record of its own. */
+export interface Detail extends Ref {
+  /** Name of the build of its server. */
+  readonly build: string
+  readonly players: readonly string[]
+}
+
+export interface AllocationRequest {
+  readonly buildID: string
+  /** A GUID; the same one always gets the same server, as long as that exists. */
+  readonly sessionID: string
+  /** Handed to the game server through its SDK. */
+  readonly sessionCookie?: string
+  /** User ids of players expected to connect first. */
+  readonly initialPlayers?: readonly string[]
+}
+
+/** One string for a ref, for maps and messages. Neither part can hold a slash. */
+export function keyOf(ref: Ref): string {
+  return `${ref.namespace}/${ref.name}`
+}
