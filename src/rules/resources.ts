@@ -53,8 +53,6 @@ export interface Build extends Ref {
   /** Uids of servers whose crash is in `crashes` already and whose record may still exist: counts each once. */
   readonly countedCrashes: readonly string[]
   readonly conditions: readonly Condition[]
-  /** Wall time in ms at which it was asked to go; it is gone when its last server is. */
-  readonly deletedAt?: number
 }
 
 export const serverStates = ['Pending', 'Initializing', 'StandingBy', 'Active', 'Terminating'] as const

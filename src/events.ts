@@ -1,0 +1,95 @@
+/**
+ * What a fleet tells its host: one union of events, each with a sentence for people, and an emitter that no listener
+ * can break.
+ */
+import { EventEmitter } from 'eventemitter3'
+import type { Logger } from './logger.js'
+import { messageOf } from './errors.js'
+import type { ConditionType, EndingReason, Health, Ref, ServerState } from './rules/resources.js'
+
+interface About {
+  /** Wall time in ms. */
+  readonly at: number
+  /** A sentence for people. */
+  readonly message: string
+}
+
+interface AboutBuild extends About {
+  readonly build: Ref
+}
+
+interface AboutServer extends AboutBuild {
+  readonly server: Ref
+}
+
+export type FleetEvent =
+  | ({ readonly type: 'BuildCreated' } & AboutBuild)
+  | ({ readonly type: 'BuildPatched'; readonly standingBy: number; readonly max: number } & AboutBuild)
+  | ({ readonly type: 'BuildDeleted' } & AboutBuild)
+  /** Fields of the template that this backend leaves out, since they only concern another. Said once a build. */
+  | ({ readonly type: 'TemplateFieldsSkipped'; readonly fields: readonly string[] } & AboutBuild)
+  | ({ readonly type: 'BuildHealthChanged'; readonly health: 'Healthy' | 'Unhealthy' } & AboutBuild)
+  | ({ readonly type: 'ConditionChanged'; readonly condition: ConditionType; readonly status: boolean } & AboutBuild)
+  | ({ readonly type: 'ServerCreated' } & AboutServer)
+  | ({ readonly type: 'ServerStateChanged'; readonly from: ServerState; readonly to: ServerState } & AboutServer)
+  | ({ readonly type: 'ServerHealthChanged'; readonly health: Health } & AboutServer)
+  /** The backend could not start it now; it is tried again. */
+  | ({ readonly type: 'ServerStartFailed'; readonly reason: string } & AboutServer)
+  | ({ readonly type: 'ServerEnding'; readonly reason: EndingReason; readonly crash: boolean } & AboutServer)
+  | ({ readonly type: 'ServerRemoved' } & AboutServer)
+  | ({ readonly type: 'Allocated'; readonly sessionID: string; readonly waitedMs: number } & AboutServer)
+  | ({ readonly type: 'PlayersChanged'; readonly players: readonly string[] } & AboutServer)
+  /** An instance without a record: it is ended, unless a match may be running on it. */
+  | ({ readonly type: 'OrphanFound'; readonly instance: Ref } & About)
+  /** A pass could not be carried out and is tried again. */
+  | ({ readonly type: 'ReconcileFailed' } & AboutBuild)
+  | ({ readonly type: 'BackendAway' | 'BackendBack' } & About)
+  | ({ readonly type: 'LeadershipChanged'; readonly leads: boolean } & About)
+
+export type FleetEventType = FleetEvent['type']
+export type EventOf<T extends FleetEventType> = Extract<FleetEvent, { readonly type: T }>
+export type EventListener<T extends FleetEventType | '*'> = (
+  event: T extends FleetEventType ? EventOf<T> : FleetEvent,
+) => void
+
+export interface FleetEmitter {
+  /** Hands the event to whoever listens to its type or to `*`. Never throws. */
+  emit(event: FleetEvent): void
+  /** True when somebody would hear it: hot paths ask before they build an event. */
+  heard(type: FleetEventType): boolean
+  /** Listens until the returned function is called. `*` hears all. */
+  on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void
+}
+
+/** A listener that throws or rejects is logged, and harms neither the fleet nor the other listeners. */
+export function fleetEmitter(logger: Logger): FleetEmitter {
+  const emitter = new EventEmitter<string>()
+
+  const failed = (type: string, error: unknown) => {
+    logger.error({ error: messageOf(error), event: type }, 'an event listener failed')
+  }
+
+  return {
+    emit(event) {
+      if (emitter.listenerCount(event.type) > 0) emitter.emit(event.type, event)
+      if (emitter.listenerCount('*') > 0) emitter.emit('*', event)
+    },
+    heard(type) {
+      return emitter.listenerCount(type) > 0 || emitter.listenerCount('*') > 0
+    },
+    on(type, listener) {
+      const guarded = (event: Parameters<typeof listener>[0]) => {
+        try {
+          const result: unknown = listener(event)
+          if (result instanceof Promise) result.catch((error: unknown) => failed(type, error))
+        } catch (error) {
+          failed(type, error)
+        }
+      }
+      emitter.on(type, guarded)
+      return () => {
+        emitter.off(type, guarded)
+      }
+    },
+  }
+}

@@ -1,0 +1,87 @@
+/** The facade: what a host app holds in its hands. */
+import type { EventListener, FleetEventType } from './events.js'
+import type { Heartbeat, HeartbeatAnswer } from './rules/heartbeat.js'
+import type { AllocationRequest } from './rules/resources.js'
+import type { Allocation, GameServer, GameServerBuild, GameServerBuildDetail, GameServerDetail } from './rules/wire.js'
+
+/** A name in the namespace `default`, or a name with its namespace. */
+export type RefLike = string | { readonly name: string; readonly namespace?: string }
+
+export interface CallOptions {
+  readonly signal?: AbortSignal
+}
+
+/** What `builds.create` takes: `status`, `apiVersion` and `kind` may stand there and are ignored. Checked in full. */
+export interface GameServerBuildInput {
+  readonly metadata: { readonly name: string; readonly namespace?: string }
+  readonly spec: GameServerBuild['spec']
+}
+
+export interface Builds {
+  /** Throws `invalid` or `exists`. The build is durable when this resolves; its servers follow. */
+  create(build: GameServerBuildInput, options?: CallOptions): Promise<GameServerBuild>
+  /** Throws `not-found`. */
+  get(ref: RefLike, options?: CallOptions): Promise<GameServerBuild>
+  list(options?: CallOptions): Promise<readonly GameServerBuild[]>
+  /** Changes standingBy, max or both. Throws `invalid` or `not-found`. Never ends an Active server. */
+  patch(
+    ref: RefLike,
+    change: { readonly standingBy?: number; readonly max?: number },
+    options?: CallOptions,
+  ): Promise<GameServerBuild>
+  /** Ends all its servers, Active ones included. Throws `not-found`. Its name is free when this resolves. */
+  delete(ref: RefLike, options?: CallOptions): Promise<void>
+}
+
+export interface Servers {
+  /** Throws `not-found`. */
+  get(ref: RefLike, options?: CallOptions): Promise<GameServer>
+  /** All, or those of one build; throws `not-found` when there is no such build. */
+  list(options?: CallOptions & { readonly build?: RefLike }): Promise<readonly GameServer[]>
+  /** Ends a server, also an Active one: it is told, has its grace period, and is replaced. Throws `not-found`. */
+  delete(ref: RefLike, options?: CallOptions): Promise<void>
+}
+
+export interface Details {
+  /** Who is connected to a server. Throws `not-found`. */
+  get(ref: RefLike, options?: CallOptions): Promise<GameServerDetail>
+  /** Who is connected to the servers of a build. Throws `not-found`. */
+  ofBuild(ref: RefLike, options?: CallOptions): Promise<GameServerBuildDetail>
+}
+
+export interface AllocateOptions extends CallOptions {
+  /** How long to wait for a server when none stands by. Default 0: refuse at once. At most `limits.maxWaitMs`. */
+  readonly waitMs?: number
+}
+
+export interface DrainOptions extends CallOptions {
+  /** Gives up waiting for Active servers after this long. Default: never. */
+  readonly deadlineMs?: number
+}
+
+export interface Drained {
+  /** Servers still there: matches that went on past the deadline. */
+  readonly remaining: number
+}
+
+export interface Fleet {
+  readonly builds: Builds
+  readonly servers: Servers
+  readonly details: Details
+  /** `host:port` where game servers reach the agent. Absent when this fleet started none. */
+  readonly agentAddress: string | undefined
+  /**
+   * Hands out a server: the same `sessionID` always gets the same one. Durable when it resolves. Throws `invalid`,
+   * `not-found` (no such buildID), `none-standing-by` or `max-reached` (also after `waitMs`), `unavailable`,
+   * `not-leader`, `draining`, `closed`, `aborted`.
+   */
+  allocate(request: AllocationRequest, options?: AllocateOptions): Promise<Allocation>
+  /** One heartbeat of a game server: constant work, no I/O. Anything is answered; see the agent. */
+  heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
+  /** Listens to one type of event, or to all with `*`, until the returned function is called. */
+  on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void
+  /** No new allocation, idle servers end, Active ones go on to their end. Resolves when all are gone, or at the deadline. */
+  drain(options?: DrainOptions): Promise<Drained>
+  /** Lets go of everything and leaves the game servers running: the next host finds them again. */
+  close(): Promise<void>
+}

@@ -1,0 +1,24 @@
+/** The public surface of gamekeeper. */
+export type {
+  Backend,
+  BackendCapabilities,
+  BackendListener,
+  BackendOptions,
+  DefaultStore,
+  DestroyOptions,
+  Instance,
+  InstanceSpec,
+} from './backend.js'
+export { type Clock, systemClock } from './clock.js'
+export { alwaysLeader, type ElectionListener, type Elector } from './elector.js'
+export { type ErrorCode, errorCodes, FleetError } from './errors.js'
+export type { EventListener, EventOf, FleetEvent, FleetEventType } from './events.js'
+export type * from './fleet.js'
+export type { Logger } from './logger.js'
+export { type AgentOptions, defaultLimits, type FleetLimits, type FleetOptions } from './options.js'
+export type { Heartbeat, HeartbeatAnswer } from './rules/heartbeat.js'
+export type * from './rules/resources.js'
+export type { PortRange } from './rules/ports.js'
+export type { TemplateSupport } from './rules/template.js'
+export type { Allocation, GameServer, GameServerBuild, GameServerBuildDetail, GameServerDetail } from './rules/wire.js'
+export type { Collection, Store, StoreOptions, Versioned } from './store.js'

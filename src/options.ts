@@ -1,0 +1,120 @@
+/** Every option of a fleet with its default and unit, resolved once and frozen. */
+import type { Backend } from './backend.js'
+import { type Clock, systemClock } from './clock.js'
+import { alwaysLeader, type Elector } from './elector.js'
+import { FleetError } from './errors.js'
+import { type Logger, silentLogger } from './logger.js'
+import { shown } from './rules/problem.js'
+import { defaultApiGroup } from './rules/wire.js'
+import type { Store } from './store.js'
+
+export interface AgentOptions {
+  /** Where the agent listens. Default `127.0.0.1`. */
+  readonly host?: string
+  /** Default 56001; 0 takes a free one. */
+  readonly port?: number
+  /** `host:port` that game servers are told; a lone host gets the agent's port. Default: where the agent listens. */
+  readonly address?: string
+}
+
+export interface FleetOptions {
+  /** What runs the game servers: `processBackend()`, `memoryBackend()`… */
+  readonly backend: Backend
+  /** Where records are kept. Default: what the backend names. The fleet closes a store that it opened itself. */
+  readonly store?: Store
+  /**
+   * Where game servers send their heartbeats. Default: an agent on 127.0.0.1:56001 for backends whose servers need one.
+   * `false` starts none: the host mounts `agentRoutes(fleet)` and gives `{ mounted: 'host:port' }`.
+   */
+  readonly agent?: AgentOptions | { readonly mounted: string }
+  /** Group of `apiVersion`. Default `mps.gamekeeper.com`. */
+  readonly apiGroup?: string
+  readonly limits?: Partial<FleetLimits>
+  /** Default: silent. */
+  readonly logger?: Logger
+  /** Default: the real one. */
+  readonly clock?: Clock
+  /** Default: this host always leads. */
+  readonly elector?: Elector
+}
+
+/** Numbers an operator may tune. Times in ms. */
+export interface FleetLimits {
+  /** No first heartbeat this long after its process runs: Unhealthy, removed, one crash. Default 60 s. */
+  readonly firstHeartbeatMs: number
+  /** Silent for this long after a heartbeat: Unhealthy; unless Active removed, one crash. Default 10 s. */
+  readonly silenceMs: number
+  /** What servers are told as `nextHeartbeatIntervalMs`. At least 1000. Default 1 s. */
+  readonly heartbeatIntervalMs: number
+  /** Reports of Unhealthy in a row, after a Healthy one, that end an idle server. Default 3. */
+  readonly unhealthyReports: number
+  /** Most creations started in one pass of a build. Default 20. */
+  readonly createsPerPass: number
+  /** Most deletions started in one pass of a build. Default 20. */
+  readonly deletesPerPass: number
+  /** First pause after a crash; doubles with each further one. Default 1 s. */
+  readonly backoffFirstMs: number
+  /** Longest pause after crashes. Default 60 s. */
+  readonly backoffLastMs: number
+  /** A server that stayed up this long resets the pause. Default 60 s. */
+  readonly backoffResetMs: number
+  /** Longest that an allocation may wait. Default 60 s. */
+  readonly maxWaitMs: number
+  /** Most callers waiting in the whole fleet. Default 10,000. */
+  readonly maxWaiting: number
+  /** The backend's list is read again at least this often. Default 60 s. */
+  readonly resyncMs: number
+  /** Longest that one call of the store or the backend may take before it counts as unanswered. Default 30 s. */
+  readonly callMs: number
+}
+
+export const defaultLimits: FleetLimits = Object.freeze({
+  firstHeartbeatMs: 60_000,
+  silenceMs: 10_000,
+  heartbeatIntervalMs: 1_000,
+  unhealthyReports: 3,
+  createsPerPass: 20,
+  deletesPerPass: 20,
+  backoffFirstMs: 1_000,
+  backoffLastMs: 60_000,
+  backoffResetMs: 60_000,
+  maxWaitMs: 60_000,
+  maxWaiting: 10_000,
+  resyncMs: 60_000,
+  callMs: 30_000,
+})
+
+export interface ResolvedOptions {
+  readonly apiGroup: string
+  readonly limits: FleetLimits
+  readonly logger: Logger
+  readonly clock: Clock
+  readonly elector: Elector
+}
+
+/** Throws `invalid`, naming the option, when a limit is not a whole number of its range. */
+export function resolveOptions(options: FleetOptions): ResolvedOptions {
+  return Object.freeze({
+    apiGroup: options.apiGroup ?? defaultApiGroup,
+    limits: resolveLimits(options.limits ?? {}),
+    logger: options.logger ?? silentLogger,
+    clock: options.clock ?? systemClock,
+    elector: options.elector ?? alwaysLeader,
+  })
+}
+
+function resolveLimits(given: Partial<FleetLimits>): FleetLimits {
+  for (const [name, value] of Object.entries(given)) {
+    if (!Object.hasOwn(defaultLimits, name)) {
+      throw new FleetError(
+        'invalid',
+        `limits.${name} is not a limit; known are ${Object.keys(defaultLimits).join(', ')}`,
+      )
+    }
+    const least = name === 'heartbeatIntervalMs' ? 1_000 : 1
+    if (!Number.isInteger(value) || value < least) {
+      throw new FleetError('invalid', `limits.${name} must be an integer ≥ ${least}, but is ${shown(value)}`)
+    }
+  }
+  return Object.freeze({ ...defaultLimits, ...given })
+}

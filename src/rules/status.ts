@@ -1,0 +1,38 @@
+/** What a build's status says: counts, health and the ready/desired figure. Pure. */
+import type { Build, Condition, ConditionType } from './resources.js'
+
+/** Servers of a build by state. */
+export interface BuildCounts {
+  readonly pending: number
+  readonly initializing: number
+  readonly standingBy: number
+  readonly active: number
+  readonly terminating: number
+}
+
+export type BuildHealth = 'Healthy' | 'Unhealthy'
+
+/** `Unhealthy` once `crashes` has reached `crashesToMarkUnhealthy`; raising or removing that heals. */
+export function buildHealth(build: Pick<Build, 'crashes' | 'spec'>): BuildHealth {
+  const limit = build.spec.crashesToMarkUnhealthy
+  return limit !== undefined && build.crashes >= limit ? 'Unhealthy' : 'Healthy'
+}
+
+export function readyOfDesired(standingBy: number, desired: number): string {
+  return `${standingBy}/${desired}`
+}
+
+/** The conditions with this one true; the moment it became true is kept while its reason stays. */
+export function withCondition(conditions: readonly Condition[], next: Condition): readonly Condition[] {
+  const before = conditions.find((condition) => condition.type === next.type)
+  if (before?.reason === next.reason && before.message === next.message) return conditions
+  const since = before?.reason === next.reason ? before.since : next.since
+  return [...withoutCondition(conditions, next.type), { ...next, since }]
+}
+
+/** The conditions without that one; the same array when it was not there. */
+export function withoutCondition(conditions: readonly Condition[], type: ConditionType): readonly Condition[] {
+  return conditions.some((condition) => condition.type === type)
+    ? conditions.filter((condition) => condition.type !== type)
+    : conditions
+}
