@@ -9,7 +9,7 @@ export interface Clock {
   now(): number
   /** Milliseconds since some fixed moment. For limits and durations: it never goes back. */
   elapsed(): number
-  /** Calls `fn` once, `ms` from now, unless the returned function is called before. Never keeps the process alive. */
+  /** Calls `fn` once, `ms` from now, unless the returned function is called before. */
   after(ms: number, fn: () => void): () => void
   /** `count` bytes that nobody can guess. */
   randomBytes(count: number): Uint8Array
@@ -20,7 +20,6 @@ export const systemClock: Clock = Object.freeze({
   elapsed: () => performance.now(),
   after(ms: number, fn: () => void) {
     const timer = setTimeout(fn, ms)
-    timer.unref()
     return () => clearTimeout(timer)
   },
   randomBytes: (count: number) => randomBytes(count),

@@ -64,8 +64,10 @@ export interface FleetLimits {
   readonly maxWaiting: number
   /** The backend's list is read again at least this often. Default 60 s. */
   readonly resyncMs: number
-  /** Longest that one call of the store or the backend may take before it counts as unanswered. Default 30 s. */
-  readonly callMs: number
+  /** Most instances being started at once. Default 20. */
+  readonly parallelCreates: number
+  /** Most instances being ended at once; each may take its grace period. Default 100. */
+  readonly parallelDestroys: number
 }
 
 export const defaultLimits: FleetLimits = Object.freeze({
@@ -81,7 +83,8 @@ export const defaultLimits: FleetLimits = Object.freeze({
   maxWaitMs: 60_000,
   maxWaiting: 10_000,
   resyncMs: 60_000,
-  callMs: 30_000,
+  parallelCreates: 20,
+  parallelDestroys: 100,
 })
 
 export interface ResolvedOptions {

@@ -16,7 +16,7 @@ export interface StoreOptions {
 }
 
 /**
- * A write that resolves is durable. A write that rejects with `conflict` or `not-found` did not happen. After any other
+ * Every call settles: a store that talks over a network bounds its own calls. A write that resolves is durable. One that rejects with `conflict` or `not-found` did not happen. After any other
  * rejection nobody knows whether it happened, or will: read back before acting on it.
  */
 export interface Collection<T extends Ref> {

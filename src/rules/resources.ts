@@ -30,7 +30,7 @@ export interface BuildSpec {
 
 /** Something that is true of a build now and that its operator should know. */
 export interface Condition {
-  /** `CrashLoop`: servers crash, creation backs off. `CreateBlocked`: the backend cannot start servers now. */
+  /** `Crashing`: a server crashed lately, creation backs off. `CreateBlocked`: the backend cannot start servers now. */
   readonly type: ConditionType
   /** One word for programs: an error code, `NonZeroExit`, `Silent`… */
   readonly reason: string
@@ -40,7 +40,7 @@ export interface Condition {
   readonly since: number
 }
 
-export type ConditionType = 'CrashLoop' | 'CreateBlocked'
+export type ConditionType = 'Crashing' | 'CreateBlocked'
 
 export interface Build extends Ref {
   /** Tells this build from a later one of the same name. */
@@ -76,7 +76,7 @@ export interface Session {
 
 /** Why a server ends. Set once, together with the state Terminating. */
 export interface Ending {
-  /** One word for programs: `Exited`, `NonZeroExit`, `Gone`, `NeverSpoke`, `Silent`, `ReportedUnhealthy`, `ScaledDown`… */
+  /** One word for programs. */
   readonly reason: EndingReason
   /** A sentence for people. */
   readonly message: string
@@ -86,19 +86,19 @@ export interface Ending {
   readonly at: number
 }
 
-export const endingReasons = [
-  'Exited',
-  'NonZeroExit',
-  'Gone',
-  'NeverSpoke',
-  'Silent',
-  'ReportedUnhealthy',
-  'ScaledDown',
-  'Deleted',
-  'BuildDeleted',
-  'Drained',
-] as const
-export type EndingReason = (typeof endingReasons)[number]
+export type EndingReason =
+  /** Its process ended with code 0, or the game said that it ends. */
+  | 'Exited'
+  | 'NonZeroExit'
+  /** Its instance is not there any more and nobody knows why. */
+  | 'Gone'
+  | 'NeverSpoke'
+  | 'Silent'
+  | 'ReportedUnhealthy'
+  | 'ScaledDown'
+  | 'Deleted'
+  | 'BuildDeleted'
+  | 'Drained'
 
 export interface Server extends Ref {
   /** Tells this server from a later one of the same name. */

@@ -1,0 +1,272 @@
+/** Makes a fleet: opens the store, starts the agent, and runs an engine for as long as this host leads. */
+import { type Agent, startAgent } from './agent/index.js'
+import { startEngine, type Engine } from './engine/engine.js'
+import { countsOf, lookUp, type ServerEntry, serversOf } from './engine/inventory.js'
+import { FleetError, messageOf, throwIfAborted } from './errors.js'
+import { fleetEmitter } from './events.js'
+import type { AllocateOptions, Drained, DrainOptions, Fleet, RefLike } from './fleet.js'
+import { type FleetOptions, type ResolvedOptions, resolveOptions } from './options.js'
+import type { Heartbeat, HeartbeatAnswer } from './rules/heartbeat.js'
+import { shown } from './rules/problem.js'
+import { type AllocationRequest, keyOf, type Ref } from './rules/resources.js'
+import { defaultNamespace, readAllocationRequest } from './rules/validation.js'
+import { type Allocation, gameServer, gameServerBuild, gameServerBuildDetail, gameServerDetail } from './rules/wire.js'
+import type { Store } from './store.js'
+import { openDefaultStore } from './stores/default-store.js'
+
+/**
+ * Resolves once builds, servers and sessions of before are known again. Throws `invalid` for a bad option,
+ * `port-in-use` when the agent's port is taken, `directory-in-use` or `directory-unusable` for the file store, and
+ * whatever the store or the backend fails with.
+ */
+export async function createFleet(options: FleetOptions): Promise<Fleet> {
+  const resolved = resolveOptions(options)
+  const { backend, agent: agentOptions = {} } = options
+  const cleanUp: (() => Promise<void>)[] = []
+  try {
+    const store = options.store ?? (await openDefaultStore(backend.defaultStore, resolved.logger))
+    if (!options.store) cleanUp.unshift(() => store.close())
+    cleanUp.unshift(() => backend.close())
+    const target = { heartbeat: (id: string, beat: Heartbeat) => term.heartbeat(id, beat) }
+    let agent: Agent | undefined
+    if (backend.capabilities.agent && !('mounted' in agentOptions)) {
+      const { host, port } = agentOptions
+      agent = await startAgent({
+        target,
+        logger: resolved.logger,
+        ...(host !== undefined && { host }),
+        ...(port !== undefined && { port }),
+      })
+      const started = agent
+      cleanUp.unshift(() => started.close())
+    }
+    const agentAddress =
+      'mounted' in agentOptions ? agentOptions.mounted : agent && addressOf(agent, agentOptions.address)
+    const term = leaderTerm(options, resolved, store, agentAddress ?? '')
+    cleanUp.unshift(() => term.close())
+    await term.begun
+    return facade(term, resolved, agentAddress, cleanUp)
+  } catch (error) {
+    for (const fn of cleanUp) await fn().catch(() => undefined) // The first failure is the one to tell.
+    throw error
+  }
+}
+
+function addressOf(agent: Agent, address: string | undefined): string {
+  // Listening everywhere is no address to be reached at: here it means this machine.
+  if (address === undefined)
+    return `${agent.host === '0.0.0.0' || agent.host === '::' ? '127.0.0.1' : agent.host}:${agent.port}`
+  return /:\d+$/.test(address) ? address : `${address}:${agent.port}`
+}
+
+/** The engine while this host leads, and what to say while it does not. */
+interface LeaderTerm {
+  /** Settles with the first word of the elector: rejects when the first engine cannot start. */
+  readonly begun: Promise<void>
+  engine(): Engine
+  heartbeat(id: string, beat: Heartbeat): HeartbeatAnswer
+  readonly emitter: ReturnType<typeof fleetEmitter>
+  close(): Promise<void>
+}
+
+function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Store, agentAddress: string): LeaderTerm {
+  const { logger, clock, elector, limits } = resolved
+  const emitter = fleetEmitter(logger)
+  const goOn: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIntervalMs: limits.heartbeatIntervalMs }
+  let engine: Engine | undefined
+  let leader: string | undefined
+  let closed = false
+  /** One change of leadership after the other. */
+  let changes = Promise.resolve()
+  let firstWord: { resolve(): void; reject(error: unknown): void } | undefined
+  const begun = new Promise<void>((resolve, reject) => {
+    firstWord = { resolve, reject }
+  })
+
+  const notLeading = () => {
+    const who = leader === undefined ? '' : `; ${leader} does`
+    return new FleetError('not-leader', `this host does not lead the fleet${who}`)
+  }
+
+  async function elected(): Promise<void> {
+    if (closed || engine) return
+    try {
+      engine = await startEngine({ backend: options.backend, store, options: resolved, emitter, agentAddress })
+      firstWord?.resolve()
+      emitter.emit({ type: 'LeadershipChanged', at: clock.now(), leads: true, message: 'this host leads the fleet' })
+    } catch (error) {
+      logger.error({ error: messageOf(error) }, 'the engine could not be started')
+      firstWord?.reject(error)
+    }
+  }
+
+  async function lost(): Promise<void> {
+    const ending = engine
+    engine = undefined
+    firstWord?.resolve()
+    if (!ending) return
+    emitter.emit({ type: 'LeadershipChanged', at: clock.now(), leads: false, message: notLeading().message })
+    await ending.stop(notLeading())
+  }
+
+  const resign = elector.run({
+    elected() {
+      leader = undefined
+      changes = changes.then(elected)
+    },
+    lost(by) {
+      leader = by
+      changes = changes.then(lost)
+    },
+  })
+
+  return {
+    begun,
+    emitter,
+    engine() {
+      if (closed) throw new FleetError('closed', 'the fleet is closed on this host')
+      if (!engine) throw notLeading()
+      return engine
+    },
+    heartbeat: (id, beat) => engine?.heartbeat(id, beat) ?? goOn,
+    async close() {
+      closed = true
+      const error = new FleetError('closed', 'this host is closing; another, or this one started again, goes on')
+      changes = changes.then(() => engine?.stop(error))
+      await changes
+      engine = undefined
+      await resign()
+    },
+  }
+}
+
+function facade(
+  term: LeaderTerm,
+  { apiGroup, clock, limits }: ResolvedOptions,
+  agentAddress: string | undefined,
+  cleanUp: readonly (() => Promise<void>)[],
+): Fleet {
+  let closing: Promise<void> | undefined
+
+  const findServer = (like: RefLike): ServerEntry => {
+    const ref = toRef(like)
+    const entry = lookUp(term.engine().inventory.servers, ref)
+    if (!entry) throw new FleetError('not-found', `server ${keyOf(ref)} does not exist`)
+    return entry
+  }
+  const findBuild = (like: RefLike) => term.engine().builds.find(toRef(like))
+  const showBuild = (build: ReturnType<typeof findBuild>) => gameServerBuild(build.record, countsOf(build), apiGroup)
+  const showServer = (entry: ServerEntry) => gameServer(entry.record, apiGroup, entry.pendingReason)
+  const showDetail = (entry: ServerEntry) =>
+    gameServerDetail(entry.record, { ...entry.record, players: entry.players }, apiGroup)
+
+  return Object.freeze({
+    agentAddress,
+
+    builds: Object.freeze<Fleet['builds']>({
+      async create(build, { signal } = {}) {
+        throwIfAborted(signal)
+        return showBuild(await term.engine().builds.create(build))
+      },
+      async get(ref, { signal } = {}) {
+        throwIfAborted(signal)
+        return showBuild(findBuild(ref))
+      },
+      async list({ signal } = {}) {
+        throwIfAborted(signal)
+        return [...term.engine().inventory.builds.values()].map(showBuild)
+      },
+      async patch(ref, change, { signal } = {}) {
+        throwIfAborted(signal)
+        return showBuild(await term.engine().builds.patch(toRef(ref), change))
+      },
+      async delete(ref, { signal } = {}) {
+        throwIfAborted(signal)
+        await term.engine().builds.delete(toRef(ref))
+      },
+    }),
+
+    servers: Object.freeze<Fleet['servers']>({
+      async get(ref, { signal } = {}) {
+        throwIfAborted(signal)
+        return showServer(findServer(ref))
+      },
+      async list({ build, signal } = {}) {
+        throwIfAborted(signal)
+        const entries = build === undefined ? term.engine().inventory.servers.values() : serversOf(findBuild(build))
+        return [...entries].map(showServer)
+      },
+      async delete(ref, { signal } = {}) {
+        throwIfAborted(signal)
+        await term.engine().deleteServer(findServer(ref))
+      },
+    }),
+
+    details: Object.freeze<Fleet['details']>({
+      async get(ref, { signal } = {}) {
+        throwIfAborted(signal)
+        return showDetail(findServer(ref))
+      },
+      async ofBuild(ref, { signal } = {}) {
+        throwIfAborted(signal)
+        const build = findBuild(ref)
+        return gameServerBuildDetail(build.record, [...serversOf(build)].map(showDetail), apiGroup)
+      },
+    }),
+
+    async allocate(request: AllocationRequest, { waitMs = 0, signal }: AllocateOptions = {}): Promise<Allocation> {
+      throwIfAborted(signal)
+      if (!(waitMs >= 0 && waitMs <= limits.maxWaitMs)) {
+        throw new FleetError('invalid', `waitMs must be from 0 to ${limits.maxWaitMs}, but is ${shown(waitMs)}`)
+      }
+      const checked = readAllocationRequest(request)
+      if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
+      return term.engine().allocator.allocate(checked.value, { waitMs, signal })
+    },
+
+    heartbeat: term.heartbeat,
+    on: term.emitter.on,
+
+    async drain({ deadlineMs, signal }: DrainOptions = {}): Promise<Drained> {
+      throwIfAborted(signal)
+      const engine = term.engine()
+      engine.drain()
+      await new Promise<void>((resolve, reject) => {
+        const stop = () => {
+          cancel()
+          unlisten()
+          signal?.removeEventListener('abort', aborted)
+        }
+        const done = () => {
+          stop()
+          resolve()
+        }
+        const aborted = () => {
+          stop()
+          reject(new FleetError('aborted', 'waiting for the drain was aborted; the fleet stays drained'))
+        }
+        const check = () => {
+          if (engine.inventory.servers.size === 0) done()
+        }
+        const unlisten = engine.onRemoved(check)
+        const cancel = deadlineMs === undefined ? () => {} : clock.after(deadlineMs, done)
+        signal?.addEventListener('abort', aborted, { once: true })
+        check()
+      })
+      return { remaining: engine.inventory.servers.size }
+    },
+
+    close() {
+      closing ??= (async () => {
+        for (const fn of cleanUp) await fn()
+      })()
+      return closing
+    },
+  })
+}
+
+function toRef(like: RefLike): Ref {
+  return typeof like === 'string'
+    ? { namespace: defaultNamespace, name: like }
+    : { namespace: like.namespace ?? defaultNamespace, name: like.name }
+}

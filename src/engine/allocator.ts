@@ -1,0 +1,195 @@
+/**
+ * Hands out servers: one session, one server, however many ask and whatever fails. A server is reserved before the
+ * first await, is given in one conditional write, and nobody is told before that is durable.
+ */
+import { FleetError, messageOf, throwIfAborted } from '../errors.js'
+import { pick, refusal, sessionKey } from '../rules/allocation.js'
+import type { AllocationRequest, Session } from '../rules/resources.js'
+import { type Allocation, allocationOf } from '../rules/wire.js'
+import { type EngineContext, say, serverEvent } from './context.js'
+import { type BuildEntry, countsOf, type ServerEntry } from './inventory.js'
+import { isSaved, LostServer, type ServerWriter } from './server-writer.js'
+import type { WaitingRoom } from './waiting-room.js'
+
+export interface AllocatorOptions {
+  readonly waitMs: number
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface Allocator {
+  allocate(request: AllocationRequest, options: AllocatorOptions): Promise<Allocation>
+}
+
+export function allocator(
+  ctx: EngineContext,
+  writer: ServerWriter,
+  room: WaitingRoom,
+  isDraining: () => boolean,
+): Allocator {
+  const { clock, inventory } = ctx
+  /** Calls under way by session: a second one for the same session joins instead of taking another server. */
+  const underWay = new Map<string, Promise<Allocation>>()
+
+  function allocate(request: AllocationRequest, options: AllocatorOptions): Promise<Allocation> {
+    const key = sessionKey(request.sessionID)
+    const held = inventory.serverBySession(key)
+    if (held?.record.session) return Promise.resolve(allocationOf(held.record))
+    const first = underWay.get(key)
+    if (first) return join(first, request, options)
+    const call = find(request, options).finally(() => underWay.delete(key))
+    underWay.set(key, call)
+    return call
+  }
+
+  /** Takes what the call before gets. Where that one gives up for reasons of its own, this one goes on by itself. */
+  async function join(
+    first: Promise<Allocation>,
+    request: AllocationRequest,
+    options: AllocatorOptions,
+  ): Promise<Allocation> {
+    const since = clock.elapsed()
+    try {
+      return await orAborted(first, options.signal)
+    } catch (error) {
+      throwIfAborted(options.signal)
+      const gaveUp = FleetError.is(error, 'aborted') || isRefusal(error)
+      const waitMs = options.waitMs - (clock.elapsed() - since)
+      if (!gaveUp || (isRefusal(error) && waitMs <= 0)) throw error
+      return allocate(request, { ...options, waitMs: Math.max(0, waitMs) })
+    }
+  }
+
+  async function find(request: AllocationRequest, { waitMs, signal }: AllocatorOptions): Promise<Allocation> {
+    const since = clock.elapsed()
+    const session: Session = {
+      id: request.sessionID,
+      ...(request.sessionCookie !== undefined && { cookie: request.sessionCookie }),
+      initialPlayers: request.initialPlayers ?? [],
+    }
+    for (;;) {
+      const held = inventory.serverBySession(session.id)
+      if (held?.uncertain) await settle(held)
+      else if (held?.record.session) return allocationOf(held.record)
+
+      const build = inventory.buildByID(request.buildID)
+      if (!build) throw new FleetError('not-found', `no build has the buildID ${JSON.stringify(request.buildID)}`)
+      if (build.draining || isDraining()) {
+        throw new FleetError('draining', `build ${build.record.name} is being drained and hands out no servers`)
+      }
+      const waited = clock.elapsed() - since
+      const entry = reserveNow(build, session) ?? (await waitFor(build, session, waitMs - waited, waited, signal))
+      if (signal?.aborted) {
+        inventory.release(entry)
+        throwIfAborted(signal)
+      }
+      if (await give(entry, session)) {
+        const waitedMs = clock.elapsed() - since
+        say(ctx, 'Allocated', () => ({
+          type: 'Allocated',
+          ...serverEvent(ctx, entry, `${entry.record.name} was handed to session ${session.id}`),
+          sessionID: session.id,
+          waitedMs,
+        }))
+        return allocationOf(entry.record)
+      }
+    }
+  }
+
+  function reserveNow(build: BuildEntry, session: Session): ServerEntry | undefined {
+    const entry = pick(build.buckets.ready)
+    if (entry) reserve(entry, session)
+    return entry
+  }
+
+  function reserve(entry: ServerEntry, session: Session): void {
+    inventory.reserve(entry, session)
+    ctx.enqueue(entry.build)
+  }
+
+  function waitFor(
+    build: BuildEntry,
+    session: Session,
+    leftMs: number,
+    waitedMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<ServerEntry> {
+    if (leftMs <= 0) throw refused(build, waitedMs)
+    if (room.total >= ctx.limits.maxWaiting) {
+      throw new FleetError('unavailable', `${room.total} callers wait already, and no more are let in`)
+    }
+    const timedOut = () => refused(build, waitedMs + leftMs)
+    return room.wait(build, { waitMs: leftMs, timedOut, signal }, (entry) => reserve(entry, session))
+  }
+
+  /** True when the server is the session's, durably; false when another one must be found. */
+  async function give(entry: ServerEntry, session: Session): Promise<boolean> {
+    try {
+      await writer.save(entry)
+    } catch (error) {
+      if (error instanceof LostServer) {
+        inventory.release(entry)
+        ctx.touch(entry)
+        return false
+      }
+      // Whether the session is in the store, nobody knows. It stays bound to this server until that is found out.
+      entry.uncertain = true
+      ctx.touch(entry)
+      throw unavailable(error)
+    }
+    if (!isSaved(entry)) ctx.touch(entry)
+    if (entry.record.session?.id === session.id && entry.record.state === 'Active') return true
+    // It ended while it was being handed out. The store must forget the session before another server may have it.
+    try {
+      await writer.save(entry)
+    } catch (error) {
+      if (!(error instanceof LostServer)) throw unavailable(error)
+    }
+    return false
+  }
+
+  async function settle(entry: ServerEntry): Promise<void> {
+    try {
+      await writer.resolve(entry)
+    } catch (error) {
+      if (!(error instanceof LostServer)) throw unavailable(error)
+      inventory.release(entry)
+      ctx.touch(entry)
+    }
+  }
+
+  return { allocate }
+}
+
+function refused(build: BuildEntry, waitedMs: number): FleetError {
+  const { name, spec } = build.record
+  const counts = countsOf(build)
+  const after = waitedMs > 0 ? ` after ${Math.round(waitedMs / 100) / 10} s of waiting` : ''
+  return refusal(counts, spec.max) === 'max-reached'
+    ? new FleetError(
+        'max-reached',
+        `all ${spec.max} servers of build ${name} are in use${after}; a match has to end first`,
+      )
+    : new FleetError('none-standing-by', `no server of build ${name} is standing by${after}; try again soon`)
+}
+
+function isRefusal(error: unknown): boolean {
+  return FleetError.is(error, 'none-standing-by') || FleetError.is(error, 'max-reached')
+}
+
+function unavailable(cause: unknown): FleetError {
+  return new FleetError(
+    'unavailable',
+    `the store did not answer, so nothing was handed out for certain; the same call again settles it (${messageOf(cause)})`,
+    { cause },
+  )
+}
+
+function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return promise
+  return new Promise<T>((resolve, reject) => {
+    const aborted = () => reject(new FleetError('aborted', 'the caller stopped waiting', { cause: signal.reason }))
+    if (signal.aborted) aborted()
+    signal.addEventListener('abort', aborted, { once: true })
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', aborted))
+  })
+}

@@ -1,0 +1,117 @@
+/**
+ * Changes a build's record: changes that come while a write is on its way are written together by the next one. A
+ * change is a function of the record, so that it can be made again on what another writer has left.
+ */
+import { FleetError } from '../errors.js'
+import type { Build } from '../rules/resources.js'
+import type { Store } from '../store.js'
+import type { BuildEntry, Inventory } from './inventory.js'
+
+export type BuildChange = (build: Build) => Build
+
+export interface BuildWriter {
+  /** Resolves when the change is durable and in force. Rejects with what the change threw, or with the store's error. */
+  change(build: BuildEntry, change: BuildChange): Promise<void>
+}
+
+interface Pending {
+  readonly change: BuildChange
+  resolve(): void
+  reject(error: unknown): void
+}
+
+const mostAttempts = 5
+
+export function buildWriter(
+  store: Store,
+  inventory: Inventory,
+  changed: (build: BuildEntry, before: Build) => void,
+): BuildWriter {
+  const pending = new Map<BuildEntry, Pending[]>()
+
+  async function writeAll(build: BuildEntry): Promise<void> {
+    for (;;) {
+      const batch = take(build)
+      if (batch.length === 0) {
+        // In the tick in which nothing was left to take: a change that comes now starts a writer of its own.
+        build.changing = false
+        return
+      }
+      try {
+        const accepted = await write(build, batch)
+        for (const { resolve } of accepted) resolve()
+      } catch (error) {
+        for (const { reject } of batch) reject(error)
+      }
+    }
+  }
+
+  function take(build: BuildEntry): Pending[] {
+    const batch = pending.get(build) ?? []
+    pending.delete(build)
+    return batch
+  }
+
+  /** Returns the changes that were accepted; those that threw are rejected already. */
+  async function write(build: BuildEntry, batch: readonly Pending[]): Promise<readonly Pending[]> {
+    let base = build.record
+    let revision = build.revision
+    for (let attempt = 1; ; attempt++) {
+      const { record, accepted } = apply(base, batch)
+      if (record === base && revision === build.revision) return accepted
+      try {
+        put(build, record, await store.builds.update(record, revision))
+        return accepted
+      } catch (error) {
+        if (FleetError.is(error, 'not-found')) throw notFound(build, error)
+        const current = await store.builds.get(build.record)
+        if (current === undefined || current.record.uid !== build.record.uid) throw notFound(build, error)
+        if (JSON.stringify(current.record) === JSON.stringify(record)) {
+          put(build, current.record, current.revision)
+          return accepted
+        }
+        if (attempt >= mostAttempts) throw error
+        base = current.record
+        revision = current.revision
+      }
+    }
+  }
+
+  function put(build: BuildEntry, record: Build, revision: string): void {
+    const before = build.record
+    inventory.replaceBuild(build, record, revision)
+    changed(build, before)
+  }
+
+  return {
+    change(build, change) {
+      return new Promise<void>((resolve, reject) => {
+        const waiting = pending.get(build)
+        const item = { change, resolve, reject }
+        if (waiting) waiting.push(item)
+        else pending.set(build, [item])
+        if (build.changing) return
+        build.changing = true
+        void writeAll(build)
+      })
+    },
+  }
+}
+
+function apply(base: Build, batch: readonly Pending[]): { readonly record: Build; readonly accepted: Pending[] } {
+  let record = base
+  const accepted: Pending[] = []
+  for (const item of batch) {
+    try {
+      record = item.change(record)
+      accepted.push(item)
+    } catch (error) {
+      item.reject(error)
+    }
+  }
+  return { record, accepted }
+}
+
+function notFound(build: BuildEntry, cause: unknown): FleetError {
+  return new FleetError('not-found', `build ${build.record.namespace}/${build.record.name} does not exist`, { cause })
+}

@@ -1,0 +1,159 @@
+/** Creates, patches and deletes builds: checked, durable before it is answered, and in force at once. */
+import { FleetError } from '../errors.js'
+import { transition } from '../rules/lifecycle.js'
+import type { Problem } from '../rules/problem.js'
+import { type Build, keyOf, type Ref } from '../rules/resources.js'
+import {
+  type BuildInput,
+  type BuildPatch,
+  checkBounds,
+  checkForBackend,
+  readBuildInput,
+  readPatch,
+} from '../rules/validation.js'
+import type { BuildWriter } from './build-writer.js'
+import { buildEvent, type EngineContext, refOf } from './context.js'
+import { type BuildEntry, lookUp, serversOf } from './inventory.js'
+import type { WaitingRoom } from './waiting-room.js'
+
+export interface BuildOperations {
+  create(input: unknown): Promise<BuildEntry>
+  patch(ref: Ref, change: unknown): Promise<BuildEntry>
+  delete(ref: Ref): Promise<void>
+  /** Throws `not-found`. */
+  find(ref: Ref): BuildEntry
+}
+
+export function buildOperations(ctx: EngineContext, writer: BuildWriter, room: WaitingRoom): BuildOperations {
+  const { clock, inventory, store } = ctx
+  /** Names and buildIDs of builds that are being created: taken already, though not in the inventory yet. */
+  const taken = new Set<string>()
+
+  function find(ref: Ref): BuildEntry {
+    const build = lookUp(inventory.builds, ref)
+    if (!build) throw notFound(ref)
+    return build
+  }
+
+  async function create(input: unknown): Promise<BuildEntry> {
+    const checked = readBuildInput(input)
+    if (!checked.ok) throw invalidField(checked.problem)
+    const { metadata, spec } = checked.value
+    const support = checkForBackend(spec, ctx.backend.capabilities.template)
+    if (!support.ok) throw invalidField(support.problem)
+    const claims = claim(checked.value)
+    try {
+      const build: Build = {
+        namespace: metadata.namespace,
+        name: metadata.name,
+        uid: Buffer.from(clock.randomBytes(8)).toString('hex'),
+        createdAt: clock.now(),
+        spec,
+        crashes: 0,
+        countedCrashes: [],
+        conditions: [],
+      }
+      const entry = inventory.addBuild(build, await createRecord(build))
+      ctx.emitter.emit({ type: 'BuildCreated', ...buildEvent(ctx, build, `build ${build.name} was created`) })
+      tellSkipped(build, support.value.skipped)
+      ctx.enqueue(entry)
+      return entry
+    } finally {
+      for (const key of claims) taken.delete(key)
+    }
+  }
+
+  function claim({ metadata, spec }: BuildInput): readonly string[] {
+    const name = `name ${keyOf(metadata)}`
+    const id = `id ${spec.buildID}`
+    if (inventory.builds.has(keyOf(metadata)) || taken.has(name)) {
+      throw new FleetError('exists', `metadata.name ${keyOf(metadata)} is already the name of a build`)
+    }
+    const other = inventory.buildByID(spec.buildID)
+    if (other || taken.has(id)) {
+      const whose = other ? ` of build ${keyOf(other.record)}` : ''
+      throw new FleetError('exists', `spec.buildID ${JSON.stringify(spec.buildID)} is already the buildID${whose}`)
+    }
+    taken.add(name)
+    taken.add(id)
+    return [name, id]
+  }
+
+  async function createRecord(build: Build): Promise<string> {
+    try {
+      return await store.builds.create(build)
+    } catch (error) {
+      // The answer may have been lost after the record was written.
+      const current = await store.builds.get(build)
+      if (current?.record.uid === build.uid) return current.revision
+      if (!FleetError.is(error, 'conflict')) throw error
+      throw new FleetError('exists', `metadata.name ${keyOf(build)} is already the name of a build`, { cause: error })
+    }
+  }
+
+  function tellSkipped(build: Build, fields: readonly string[]): void {
+    if (fields.length === 0) return
+    const message = `the ${ctx.backend.name} backend skips ${fields.join(', ')}`
+    ctx.logger.info({ build: build.name, fields }, message)
+    ctx.emitter.emit({ type: 'TemplateFieldsSkipped', ...buildEvent(ctx, build, message), fields })
+  }
+
+  async function patch(ref: Ref, change: unknown): Promise<BuildEntry> {
+    const build = find(ref)
+    const checked = readPatch(change)
+    if (!checked.ok) throw invalidField(checked.problem)
+    await writer.change(build, (record) => patched(record, checked.value))
+    const { standingBy, max } = build.record.spec
+    ctx.emitter.emit({
+      type: 'BuildPatched',
+      ...buildEvent(ctx, build.record, `build ${ref.name} has standingBy ${standingBy} and max ${max} now`),
+      standingBy,
+      max,
+    })
+    return build
+  }
+
+  async function remove(ref: Ref): Promise<void> {
+    const build = find(ref)
+    await deleteRecord(build)
+    if (build.deleted) return
+    inventory.deleteBuild(build)
+    room.dismiss(new FleetError('not-found', `build ${ref.name} was deleted while the caller waited`), build)
+    for (const entry of [...serversOf(build)]) {
+      const event = { type: 'end' as const, reason: 'BuildDeleted' as const, message: `build ${ref.name} was deleted` }
+      inventory.update(entry, transition(entry.record, event, clock.now()))
+    }
+    ctx.emitter.emit({ type: 'BuildDeleted', ...buildEvent(ctx, build.record, `build ${ref.name} was deleted`) })
+    ctx.enqueue(build)
+  }
+
+  async function deleteRecord(build: BuildEntry): Promise<void> {
+    for (let revision = build.revision; ;) {
+      try {
+        return await store.builds.delete(refOf(build.record), revision)
+      } catch (error) {
+        const current = await store.builds.get(build.record)
+        if (current?.record.uid !== build.record.uid) return
+        if (!FleetError.is(error, 'conflict')) throw error
+        revision = current.revision
+      }
+    }
+  }
+
+  return { create, patch, delete: remove, find }
+}
+
+function patched(build: Build, change: BuildPatch): Build {
+  const spec = { ...build.spec, ...change }
+  const refusal = checkBounds(spec.standingBy, spec.max, '')
+  if (refusal) throw invalidField(refusal.problem)
+  return { ...build, spec }
+}
+
+function invalidField(problem: Problem): FleetError {
+  return new FleetError('invalid', `${problem.field} ${problem.message}`)
+}
+
+export function notFound(ref: Ref): FleetError {
+  return new FleetError('not-found', `build ${keyOf(ref)} does not exist`)
+}

@@ -1,0 +1,66 @@
+/** What the parts of the engine share: the ports to the outside, the inventory, and how to ask for attention. */
+import type { Backend } from '../backend.js'
+import type { Clock } from '../clock.js'
+import type { FleetEmitter, FleetEvent } from '../events.js'
+import type { Logger } from '../logger.js'
+import type { FleetLimits } from '../options.js'
+import type { BackoffLimits } from '../rules/backoff.js'
+import type { Build, Ref } from '../rules/resources.js'
+import type { Store } from '../store.js'
+import type { BuildEntry, Inventory, ServerEntry } from './inventory.js'
+import type { Limiter } from './limiter.js'
+
+export interface EngineContext {
+  readonly backend: Backend
+  readonly store: Store
+  readonly clock: Clock
+  readonly limits: FleetLimits
+  readonly logger: Logger
+  readonly emitter: FleetEmitter
+  readonly inventory: Inventory
+  /** `host:port` that game servers are told. */
+  readonly agentAddress: string
+  readonly creating: Limiter
+  readonly destroying: Limiter
+  /** Asks for a pass over a build. */
+  enqueue(build: BuildEntry): void
+  /** Asks for a pass that looks after this server. */
+  touch(entry: ServerEntry): void
+  /** True once the engine has stopped: nothing new is begun. */
+  stopped(): boolean
+}
+
+/** Names of things, without the rest of their records. */
+export function refOf(ref: Ref): Ref {
+  return { namespace: ref.namespace, name: ref.name }
+}
+
+export function buildRefOf(server: { readonly namespace: string; readonly build: string }): Ref {
+  return { namespace: server.namespace, name: server.build }
+}
+
+export function buildEvent(
+  ctx: Pick<EngineContext, 'clock'>,
+  build: Build,
+  message: string,
+): { readonly at: number; readonly build: Ref; readonly message: string } {
+  return { at: ctx.clock.now(), build: refOf(build), message }
+}
+
+export function serverEvent(
+  ctx: Pick<EngineContext, 'clock'>,
+  entry: ServerEntry,
+  message: string,
+): { readonly at: number; readonly build: Ref; readonly server: Ref; readonly message: string } {
+  return { at: ctx.clock.now(), build: buildRefOf(entry.record), server: refOf(entry.record), message }
+}
+
+/** Emits only what somebody would hear; the event is not even made otherwise. */
+export function say(ctx: Pick<EngineContext, 'emitter'>, type: FleetEvent['type'], event: () => FleetEvent): void {
+  if (ctx.emitter.heard(type)) ctx.emitter.emit(event())
+}
+
+export function backoffLimits(ctx: Pick<EngineContext, 'limits'>): BackoffLimits {
+  const { backoffFirstMs, backoffLastMs, backoffResetMs } = ctx.limits
+  return { firstMs: backoffFirstMs, lastMs: backoffLastMs, resetMs: backoffResetMs }
+}

@@ -1,0 +1,335 @@
+/**
+ * One term of leadership: reads the store, finds the instances again, and runs the fleet until it is stopped. Wires the
+ * parts; the rules are in `src/rules`, and each part says what it does.
+ */
+import type { Backend } from '../backend.js'
+import { FleetError, messageOf } from '../errors.js'
+import { type FleetEmitter } from '../events.js'
+import type { ResolvedOptions } from '../options.js'
+import { afterFailure, noBackoff } from '../rules/backoff.js'
+import type { Heartbeat, HeartbeatAnswer } from '../rules/heartbeat.js'
+import { transition } from '../rules/lifecycle.js'
+import { type Build, keyOf, type Server } from '../rules/resources.js'
+import { buildHealth } from '../rules/status.js'
+import type { Store, Versioned } from '../store.js'
+import { type Allocator, allocator } from './allocator.js'
+import { buildWriter } from './build-writer.js'
+import { type BuildOperations, buildOperations } from './builds.js'
+import { backoffLimits, buildEvent, type EngineContext, say, serverEvent } from './context.js'
+import { detailWriter } from './details.js'
+import { heartbeats } from './heartbeats.js'
+import { type BuildEntry, createInventory, type Inventory, type ServerEntry } from './inventory.js'
+import { limiter } from './limiter.js'
+import { reconciler } from './reconciler.js'
+import { isSaved, LostServer, serverWriter } from './server-writer.js'
+import { steps } from './steps.js'
+import { waitingRoom } from './waiting-room.js'
+import { watcher } from './watcher.js'
+import { workQueue } from './work-queue.js'
+
+export interface Engine {
+  readonly inventory: Inventory
+  readonly builds: BuildOperations
+  readonly allocator: Allocator
+  heartbeat(hostId: string, heartbeat: Heartbeat): HeartbeatAnswer
+  /** Ends a server for an operator. Resolves when that is durable. */
+  deleteServer(entry: ServerEntry): Promise<void>
+  /** Ends all that is idle and hands out nothing any more. */
+  drain(): void
+  /** Calls back whenever a server is gone; for `drain`. */
+  onRemoved(fn: () => void): () => void
+  /** Stops acting. Servers go on; waiting callers get `error`. */
+  stop(error: FleetError): Promise<void>
+}
+
+export interface EngineInput {
+  readonly backend: Backend
+  readonly store: Store
+  readonly options: ResolvedOptions
+  readonly emitter: FleetEmitter
+  readonly agentAddress: string
+}
+
+/** How often silence is looked for and players are written. */
+const tickMs = 1_000
+/** A tick this late means that the host was suspended, or so busy that it heard nobody. */
+const lateMs = 2_000
+
+/** Rejects when the store or the backend cannot be read. */
+export async function startEngine({ backend, store, options, emitter, agentAddress }: EngineInput): Promise<Engine> {
+  const { clock, limits, logger } = options
+  let stopped = false
+  let draining = false
+  const removedListeners = new Set<() => void>()
+
+  const inventory = createInventory({
+    ready: (entry) => room.serve(entry),
+    changed: (entry, before) => serverChanged(entry, before),
+  })
+  const ctx: EngineContext = {
+    backend,
+    store,
+    clock,
+    limits,
+    logger,
+    emitter,
+    inventory,
+    agentAddress,
+    creating: limiter(limits.parallelCreates),
+    destroying: limiter(limits.parallelDestroys),
+    enqueue: (build) => queue.add(build),
+    touch(entry) {
+      // Something happened to it: whatever it was waiting for may be over.
+      entry.retry = noBackoff
+      entry.build.todo.add(entry)
+      queue.add(entry.build)
+    },
+    stopped: () => stopped,
+  }
+
+  const room = waitingRoom(clock, ctx.enqueue)
+  const writer = serverWriter(store, inventory, clock)
+  const buildsWriter = buildWriter(store, inventory, buildChanged)
+  const details = detailWriter(ctx)
+  const beats = heartbeats(ctx, details.changed)
+  const watch = watcher(ctx, { running: beats.await, heartbeat, adopt: loadServer })
+  const isDraining = () => draining
+  const step = steps(ctx, { writer, buildWriter: buildsWriter, details, watcher: watch })
+  const queue = workQueue(
+    clock,
+    reconciler(ctx, { buildWriter: buildsWriter, step: stepAndTell, waiting: room.waiting, isDraining }),
+  )
+  const allocate = allocator(ctx, writer, room, isDraining)
+  const builds = buildOperations(ctx, buildsWriter, room)
+
+  function serverChanged(entry: ServerEntry, before: Server): void {
+    const { record, build } = entry
+    if (!isSaved(entry)) build.todo.add(entry)
+    ctx.enqueue(build)
+    if (record.state !== before.state) {
+      say(ctx, 'ServerStateChanged', () => ({
+        type: 'ServerStateChanged',
+        ...serverEvent(ctx, entry, `${record.name} went from ${before.state} to ${record.state}`),
+        from: before.state,
+        to: record.state,
+      }))
+      if (record.state === 'Terminating') serverEnding(entry)
+    }
+    if (record.health !== before.health) {
+      say(ctx, 'ServerHealthChanged', () => ({
+        type: 'ServerHealthChanged',
+        ...serverEvent(ctx, entry, `${record.name} is ${record.health} now`),
+        health: record.health,
+      }))
+    }
+  }
+
+  function serverEnding(entry: ServerEntry): void {
+    const { ending, name } = entry.record
+    entry.endingSince = clock.elapsed()
+    if (!ending) return
+    if (ending.crash) {
+      entry.build.backoff = afterFailure(entry.build.backoff, clock.elapsed(), backoffLimits(ctx))
+      logger.warn({ server: name, reason: ending.reason }, `${name} crashed: ${ending.message}`)
+    }
+    say(ctx, 'ServerEnding', () => ({
+      type: 'ServerEnding',
+      ...serverEvent(ctx, entry, `${name} ends: ${ending.message}`),
+      reason: ending.reason,
+      crash: ending.crash,
+    }))
+  }
+
+  function buildChanged(build: BuildEntry, before: Build): void {
+    ctx.enqueue(build)
+    const health = buildHealth(build.record)
+    if (health !== buildHealth(before)) {
+      const { crashes, name } = build.record
+      const message = `build ${name} is ${health} now, with ${crashes} crashes`
+      logger.warn({ build: name, crashes }, message)
+      emitter.emit({ type: 'BuildHealthChanged', ...buildEvent(ctx, build.record, message), health })
+    }
+    for (const condition of build.record.conditions) {
+      if (before.conditions.some(({ type, message }) => type === condition.type && message === condition.message))
+        continue
+      emitter.emit({
+        type: 'ConditionChanged',
+        ...buildEvent(ctx, build.record, condition.message),
+        condition: condition.type,
+        status: true,
+      })
+    }
+    for (const { type } of before.conditions) {
+      if (build.record.conditions.some((condition) => condition.type === type)) continue
+      const message = `build ${build.record.name}: ${type} is over`
+      emitter.emit({
+        type: 'ConditionChanged',
+        ...buildEvent(ctx, build.record, message),
+        condition: type,
+        status: false,
+      })
+    }
+  }
+
+  async function stepAndTell(entry: ServerEntry): Promise<number | undefined> {
+    const again = await step(entry)
+    if (inventory.servers.get(keyOf(entry.record)) !== entry) for (const fn of removedListeners) fn()
+    return again
+  }
+
+  function heartbeat(hostId: string, beat: Heartbeat): HeartbeatAnswer {
+    return beats.beat(hostId, beat, () => (loaded ? watch.strangerSpoke(hostId, beat.state) : 'Continue'))
+  }
+
+  function loadBuild({ record, revision }: Versioned<Build>): BuildEntry {
+    const build = inventory.addBuild(record, revision)
+    // The pause itself is forgotten with the host that made it; a build that crashed lately begins with the shortest.
+    if (record.conditions.some(({ type }) => type === 'Crashing')) {
+      build.backoff = afterFailure(build.backoff, clock.elapsed(), backoffLimits(ctx))
+    }
+    return build
+  }
+
+  const leftBehind = new Map<string, BuildEntry>()
+
+  function loadServer({ record, revision }: Versioned<Server>): ServerEntry {
+    const entry = inventory.addServer(buildOf(record), record, revision)
+    entry.crashCounted = entry.build.record.countedCrashes.includes(record.uid)
+    if (record.state === 'Terminating') {
+      entry.endingSince = clock.elapsed()
+    } else if (entry.build.deleted) {
+      const event = { type: 'end' as const, reason: 'BuildDeleted' as const, message: 'its build was deleted' }
+      inventory.update(entry, transition(record, event, clock.now()))
+    }
+    if (record.state === 'Pending' || record.state === 'Terminating') entry.build.todo.add(entry)
+    return entry
+  }
+
+  function buildOf(server: Server): BuildEntry {
+    const build = inventory.builds.get(keyOf({ namespace: server.namespace, name: server.build }))
+    if (build?.record.uid === server.buildUid) return build
+    const known = leftBehind.get(server.buildUid)
+    if (known) return known
+    const deleted = inventory.addDeletedBuild(remains(server))
+    leftBehind.set(server.buildUid, deleted)
+    return deleted
+  }
+
+  async function load(): Promise<void> {
+    const [buildRecords, serverRecords, detailRecords] = await Promise.all([
+      store.builds.list(),
+      store.servers.list(),
+      store.details.list(),
+    ])
+    buildRecords.forEach(loadBuild)
+    // First ready, first handed out, also across a restart.
+    const inOrder = [...serverRecords].sort((a, b) => readyAt(a.record) - readyAt(b.record))
+    inOrder.forEach(loadServer)
+    for (const { record, revision } of detailRecords) {
+      const entry = inventory.servers.get(keyOf(record))
+      if (!entry) {
+        await store.details.delete(record, revision)
+        continue
+      }
+      entry.players = record.players
+      entry.detailRevision = revision
+    }
+  }
+
+  let loaded = false
+  let lastTick = clock.elapsed()
+  let cancelTick = () => {}
+
+  function tick(): void {
+    const now = clock.elapsed()
+    if (now - lastTick > tickMs + lateMs) beats.forgive()
+    lastTick = now
+    beats.expire()
+    watch.sweep()
+    details.flush()
+    cancelTick = clock.after(tickMs, tick)
+  }
+
+  try {
+    await load()
+    await watch.start()
+  } catch (error) {
+    stopped = true
+    watch.stop()
+    queue.stop()
+    throw error
+  }
+  loaded = true
+  lastTick = clock.elapsed()
+  cancelTick = clock.after(tickMs, tick)
+  for (const build of inventory.everyBuild) ctx.enqueue(build)
+
+  return {
+    inventory,
+    builds,
+    allocator: allocate,
+    heartbeat,
+
+    async deleteServer(entry) {
+      const event = { type: 'end' as const, reason: 'Deleted' as const, message: 'it was deleted by an operator' }
+      inventory.update(entry, transition(entry.record, event, clock.now()))
+      try {
+        await writer.save(entry)
+      } catch (error) {
+        // Its record is gone already: so much the better.
+        if (!(error instanceof LostServer)) throw error
+      }
+    },
+
+    drain() {
+      draining = true
+      room.dismiss(new FleetError('draining', 'the fleet is being drained and hands out no servers'))
+      for (const build of inventory.everyBuild) ctx.enqueue(build)
+    },
+
+    onRemoved(fn) {
+      removedListeners.add(fn)
+      return () => removedListeners.delete(fn)
+    },
+
+    async stop(error) {
+      if (stopped) return
+      stopped = true
+      cancelTick()
+      watch.stop()
+      queue.stop()
+      room.dismiss(error)
+      await settle()
+    },
+  }
+
+  /** What is known and not yet written is written, as far as the store answers. */
+  async function settle(): Promise<void> {
+    const unsaved = [...inventory.servers.values()].filter((entry) => !isSaved(entry) && !entry.intent)
+    const saves = unsaved.map((entry) =>
+      writer.save(entry).catch((error: unknown) => {
+        logger.warn({ server: entry.record.name, error: messageOf(error) }, 'could not be saved before closing')
+      }),
+    )
+    await Promise.all([...saves, details.close()])
+    await Promise.all([...inventory.servers.values()].map((entry) => entry.saving?.catch(() => undefined)))
+  }
+}
+
+function readyAt(server: Server): number {
+  return server.reachedStandingByOn ?? server.createdAt
+}
+
+/** What can still be said of a build whose record is gone: enough to end its servers. */
+function remains(server: Server): Build {
+  return {
+    namespace: server.namespace,
+    name: server.build,
+    uid: server.buildUid,
+    createdAt: server.createdAt,
+    spec: { buildID: '', standingBy: 0, max: 0, portsToExpose: [], template: {} },
+    crashes: 0,
+    countedCrashes: [],
+    conditions: [],
+  }
+}

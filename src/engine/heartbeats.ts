@@ -1,0 +1,125 @@
+/**
+ * Answers heartbeats: constant work, no I/O, and no write unless state, health or players changed. Also notices who
+ * has fallen silent.
+ */
+import { afterReport, healthOf, isUnfit, noReports } from '../rules/health.js'
+import type { Heartbeat, HeartbeatAnswer } from '../rules/heartbeat.js'
+import { isIdle, transition } from '../rules/lifecycle.js'
+import type { EngineContext } from './context.js'
+import type { BuildEntry, ServerEntry } from './inventory.js'
+
+export interface Heartbeats {
+  /** `unknown` answers for ids that no server has. */
+  beat(hostId: string, heartbeat: Heartbeat, unknown: () => 'Continue' | 'Terminate'): HeartbeatAnswer
+  /** From now on the first heartbeat of this server is awaited. */
+  await(entry: ServerEntry): void
+  /** Ends or marks whoever has been silent for too long. */
+  expire(): void
+  /** The host was away: everybody gets the full allowance again. */
+  forgive(): void
+}
+
+export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEntry) => void): Heartbeats {
+  const { clock, inventory, limits } = ctx
+  const answering = (operation: 'Continue' | 'Terminate'): HeartbeatAnswer =>
+    Object.freeze({ operation, nextHeartbeatIntervalMs: limits.heartbeatIntervalMs })
+  const goOn = answering('Continue')
+  const terminate = answering('Terminate')
+
+  function hear(entry: ServerEntry): void {
+    entry.heardAt = clock.elapsed()
+    const { heard, unheard } = entry.build
+    unheard.delete(entry)
+    // Last in, so that the first of the set is the one that has been silent for longest.
+    heard.delete(entry)
+    heard.add(entry)
+  }
+
+  function learn(entry: ServerEntry, heartbeat: Heartbeat): void {
+    entry.reports = afterReport(entry.reports, heartbeat.health)
+    const now = clock.now()
+    const next =
+      isIdle(entry.record) && isUnfit(entry.reports, limits.unhealthyReports)
+        ? transition(entry.record, { type: 'reportedUnhealthy', reports: entry.reports.unhealthyInARow }, now)
+        : transition(entry.record, { type: 'heartbeat', claims: heartbeat.state, health: healthOf(entry.reports) }, now)
+    inventory.update(entry, next)
+    if (!sameList(entry.players, heartbeat.players)) {
+      entry.players = heartbeat.players
+      playersChanged(entry)
+    }
+  }
+
+  function answer(entry: ServerEntry, heartbeat: Heartbeat): HeartbeatAnswer {
+    if (entry.record.state === 'Terminating') return terminate
+    const { session } = entry.record
+    if (!session) return goOn
+    entry.answers ??= sessionAnswers(entry, limits.heartbeatIntervalMs)
+    return heartbeat.state === 'StandingBy' ? entry.answers.active : entry.answers.lasting
+  }
+
+  function expireSet(set: Set<ServerEntry>, limitMs: number, spoke: boolean): void {
+    const now = clock.elapsed()
+    for (const entry of set) {
+      if (now - entry.heardAt < limitMs) return
+      set.delete(entry)
+      inventory.update(entry, transition(entry.record, { type: 'silent', spoke, limitMs }, clock.now()))
+    }
+  }
+
+  return {
+    beat(hostId, heartbeat, unknown) {
+      const entry = inventory.serverByHostId(hostId)
+      if (!entry) return unknown() === 'Continue' ? goOn : terminate
+      if (entry.record.state !== 'Terminating') {
+        hear(entry)
+        learn(entry, heartbeat)
+      }
+      return answer(entry, heartbeat)
+    },
+
+    await(entry) {
+      entry.heardAt = clock.elapsed()
+      entry.reports = noReports
+      entry.build.unheard.add(entry)
+    },
+
+    expire() {
+      for (const build of inventory.everyBuild) {
+        expireSet(build.unheard, limits.firstHeartbeatMs, false)
+        expireSet(build.heard, limits.silenceMs, true)
+      }
+    },
+
+    forgive() {
+      const now = clock.elapsed()
+      for (const build of inventory.everyBuild) forgiveAll(build, now)
+    },
+  }
+}
+
+/** Nobody has been heard since the host was away, so all are awaited anew. */
+function forgiveAll(build: BuildEntry, now: number): void {
+  for (const entry of build.heard) build.unheard.add(entry)
+  build.heard.clear()
+  for (const entry of build.unheard) entry.heardAt = now
+}
+
+function sessionAnswers(entry: ServerEntry, nextHeartbeatIntervalMs: number): NonNullable<ServerEntry['answers']> {
+  const session = entry.record.session
+  const sessionConfig = Object.freeze({
+    sessionId: session?.id ?? '',
+    ...(session?.cookie !== undefined && { sessionCookie: session.cookie }),
+    initialPlayers: session?.initialPlayers ?? [],
+    metadata: entry.build.record.spec.buildMetadata ?? {},
+  })
+  return {
+    active: Object.freeze({ operation: 'Active', nextHeartbeatIntervalMs, sessionConfig }),
+    lasting: Object.freeze({ operation: 'Continue', nextHeartbeatIntervalMs, sessionConfig }),
+  }
+}
+
+function sameList(a: readonly string[], b: readonly string[]): boolean {
+  if (a.length !== b.length) return false
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false
+  return true
+}

@@ -1,0 +1,309 @@
+/**
+ * All builds and servers that this host knows, indexed so that no event costs more in a larger fleet. Synchronous and
+ * without I/O: what is decided here is decided at once, and nobody can come in between.
+ */
+import type { Instance } from '../backend.js'
+import { type Backoff, noBackoff } from '../rules/backoff.js'
+import { isAllocatable, sessionKey } from '../rules/allocation.js'
+import { type HealthMemory, noReports } from '../rules/health.js'
+import type { HeartbeatAnswer } from '../rules/heartbeat.js'
+import { sessionHostId } from '../rules/names.js'
+import { type Build, keyOf, type Ref, type Server, type Session } from '../rules/resources.js'
+import type { BuildCounts } from '../rules/status.js'
+
+/** Where a server stands for the engine: its state, with StandingBy told apart by whether it can be handed out. */
+export type Bucket = 'pending' | 'initializing' | 'ready' | 'unready' | 'reserved' | 'active' | 'terminating'
+
+export interface ServerEntry {
+  readonly build: BuildEntry
+  readonly hostId: string
+  /** The present truth. Changed through the inventory only. */
+  record: Server
+  /** What the store holds, as far as this host knows. Differs from `record` until that is saved. */
+  stored: Server | undefined
+  /** Absent until the record has been created in the store. */
+  revision: string | undefined
+  /** Its record was removed from the store by somebody else: there is nothing left to write. */
+  recordGone: boolean
+  bucket: Bucket
+  /** The session to which it is being handed out: not durable yet, so nobody is told yet. */
+  intent: Session | undefined
+  /** The write of `intent` was not answered: the server is nobody's until the store has been read again. */
+  uncertain: boolean
+  saving: Promise<void> | undefined
+  /** Something is being done about it that ends by itself. */
+  busy: boolean
+  /** Pause after something about it failed. */
+  retry: Backoff
+  /** The backend has been asked for it, by this host or by one before. */
+  asked: boolean
+  instance: Instance | undefined
+  /** Number of the observation that `instance` is from; a listing begun earlier knows less. */
+  observed: number
+  /** Why it does not run yet, in words. */
+  pendingReason: string | undefined
+  reports: HealthMemory
+  /** Elapsed ms: of its last heartbeat, or since when this host waits for the first. */
+  heardAt: number
+  /** Elapsed ms at which it began to end. */
+  endingSince: number | undefined
+  /** Its crash is in the build's durable count. */
+  crashCounted: boolean
+  players: readonly string[]
+  /** Revision of its detail; absent while it has none in the store. */
+  detailRevision: string | undefined
+  /** What its heartbeats are answered while Active: the same object each time. */
+  answers: { readonly active: HeartbeatAnswer; readonly lasting: HeartbeatAnswer } | undefined
+}
+
+export interface BuildEntry {
+  record: Build
+  revision: string
+  /** Its record is gone; its servers are on their way out. */
+  deleted: boolean
+  readonly buckets: Readonly<Record<Bucket, Set<ServerEntry>>>
+  /** Servers to be saved, started or ended. */
+  readonly todo: Set<ServerEntry>
+  /** Servers whose first heartbeat to this host is awaited, longest first. */
+  readonly unheard: Set<ServerEntry>
+  /** Servers that have spoken to this host, longest silent first. */
+  readonly heard: Set<ServerEntry>
+  backoff: Backoff
+  draining: boolean
+  changing: boolean
+}
+
+export interface Inventory {
+  readonly builds: ReadonlyMap<string, BuildEntry>
+  readonly servers: ReadonlyMap<string, ServerEntry>
+  /** Every build with servers or a record, deleted ones included. */
+  readonly everyBuild: ReadonlySet<BuildEntry>
+  buildByID(buildID: string): BuildEntry | undefined
+  serverBySession(sessionID: string): ServerEntry | undefined
+  serverByHostId(hostId: string): ServerEntry | undefined
+  addBuild(record: Build, revision: string): BuildEntry
+  /** A build whose record is gone already, for servers that it has left behind. */
+  addDeletedBuild(record: Build): BuildEntry
+  replaceBuild(build: BuildEntry, record: Build, revision: string): void
+  /** Frees its name and its buildID; the entry stays until its last server is gone. */
+  deleteBuild(build: BuildEntry): void
+  addServer(build: BuildEntry, record: Server, revision: string | undefined): ServerEntry
+  /** Makes `record` the present truth and keeps every index equal to it. */
+  update(entry: ServerEntry, record: Server): void
+  /** Takes a ready server out of reach of everybody else. */
+  reserve(entry: ServerEntry, session: Session): void
+  /** Ends a reservation: the server is as its record says. */
+  release(entry: ServerEntry): void
+  remove(entry: ServerEntry): void
+}
+
+export interface InventoryListener {
+  /** A server can be handed out from now on. Called in the same tick. */
+  ready(entry: ServerEntry): void
+  /** The record of a server changed. */
+  changed(entry: ServerEntry, before: Server): void
+}
+
+export function createInventory(listener: InventoryListener): Inventory {
+  const builds = new Map<string, BuildEntry>()
+  const everyBuild = new Set<BuildEntry>()
+  const buildsByID = new Map<string, BuildEntry>()
+  const servers = new Map<string, ServerEntry>()
+  const bySession = new Map<string, ServerEntry>()
+  const byHostId = new Map<string, ServerEntry>()
+
+  function place(entry: ServerEntry): void {
+    const bucket = bucketOf(entry)
+    if (bucket === entry.bucket) return
+    entry.build.buckets[entry.bucket].delete(entry)
+    entry.build.buckets[bucket].add(entry)
+    entry.bucket = bucket
+    if (bucket === 'ready') listener.ready(entry)
+  }
+
+  function index(session: Session | undefined, entry: ServerEntry): void {
+    if (session) bySession.set(sessionKey(session.id), entry)
+  }
+
+  function unindex(session: Session | undefined, entry: ServerEntry): void {
+    if (!session) return
+    const key = sessionKey(session.id)
+    if (bySession.get(key) === entry) bySession.delete(key)
+  }
+
+  function newBuild(record: Build, revision: string, deleted: boolean): BuildEntry {
+    const build: BuildEntry = {
+      record,
+      revision,
+      deleted,
+      buckets: {
+        pending: new Set(),
+        initializing: new Set(),
+        ready: new Set(),
+        unready: new Set(),
+        reserved: new Set(),
+        active: new Set(),
+        terminating: new Set(),
+      },
+      todo: new Set(),
+      unheard: new Set(),
+      heard: new Set(),
+      backoff: noBackoff,
+      draining: false,
+      changing: false,
+    }
+    everyBuild.add(build)
+    return build
+  }
+
+  return {
+    builds,
+    servers,
+    everyBuild,
+    buildByID: (buildID) => buildsByID.get(buildID),
+    serverBySession: (sessionID) => bySession.get(sessionKey(sessionID)),
+    serverByHostId: (hostId) => byHostId.get(hostId),
+
+    addBuild(record, revision) {
+      const build = newBuild(record, revision, false)
+      builds.set(keyOf(record), build)
+      buildsByID.set(record.spec.buildID, build)
+      return build
+    },
+
+    addDeletedBuild: (record) => newBuild(record, '', true),
+
+    replaceBuild(build, record, revision) {
+      build.record = record
+      build.revision = revision
+    },
+
+    deleteBuild(build) {
+      build.deleted = true
+      const key = keyOf(build.record)
+      if (builds.get(key) === build) builds.delete(key)
+      if (buildsByID.get(build.record.spec.buildID) === build) buildsByID.delete(build.record.spec.buildID)
+      if (isEmpty(build)) everyBuild.delete(build)
+    },
+
+    addServer(build, record, revision) {
+      const entry = newServer(build, record, revision)
+      servers.set(keyOf(record), entry)
+      byHostId.set(entry.hostId, entry)
+      index(record.session, entry)
+      const bucket = bucketOf(entry)
+      entry.bucket = bucket
+      build.buckets[bucket].add(entry)
+      if (bucket === 'ready') listener.ready(entry)
+      return entry
+    },
+
+    update(entry, record) {
+      const before = entry.record
+      if (before === record) return
+      entry.record = record
+      if (before.session !== record.session) {
+        unindex(before.session, entry)
+        index(record.session, entry)
+      }
+      place(entry)
+      listener.changed(entry, before)
+    },
+
+    reserve(entry, session) {
+      entry.intent = session
+      index(session, entry)
+      place(entry)
+    },
+
+    release(entry) {
+      const session = entry.intent
+      entry.intent = undefined
+      entry.uncertain = false
+      if (session && entry.record.session?.id !== session.id) unindex(session, entry)
+      place(entry)
+    },
+
+    remove(entry) {
+      servers.delete(keyOf(entry.record))
+      byHostId.delete(entry.hostId)
+      unindex(entry.record.session, entry)
+      unindex(entry.intent, entry)
+      const { build } = entry
+      build.buckets[entry.bucket].delete(entry)
+      build.todo.delete(entry)
+      build.heard.delete(entry)
+      build.unheard.delete(entry)
+      if (build.deleted && isEmpty(build)) everyBuild.delete(build)
+    },
+  }
+}
+
+/** Servers of a build by state, as their records say. */
+export function countsOf(build: BuildEntry): BuildCounts {
+  const { pending, initializing, ready, unready, reserved, active, terminating } = build.buckets
+  return {
+    pending: pending.size,
+    initializing: initializing.size,
+    standingBy: ready.size + unready.size + reserved.size,
+    active: active.size,
+    terminating: terminating.size,
+  }
+}
+
+export function* serversOf(build: BuildEntry): Generator<ServerEntry> {
+  for (const bucket of Object.values(build.buckets)) yield* bucket
+}
+
+/** Refs of namespaces and names cannot hold a slash, so keys are unique. */
+export function lookUp<T>(map: ReadonlyMap<string, T>, ref: Ref): T | undefined {
+  return map.get(keyOf(ref))
+}
+
+function bucketOf(entry: ServerEntry): Bucket {
+  switch (entry.record.state) {
+    case 'Pending':
+      return 'pending'
+    case 'Initializing':
+      return 'initializing'
+    case 'StandingBy':
+      if (entry.intent) return 'reserved'
+      return isAllocatable(entry.record) ? 'ready' : 'unready'
+    case 'Active':
+      return 'active'
+    case 'Terminating':
+      return 'terminating'
+  }
+}
+
+function isEmpty(build: BuildEntry): boolean {
+  return Object.values(build.buckets).every((bucket) => bucket.size === 0)
+}
+
+function newServer(build: BuildEntry, record: Server, revision: string | undefined): ServerEntry {
+  return {
+    build,
+    hostId: sessionHostId(record.name, record.token),
+    record,
+    stored: revision === undefined ? undefined : record,
+    revision,
+    recordGone: false,
+    bucket: 'pending',
+    intent: undefined,
+    uncertain: false,
+    saving: undefined,
+    busy: false,
+    retry: noBackoff,
+    asked: revision !== undefined,
+    instance: undefined,
+    observed: 0,
+    pendingReason: undefined,
+    reports: noReports,
+    heardAt: 0,
+    endingSince: undefined,
+    crashCounted: false,
+    players: [],
+    detailRevision: undefined,
+    answers: undefined,
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * Makes a server's present record durable: one write at a time per server, by compare-and-swap, and with an answer that
+ * can be relied on. A write whose outcome nobody knows is read back before anything else is decided.
+ */
+import type { Clock } from '../clock.js'
+import { FleetError } from '../errors.js'
+import { isIdle, transition } from '../rules/lifecycle.js'
+import type { Server } from '../rules/resources.js'
+import type { Store, Versioned } from '../store.js'
+import type { Inventory, ServerEntry } from './inventory.js'
+
+/** The record is not ours to write: it is gone from the store, or another host has handed the server out. */
+export class LostServer extends Error {}
+
+const mostAttempts = 5
+
+export interface ServerWriter {
+  /**
+   * Resolves when what the entry is now, its intended session included, is durable; the intent has then become the
+   * session. Throws LostServer, or the store's error when the outcome is not known.
+   */
+  save(entry: ServerEntry): Promise<void>
+  /**
+   * Finds out what became of an uncertain intent: the server is Active when its session is in the store, else it is
+   * freed, and a write that was thought lost can land no more. Throws LostServer, or the store's error: still uncertain.
+   */
+  resolve(entry: ServerEntry): Promise<void>
+}
+
+export function serverWriter(store: Store, inventory: Inventory, clock: Clock): ServerWriter {
+  async function save(entry: ServerEntry): Promise<void> {
+    while (entry.saving) await entry.saving.catch(ignore)
+    if (isSaved(entry)) return
+    entry.saving = write(entry).finally(() => {
+      entry.saving = undefined
+    })
+    return entry.saving
+  }
+
+  async function resolve(entry: ServerEntry): Promise<void> {
+    while (entry.saving) await entry.saving.catch(ignore)
+    if (!entry.uncertain) return
+    entry.saving = settle(entry).finally(() => {
+      entry.saving = undefined
+    })
+    return entry.saving
+  }
+
+  async function settle(entry: ServerEntry): Promise<void> {
+    const current = await store.servers.get(entry.record)
+    if (current?.record.uid !== entry.record.uid) throw lost(entry, 'its record is gone from the store', undefined)
+    entry.revision = current.revision
+    if (current.record.session && current.record.session.id === entry.intent?.id) {
+      landed(entry, undefined, current.record)
+      return
+    }
+    if (current.record.session && isIdle(entry.record)) adopt(entry, current)
+    // Writing upon what was read fences off the lost write: upon the older revision it must fail.
+    const written = entry.record
+    entry.revision = await store.servers.update(written, current.revision)
+    entry.stored = written
+    inventory.release(entry)
+  }
+
+  async function write(entry: ServerEntry): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      const base = entry.record
+      const written = entry.intent ? transition(base, { type: 'allocated', session: entry.intent }, clock.now()) : base
+      try {
+        entry.revision =
+          entry.revision === undefined
+            ? await store.servers.create(written)
+            : await store.servers.update(written, entry.revision)
+        landed(entry, base, written)
+        return
+      } catch (error) {
+        if (FleetError.is(error, 'not-found')) throw lost(entry, 'its record is gone from the store', error)
+        if (await readBack(entry, base, written, error)) return
+        if (attempt >= mostAttempts) throw error
+      }
+    }
+  }
+
+  /** True when the write has landed after all; false when it must be tried again. */
+  async function readBack(entry: ServerEntry, base: Server, written: Server, error: unknown): Promise<boolean> {
+    const current = await store.servers.get(entry.record)
+    if (current === undefined) {
+      if (entry.revision === undefined) return false
+      throw lost(entry, 'its record is gone from the store', error)
+    }
+    if (current.record.uid !== written.uid) throw lost(entry, 'its name belongs to another server', error)
+    // Still what we wrote upon: the write may land late, and then the next one, upon the same revision, fails and tells.
+    if (current.revision === entry.revision) return false
+    entry.revision = current.revision
+    if (isSame(current.record, written)) {
+      landed(entry, base, current.record)
+      return true
+    }
+    if (current.record.session && isIdle(entry.record)) adopt(entry, current)
+    return false
+  }
+
+  function landed(entry: ServerEntry, base: Server | undefined, written: Server): void {
+    entry.stored = written
+    const session = entry.intent
+    if (!session) return
+    // The server may have changed while the write was on its way: a session is only ever given to one that stands by.
+    const next = entry.record === base ? written : transition(entry.record, { type: 'allocated', session }, clock.now())
+    if (next.session?.id === session.id) inventory.update(entry, next)
+    inventory.release(entry)
+  }
+
+  /** Another host has handed it out: that stands. */
+  function adopt(entry: ServerEntry, current: Versioned<Server>): never {
+    entry.stored = current.record
+    inventory.update(entry, current.record)
+    inventory.release(entry)
+    throw lost(entry, 'another host has handed it out', undefined)
+  }
+
+  return { save, resolve }
+}
+
+/** True when the store holds what the entry is. */
+export function isSaved(entry: ServerEntry): boolean {
+  return entry.record === entry.stored && entry.intent === undefined
+}
+
+function isSame(a: Server, b: Server): boolean {
+  return (
+    a.state === b.state &&
+    a.health === b.health &&
+    a.address === b.address &&
+    a.session?.id === b.session?.id &&
+    a.ending?.reason === b.ending?.reason
+  )
+}
+
+function lost(entry: ServerEntry, why: string, cause: unknown): LostServer {
+  return new LostServer(`${entry.record.name}: ${why}`, { cause })
+}
+
+function ignore(): void {}

@@ -1,0 +1,198 @@
+/**
+ * Does the next thing about one server: saves its record, starts its instance, or ends it. Each step can be repeated,
+ * so a host that dies between two of them leaves nothing that its successor does not finish.
+ */
+import type { InstanceSpec } from '../backend.js'
+import { FleetError, messageOf } from '../errors.js'
+import { transition } from '../rules/lifecycle.js'
+import { sessionHostId } from '../rules/names.js'
+import type { Server } from '../rules/resources.js'
+import { withCondition, withoutCondition } from '../rules/status.js'
+import { graceMsOf } from '../rules/template.js'
+import type { BuildWriter } from './build-writer.js'
+import { type EngineContext, refOf, say, serverEvent } from './context.js'
+import type { Details } from './details.js'
+import type { ServerEntry } from './inventory.js'
+import { isSaved, LostServer, type ServerWriter } from './server-writer.js'
+import type { Watcher } from './watcher.js'
+
+export interface StepParts {
+  readonly writer: ServerWriter
+  readonly buildWriter: BuildWriter
+  readonly details: Details
+  readonly watcher: Pick<Watcher, 'observe'>
+}
+
+export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry) => Promise<number | undefined> {
+  const { backend, store, clock, inventory } = ctx
+
+  /** Returns in how many ms to come back when something has to be waited for. */
+  async function step(entry: ServerEntry): Promise<number | undefined> {
+    await save(entry)
+    if (entry.record.state === 'Pending' && !entry.instance) {
+      await start(entry)
+    } else if (entry.record.state === 'Terminating') {
+      return end(entry)
+    }
+    if (isSettled(entry)) entry.build.todo.delete(entry)
+    return undefined
+  }
+
+  async function save(entry: ServerEntry): Promise<void> {
+    if (entry.recordGone) return
+    try {
+      if (entry.uncertain) await parts.writer.resolve(entry)
+      // An intent that is not uncertain is being written by the call that has it.
+      else if (!entry.intent) await parts.writer.save(entry)
+    } catch (error) {
+      if (!(error instanceof LostServer)) throw error
+      inventory.release(entry)
+      if (entry.record === entry.stored) return
+      entry.recordGone = true
+      const message = messageOf(error)
+      inventory.update(entry, transition(entry.record, { type: 'end', reason: 'Deleted', message }, clock.now()))
+    }
+  }
+
+  async function start(entry: ServerEntry): Promise<void> {
+    const { build } = entry
+    try {
+      const instance = await ctx.creating(async () => {
+        // It may have been ended, or the host be closing, while it waited its turn.
+        if (entry.record.state !== 'Pending' || entry.instance || ctx.stopped()) return undefined
+        entry.asked = true
+        return backend.create(instanceSpec(entry, ctx.agentAddress))
+      })
+      if (!instance) return
+      parts.watcher.observe(instance)
+    } catch (error) {
+      entry.pendingReason = messageOf(error)
+      say(ctx, 'ServerStartFailed', () => ({
+        type: 'ServerStartFailed',
+        ...serverEvent(ctx, entry, `${entry.record.name} could not be started yet: ${messageOf(error)}`),
+        reason: messageOf(error),
+      }))
+      if (!build.deleted) await setBlocked(entry, error)
+      throw error
+    }
+    if (!build.deleted && build.record.conditions.some((condition) => condition.type === 'CreateBlocked')) {
+      await parts.buildWriter.change(build, (record) => ({
+        ...record,
+        conditions: withoutCondition(record.conditions, 'CreateBlocked'),
+      }))
+    }
+  }
+
+  async function setBlocked(entry: ServerEntry, error: unknown): Promise<void> {
+    const reason = FleetError.is(error) ? error.code : 'internal'
+    const message = messageOf(error)
+    await parts.buildWriter.change(entry.build, (record) => ({
+      ...record,
+      conditions: withCondition(record.conditions, { type: 'CreateBlocked', reason, message, since: clock.now() }),
+    }))
+  }
+
+  async function end(entry: ServerEntry): Promise<number | undefined> {
+    await countCrash(entry)
+    const waitMs = toldFirst(entry)
+    if (waitMs > 0) return waitMs
+    if (entry.asked) {
+      const { graceMs, fraction } = grace(entry)
+      const ref = refOf(entry.record)
+      await ctx.destroying(() => backend.destroy(ref, entry.record.uid, { graceMs: graceMs * fraction }))
+    }
+    await parts.details.remove(entry)
+    if (entry.revision !== undefined && !entry.recordGone) await removeRecord(entry)
+    inventory.remove(entry)
+    say(ctx, 'ServerRemoved', () => ({
+      type: 'ServerRemoved',
+      ...serverEvent(ctx, entry, `${entry.record.name} is gone`),
+    }))
+    return undefined
+  }
+
+  /** A crash is in the build's durable count before the server's record, which tells of it, is removed. */
+  async function countCrash(entry: ServerEntry): Promise<void> {
+    if (!entry.record.ending?.crash || entry.crashCounted || entry.build.deleted) return
+    const { name, uid, ending } = entry.record
+    await parts.buildWriter.change(entry.build, (record) => {
+      if (record.countedCrashes.includes(uid)) return record
+      return {
+        ...record,
+        crashes: record.crashes + 1,
+        countedCrashes: [...record.countedCrashes.filter(mayStillHaveRecord), uid],
+        conditions: withCondition(record.conditions, {
+          type: 'Crashing',
+          reason: ending.reason,
+          message: `${name}: ${ending.message}`,
+          since: clock.now(),
+        }),
+      }
+    })
+    entry.crashCounted = true
+
+    function mayStillHaveRecord(counted: string): boolean {
+      for (const other of entry.build.buckets.terminating) if (other.record.uid === counted) return true
+      return false
+    }
+  }
+
+  /**
+   * How long to wait before its instance is ended. One that had a session and still talks is first told by its
+   * heartbeats, and has half of its grace period to go by itself, since many games know only that way.
+   */
+  function toldFirst(entry: ServerEntry): number {
+    if (!isTold(entry)) return 0
+    const { graceMs } = grace(entry)
+    return (entry.endingSince ?? 0) + graceMs / 2 - clock.elapsed()
+  }
+
+  function isTold(entry: ServerEntry): boolean {
+    return entry.record.session !== undefined && entry.instance?.phase === 'running' && entry.build.heard.has(entry)
+  }
+
+  function grace(entry: ServerEntry): { readonly graceMs: number; readonly fraction: number } {
+    const fraction = entry.record.session !== undefined && entry.build.heard.has(entry) ? 0.5 : 1
+    return { graceMs: graceMsOf(entry.build.record.spec.template), fraction }
+  }
+
+  async function removeRecord(entry: ServerEntry): Promise<void> {
+    if (entry.revision === undefined) return
+    try {
+      await store.servers.delete(entry.record, entry.revision)
+    } catch (error) {
+      if (!FleetError.is(error, 'conflict')) throw error
+      const current = await store.servers.get(entry.record)
+      if (current && current.record.uid === entry.record.uid) {
+        entry.revision = current.revision
+        throw error
+      }
+    }
+  }
+
+  return step
+}
+
+/** Nothing is left to do until something happens. */
+function isSettled(entry: ServerEntry): boolean {
+  return (
+    isSaved(entry) && entry.record.state !== 'Terminating' && (entry.record.state !== 'Pending' || !!entry.instance)
+  )
+}
+
+function instanceSpec(entry: ServerEntry, heartbeatEndpoint: string): InstanceSpec {
+  const build = entry.build.record
+  const server: Server = entry.record
+  return {
+    ref: refOf(server),
+    uid: server.uid,
+    build: { namespace: build.namespace, name: build.name, uid: build.uid, buildID: build.spec.buildID },
+    template: build.spec.template,
+    portsToExpose: build.spec.portsToExpose,
+    sdk: {
+      heartbeatEndpoint,
+      sessionHostId: sessionHostId(server.name, server.token),
+      buildMetadata: build.spec.buildMetadata ?? {},
+    },
+  }
+}

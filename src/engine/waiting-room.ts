@@ -1,0 +1,91 @@
+/** Callers who wait for a server, per build, first come first served. They count as demand. */
+import type { Clock } from '../clock.js'
+import { FleetError } from '../errors.js'
+import type { BuildEntry, ServerEntry } from './inventory.js'
+
+export interface Waiter {
+  /** The server is the caller's now. */
+  take(entry: ServerEntry): void
+  fail(error: unknown): void
+}
+
+export interface WaitOptions {
+  readonly waitMs: number
+  /** What to say when the time is up. */
+  readonly timedOut: () => FleetError
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface WaitingRoom {
+  /** Resolves with a server that `reserve` was called for, in the tick in which it became ready. */
+  wait(build: BuildEntry, options: WaitOptions, reserve: (entry: ServerEntry) => void): Promise<ServerEntry>
+  /** Gives a ready server to whoever waits longest. */
+  serve(entry: ServerEntry): void
+  waiting(build: BuildEntry): number
+  readonly total: number
+  /** Sends the callers of one build away, or all. */
+  dismiss(error: FleetError, build?: BuildEntry): void
+}
+
+export function waitingRoom(clock: Clock, changed: (build: BuildEntry) => void): WaitingRoom {
+  const rooms = new Map<BuildEntry, Set<Waiter>>()
+  let total = 0
+
+  function leave(build: BuildEntry, waiter: Waiter): void {
+    const room = rooms.get(build)
+    if (!room?.delete(waiter)) return
+    total--
+    if (room.size === 0) rooms.delete(build)
+    changed(build)
+  }
+
+  return {
+    wait(build, { waitMs, timedOut, signal }, reserve) {
+      return new Promise<ServerEntry>((resolve, reject) => {
+        const done = () => {
+          cancel()
+          signal?.removeEventListener('abort', aborted)
+          leave(build, waiter)
+        }
+        const waiter: Waiter = {
+          take(entry) {
+            reserve(entry)
+            done()
+            resolve(entry)
+          },
+          fail(error) {
+            done()
+            reject(error)
+          },
+        }
+        const aborted = () =>
+          waiter.fail(new FleetError('aborted', 'the caller stopped waiting', { cause: signal?.reason }))
+        const cancel = clock.after(waitMs, () => waiter.fail(timedOut()))
+        signal?.addEventListener('abort', aborted, { once: true })
+        const room = rooms.get(build) ?? new Set()
+        rooms.set(build, room.add(waiter))
+        total++
+        changed(build)
+      })
+    },
+
+    serve(entry) {
+      for (const waiter of rooms.get(entry.build) ?? []) {
+        waiter.take(entry)
+        return
+      }
+    },
+
+    waiting: (build) => rooms.get(build)?.size ?? 0,
+
+    get total() {
+      return total
+    },
+
+    dismiss(error, build) {
+      for (const [of, room] of [...rooms]) {
+        if (build === undefined || of === build) for (const waiter of [...room]) waiter.fail(error)
+      }
+    },
+  }
+}

@@ -1,0 +1,254 @@
+/**
+ * Keeps what is known of instances equal to what the backend has: its events as they come, its full list at the start,
+ * after every hole in the events, and now and then. Instances without a record are ended, unless a match may be
+ * running on them.
+ */
+import type { Instance } from '../backend.js'
+import { messageOf } from '../errors.js'
+import { afterFailure, noBackoff } from '../rules/backoff.js'
+import type { GameState, Heartbeat, HeartbeatAnswer } from '../rules/heartbeat.js'
+import { transition } from '../rules/lifecycle.js'
+import { readSessionHostId } from '../rules/names.js'
+import { keyOf, type Ref, type Server } from '../rules/resources.js'
+import type { Versioned } from '../store.js'
+import { backoffLimits, type EngineContext } from './context.js'
+import { lookUp, type ServerEntry } from './inventory.js'
+
+export interface Watcher {
+  /** Listens to the backend and reads its first list. Rejects when that cannot be had. */
+  start(): Promise<void>
+  stop(): void
+  /** Takes in what is known of an instance. */
+  observe(instance: Instance): void
+  /** What a heartbeat of an id that no server has is answered. */
+  strangerSpoke(hostId: string, claims: GameState): 'Continue' | 'Terminate'
+  /** Ends orphans that nobody plays on. Called once a second. */
+  sweep(): void
+}
+
+export interface WatcherParts {
+  /** The process of this server runs: its first heartbeat is awaited from now on. */
+  readonly running: (entry: ServerEntry) => void
+  readonly heartbeat: (sessionHostId: string, heartbeat: Heartbeat) => HeartbeatAnswer
+  /** A record that another host wrote after this one read the store. */
+  readonly adopt: (server: Versioned<Server>) => void
+}
+
+interface Orphan {
+  instance: Instance
+  /** Elapsed ms at which it was found, or last claimed to be Active. */
+  quietSince: number
+  busy: boolean
+}
+
+export function watcher(ctx: EngineContext, parts: WatcherParts): Watcher {
+  const { backend, clock, inventory, limits } = ctx
+  const orphans = new Map<string, Orphan>()
+  let observations = 0
+  let listing: Promise<void> | undefined
+  let listAgain = false
+  let away = noBackoff
+  let cancelTimer = () => {}
+  let unwatch = () => {}
+  let stopped = false
+
+  function observe(instance: Instance): void {
+    const entry = lookUp(inventory.servers, instance.ref)
+    if (!entry || entry.record.uid !== instance.uid) return meetOrphan(instance)
+    const ranBefore = entry.instance?.phase === 'running'
+    entry.instance = instance
+    entry.asked = true
+    entry.observed = ++observations
+    const now = clock.now()
+    switch (instance.phase) {
+      case 'pending':
+        entry.pendingReason = instance.reason
+        return
+      case 'running': {
+        entry.pendingReason = undefined
+        if (!ranBefore) parts.running(entry)
+        const { address, node, ports } = instance
+        inventory.update(
+          entry,
+          transition(
+            entry.record,
+            {
+              type: 'running',
+              ...(address !== undefined && { address }),
+              ...(node !== undefined && { node }),
+              ports,
+            },
+            now,
+          ),
+        )
+        return
+      }
+      case 'exited': {
+        const { exitCode, reason } = instance
+        const event = {
+          type: 'exited' as const,
+          ...(exitCode !== undefined && { exitCode }),
+          ...(reason !== undefined && { reason }),
+        }
+        inventory.update(entry, transition(entry.record, event, now))
+        ctx.touch(entry)
+      }
+    }
+  }
+
+  function gone(ref: Ref, uid: string): void {
+    const orphan = orphans.get(keyOf(ref))
+    if (orphan?.instance.uid === uid) orphans.delete(keyOf(ref))
+    const entry = lookUp(inventory.servers, ref)
+    if (entry?.record.uid === uid) missing(entry)
+  }
+
+  function missing(entry: ServerEntry): void {
+    entry.instance = undefined
+    entry.observed = ++observations
+    // One that never ran is simply asked for again.
+    if (entry.record.state !== 'Pending') {
+      inventory.update(entry, transition(entry.record, { type: 'gone' }, clock.now()))
+    }
+    ctx.touch(entry)
+  }
+
+  async function list(): Promise<void> {
+    const begun = observations
+    const instances = await backend.list()
+    if (stopped) return
+    const seen = new Set<string>()
+    for (const instance of instances) {
+      const key = keyOf(instance.ref)
+      const entry = inventory.servers.get(key)
+      if (entry?.record.uid === instance.uid) seen.add(key)
+      // What was observed since the listing began is newer than the list.
+      if (!entry || entry.observed <= begun) observe(instance)
+    }
+    for (const [key, entry] of inventory.servers) {
+      if (!seen.has(key) && entry.observed <= begun && isExpected(entry)) missing(entry)
+    }
+    const present = new Set(instances.map((instance) => instance.uid))
+    for (const [key, orphan] of orphans) if (!present.has(orphan.instance.uid)) orphans.delete(key)
+  }
+
+  /** Lists now, or once more after the listing under way. */
+  function relist(): void {
+    if (stopped) return
+    if (listing) {
+      listAgain = true
+      return
+    }
+    cancelTimer()
+    listing = list()
+      .then(backAgain, (error: unknown) => {
+        if (away.failures === 0) {
+          const message = `the ${backend.name} backend does not answer: ${messageOf(error)}`
+          ctx.logger.warn({ error: messageOf(error) }, message)
+          ctx.emitter.emit({ type: 'BackendAway', at: clock.now(), message })
+        }
+        away = afterFailure(away, clock.elapsed(), backoffLimits(ctx))
+      })
+      .finally(() => {
+        listing = undefined
+        if (stopped) return
+        const pauseMs = away.failures > 0 ? away.until - clock.elapsed() : limits.resyncMs
+        if (listAgain && away.failures === 0) {
+          listAgain = false
+          relist()
+        } else cancelTimer = clock.after(Math.max(0, pauseMs), relist)
+      })
+  }
+
+  function backAgain(): void {
+    if (away.failures === 0) return
+    away = noBackoff
+    const message = `the ${backend.name} backend answers again`
+    ctx.logger.info({}, message)
+    ctx.emitter.emit({ type: 'BackendBack', at: clock.now(), message })
+  }
+
+  function meetOrphan(instance: Instance): void {
+    const key = keyOf(instance.ref)
+    const known = orphans.get(key)
+    if (known?.instance.uid === instance.uid) {
+      known.instance = instance
+      return
+    }
+    orphans.set(key, { instance, quietSince: clock.elapsed(), busy: false })
+    const message = `instance ${key} has no record; it is ended unless a match is running on it`
+    ctx.logger.warn({ instance: key }, message)
+    ctx.emitter.emit({ type: 'OrphanFound', at: clock.now(), instance: instance.ref, message })
+  }
+
+  async function endOrphan(key: string, orphan: Orphan): Promise<void> {
+    orphan.busy = true
+    try {
+      const { ref, uid, phase } = orphan.instance
+      const kept = await ctx.store.servers.get(ref)
+      if (stopped) return
+      if (kept?.record.uid === uid) {
+        orphans.delete(key)
+        parts.adopt(kept)
+        observe(orphan.instance)
+        return
+      }
+      await ctx.destroying(() => backend.destroy(ref, uid, { graceMs: phase === 'exited' ? 0 : limits.silenceMs }))
+      if (orphans.get(key) === orphan) orphans.delete(key)
+    } catch (error) {
+      orphan.quietSince = clock.elapsed()
+      ctx.logger.warn({ instance: key, error: messageOf(error) }, 'an orphan could not be ended yet')
+    } finally {
+      orphan.busy = false
+    }
+  }
+
+  return {
+    async start() {
+      unwatch = backend.watch({
+        changed: (instance) => {
+          if (!stopped) observe(instance)
+        },
+        gone: (ref, uid) => {
+          if (!stopped) gone(ref, uid)
+        },
+        resync: relist,
+        heartbeat: parts.heartbeat,
+      })
+      await list()
+      cancelTimer = clock.after(limits.resyncMs, relist)
+    },
+
+    stop() {
+      stopped = true
+      cancelTimer()
+      unwatch()
+    },
+
+    observe,
+
+    strangerSpoke(hostId, claims) {
+      const name = readSessionHostId(hostId)?.name
+      if (claims !== 'Active' || name === undefined) return 'Terminate'
+      for (const orphan of orphans.values()) {
+        if (orphan.instance.ref.name !== name) continue
+        orphan.quietSince = clock.elapsed()
+        return 'Continue'
+      }
+      return 'Terminate'
+    },
+
+    sweep() {
+      const now = clock.elapsed()
+      for (const [key, orphan] of orphans) {
+        const over = orphan.instance.phase === 'exited' || now - orphan.quietSince >= limits.silenceMs
+        if (over && !orphan.busy) void endOrphan(key, orphan)
+      }
+    },
+  }
+}
+
+/** A server whose instance must be there: it ran, and nobody has ended it yet. */
+function isExpected(entry: ServerEntry): boolean {
+  return entry.instance !== undefined || (entry.record.state !== 'Pending' && entry.record.state !== 'Terminating')
+}

@@ -1,0 +1,29 @@
+/** Which server is handed out, and why none is. Pure. */
+import type { Server } from './resources.js'
+import type { BuildCounts } from './status.js'
+
+/** Ready, healthy, and its address known. A server that is not all three is never handed out. */
+export function isAllocatable(server: Server): boolean {
+  return (
+    server.state === 'StandingBy' &&
+    server.health !== 'Unhealthy' &&
+    server.address !== undefined &&
+    server.address !== ''
+  )
+}
+
+/** First ready, first handed out: the candidates come in the order in which they became ready. */
+export function pick<T>(candidates: Iterable<T>): T | undefined {
+  for (const candidate of candidates) return candidate
+  return undefined
+}
+
+/** Why there is no server: `max-reached` when only the end of a match can bring one, else one may be ready soon. */
+export function refusal(counts: BuildCounts, max: number): 'max-reached' | 'none-standing-by' {
+  return counts.active >= max ? 'max-reached' : 'none-standing-by'
+}
+
+/** Two spellings of one GUID are one session. */
+export function sessionKey(sessionID: string): string {
+  return sessionID.toLowerCase()
+}

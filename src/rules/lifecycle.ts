@@ -1,0 +1,154 @@
+/**
+ * The life of a server: one table of what happens to it in which state. Pure. The rows are those of "Life of a server"
+ * in the decisions; whatever is not in the table changes nothing.
+ */
+import type { GameState } from './heartbeat.js'
+import type { Ending, EndingReason, Health, PortPair, Server, Session } from './resources.js'
+
+export type ServerEvent =
+  /** Its process runs. */
+  | {
+      readonly type: 'running'
+      readonly address?: string
+      readonly node?: string
+      readonly ports: readonly PortPair[]
+    }
+  /** The game claims a state; `health` is what `health.ts` makes of its reports. */
+  | { readonly type: 'heartbeat'; readonly claims: GameState; readonly health: Health }
+  /** It was handed to a session, durably. */
+  | { readonly type: 'allocated'; readonly session: Session }
+  /** Its process ended. No code: nobody knows it. */
+  | { readonly type: 'exited'; readonly exitCode?: number; readonly reason?: string }
+  /** Its instance is not there any more. */
+  | { readonly type: 'gone' }
+  /** No first heartbeat within the limit, or none for too long. */
+  | { readonly type: 'silent'; readonly spoke: boolean; readonly limitMs: number }
+  /** The game reported Unhealthy often enough in a row. */
+  | { readonly type: 'reportedUnhealthy'; readonly reports: number }
+  /** Somebody wants it to end: scaling, an operator, a drain. */
+  | { readonly type: 'end'; readonly reason: EndingReason; readonly message: string }
+
+/** States in which nobody plays on a server. */
+export function isIdle(server: Server): boolean {
+  return server.state === 'Pending' || server.state === 'Initializing' || server.state === 'StandingBy'
+}
+
+/** What a server is after an event at wall time `now`. The same object when nothing changes. */
+export function transition(server: Server, event: ServerEvent, now: number): Server {
+  // What ends stays as it ended: the first reason is the true one.
+  if (server.state === 'Terminating') return server
+  switch (event.type) {
+    case 'running':
+      return running(server, event, now)
+    case 'heartbeat':
+      return heartbeat(server, event, now)
+    case 'allocated':
+      return server.state === 'StandingBy'
+        ? { ...server, state: 'Active', session: event.session, reachedActiveOn: now }
+        : server
+    case 'exited':
+      return exited(server, event, now)
+    case 'gone':
+      return ended(server, {
+        reason: 'Gone',
+        message: 'its instance disappeared and nobody knows why',
+        crash: isIdle(server),
+        at: now,
+      })
+    case 'silent':
+      if (!isIdle(server)) return withHealth(server, 'Unhealthy')
+      return ended(server, {
+        reason: event.spoke ? 'Silent' : 'NeverSpoke',
+        message: event.spoke
+          ? `no heartbeat for ${seconds(event.limitMs)}`
+          : `no heartbeat within ${seconds(event.limitMs)} of its process running`,
+        crash: true,
+        at: now,
+      })
+    case 'reportedUnhealthy':
+      if (!isIdle(server)) return withHealth(server, 'Unhealthy')
+      return ended(server, {
+        reason: 'ReportedUnhealthy',
+        message: `the game reported Unhealthy ${event.reports} times in a row`,
+        crash: true,
+        at: now,
+      })
+    case 'end':
+      return ended(server, { reason: event.reason, message: event.message, crash: false, at: now })
+  }
+}
+
+function running(server: Server, event: Extract<ServerEvent, { type: 'running' }>, now: number): Server {
+  const known =
+    server.address === event.address && server.node === event.node && samePorts(server.ports ?? [], event.ports)
+  if (known && server.state !== 'Pending') return server
+  return {
+    ...server,
+    ...(event.address !== undefined && { address: event.address }),
+    ...(event.node !== undefined && { node: event.node }),
+    ...(event.ports.length > 0 && { ports: event.ports }),
+    ...(server.state === 'Pending' && { state: 'Initializing' as const, reachedInitializingOn: now }),
+  }
+}
+
+function heartbeat(server: Server, event: Extract<ServerEvent, { type: 'heartbeat' }>, now: number): Server {
+  if (isIdle(server) && saysGoodbye(event.claims)) {
+    return ended(server, {
+      reason: 'Exited',
+      message: `the game said that it is ${event.claims}`,
+      crash: false,
+      at: now,
+    })
+  }
+  const next = withHealth(server, event.health)
+  if (server.state !== 'Pending' && server.state !== 'Initializing') return next
+  // A heartbeat proves that the process runs, also when the backend has not said so yet.
+  const reachedInitializingOn = server.reachedInitializingOn ?? now
+  if (event.claims === 'StandingBy') {
+    return { ...next, state: 'StandingBy', reachedInitializingOn, reachedStandingByOn: now }
+  }
+  return server.state === 'Pending' ? { ...next, state: 'Initializing', reachedInitializingOn } : next
+}
+
+function exited(server: Server, event: Extract<ServerEvent, { type: 'exited' }>, now: number): Server {
+  const why = event.reason === undefined ? '' : `: ${event.reason}`
+  if (event.exitCode === 0) {
+    return ended(server, { reason: 'Exited', message: `its process exited with 0${why}`, crash: false, at: now })
+  }
+  if (event.exitCode === undefined) {
+    return ended(server, {
+      reason: 'Gone',
+      message: `its process ended, its exit code is not known${why}`,
+      crash: isIdle(server),
+      at: now,
+    })
+  }
+  return ended(server, {
+    reason: 'NonZeroExit',
+    message: `its process exited with ${event.exitCode}${why}`,
+    crash: true,
+    at: now,
+  })
+}
+
+function ended(server: Server, ending: Ending): Server {
+  return { ...server, state: 'Terminating', ending }
+}
+
+function withHealth(server: Server, health: Health): Server {
+  return server.health === health ? server : { ...server, health }
+}
+
+function saysGoodbye(claims: GameState): boolean {
+  return claims === 'Terminating' || claims === 'Terminated' || claims === 'Quarantined'
+}
+
+function samePorts(a: readonly PortPair[], b: readonly PortPair[]): boolean {
+  return (
+    a.length === b.length && a.every((port, i) => port.container === b[i]?.container && port.public === b[i]?.public)
+  )
+}
+
+function seconds(ms: number): string {
+  return `${ms / 1000} s`
+}

@@ -1,0 +1,37 @@
+/** Names of builds and servers. Pure. */
+
+/** Leaves room for the five characters and the dash that make a server's name of at most 63. */
+export const maxBuildNameLength = 57
+const maxNamespaceLength = 63
+
+const label = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
+
+/** An RFC 1123 label of at most `maxBuildNameLength` characters. */
+export function isBuildName(name: unknown): name is string {
+  return typeof name === 'string' && name.length <= maxBuildNameLength && label.test(name)
+}
+
+export function isNamespace(name: unknown): name is string {
+  return typeof name === 'string' && name.length <= maxNamespaceLength && label.test(name)
+}
+
+const suffixAlphabet = 'abcdefghijklmnopqrstuvwxyz0123456789'
+export const suffixLength = 5
+
+/** `<build>-<5 of [a-z0-9]>`, from as many random bytes. */
+export function serverName(build: string, random: Uint8Array): string {
+  let suffix = ''
+  for (let i = 0; i < suffixLength; i++) suffix += suffixAlphabet[(random[i] ?? 0) % suffixAlphabet.length]
+  return `${build}-${suffix}`
+}
+
+/** What goes into the path of a server's heartbeats: its name, and a secret that no other process knows. */
+export function sessionHostId(name: string, token: string): string {
+  return `${name}.${token}`
+}
+
+/** The two halves of a `sessionHostId`; names hold no dot. */
+export function readSessionHostId(id: string): { readonly name: string; readonly token: string } | undefined {
+  const dot = id.indexOf('.')
+  return dot <= 0 ? undefined : { name: id.slice(0, dot), token: id.slice(dot + 1) }
+}

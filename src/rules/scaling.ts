@@ -1,0 +1,50 @@
+/** Decides how many servers a build gains and how many it loses. Pure: the same counts give the same plan. */
+import type { BuildSpec } from './resources.js'
+
+export interface PlanInput {
+  readonly spec: Pick<BuildSpec, 'standingBy' | 'max'>
+  /** Idle servers by state; those being handed out count as Active. */
+  readonly pending: number
+  readonly initializing: number
+  readonly standingBy: number
+  readonly active: number
+  /** Callers waiting for a server. */
+  readonly waiting: number
+  /** False while the build is Unhealthy or backs off after a crash. */
+  readonly mayCreate: boolean
+  /** True when the build or the fleet is to end all that is idle. */
+  readonly draining: boolean
+  readonly createsPerPass: number
+  readonly deletesPerPass: number
+}
+
+export interface Plan {
+  readonly create: number
+  /** Idle servers to end, by the state to take them from. There is no Active here. */
+  readonly destroy: { readonly pending: number; readonly initializing: number; readonly standingBy: number }
+  /** True when the limits of a pass left something to do: another pass must follow. */
+  readonly partial: boolean
+}
+
+/**
+ * Wanted idle = standingBy + callers waiting. Creates what is missing as far as `max` has room; ends what is too many,
+ * whether for standingBy or for `max`, once: Pending first, then Initializing, then StandingBy. Never an Active server.
+ */
+export function plan(input: PlanInput): Plan {
+  const idle = input.pending + input.initializing + input.standingBy
+  const wanted = input.draining ? 0 : input.spec.standingBy + input.waiting
+  const room = input.spec.max - idle - input.active
+
+  const missing = input.mayCreate && !input.draining ? Math.max(0, Math.min(wanted - idle, room)) : 0
+  const surplus = Math.min(idle, Math.max(0, idle - wanted, -room))
+
+  const create = Math.min(missing, input.createsPerPass)
+  const ending = Math.min(surplus, input.deletesPerPass)
+  const pending = Math.min(ending, input.pending)
+  const initializing = Math.min(ending - pending, input.initializing)
+  return {
+    create,
+    destroy: { pending, initializing, standingBy: ending - pending - initializing },
+    partial: create < missing || ending < surplus,
+  }
+}

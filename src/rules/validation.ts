@@ -1,0 +1,175 @@
+/** Reads what callers hand in: builds, patches and allocation requests. Pure; says which field is wrong and how. */
+import { isBuildName, isNamespace, maxBuildNameLength } from './names.js'
+import { type Checked, invalid, isObject, shown, valid } from './problem.js'
+import type { AllocationRequest, BuildSpec } from './resources.js'
+import { checkTemplate, isPort, type TemplateSupport } from './template.js'
+
+export interface BuildInput {
+  readonly metadata: { readonly name: string; readonly namespace: string }
+  readonly spec: BuildSpec
+}
+
+export interface BuildPatch {
+  readonly standingBy?: number
+  readonly max?: number
+}
+
+type Refusal = ReturnType<typeof invalid>
+
+const specFields: ReadonlySet<string> = new Set([
+  'buildID',
+  'standingBy',
+  'max',
+  'portsToExpose',
+  'crashesToMarkUnhealthy',
+  'template',
+  'buildMetadata',
+])
+
+export const defaultNamespace = 'default'
+
+/**
+ * Reads the body of a create. `status` and what stands outside `metadata` and `spec` is ignored; an unknown field in
+ * `spec` is refused. The template is checked for a backend by `checkTemplate`.
+ */
+export function readBuildInput(body: unknown): Checked<BuildInput> {
+  if (!isObject(body)) return invalid('body', `must be a GameServerBuild object, but is ${shown(body)}`)
+  const { metadata, spec } = body
+  if (!isObject(metadata)) return invalid('metadata', `must be an object with a name, but is ${shown(metadata)}`)
+  const { name, namespace = defaultNamespace } = metadata
+  if (!isBuildName(name)) {
+    return invalid(
+      'metadata.name',
+      `must be 1 to ${maxBuildNameLength} lower-case letters, digits or dashes (RFC 1123 label), but is ${shown(name)}`,
+    )
+  }
+  if (!isNamespace(namespace)) {
+    return invalid(
+      'metadata.namespace',
+      `must be 1 to 63 lower-case letters, digits or dashes (RFC 1123 label), but is ${shown(namespace)}`,
+    )
+  }
+  const checked = readSpec(spec)
+  return checked.ok ? valid({ metadata: { name, namespace }, spec: checked.value }) : checked
+}
+
+function readSpec(spec: unknown): Checked<BuildSpec> {
+  if (!isObject(spec)) return invalid('spec', `must be an object, but is ${shown(spec)}`)
+  const unknown = Object.keys(spec).find((field) => !specFields.has(field))
+  if (unknown !== undefined) {
+    return invalid(`spec.${unknown}`, `is not a field of a build; known are ${[...specFields].join(', ')}`)
+  }
+  const { buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, template, buildMetadata } = spec
+  if (typeof buildID !== 'string' || buildID.length === 0 || buildID.length > 128) {
+    return invalid('spec.buildID', `must be a string of 1 to 128 characters, but is ${shown(buildID)}`)
+  }
+  if (!isCount(standingBy)) return notACount('spec.standingBy', standingBy)
+  if (!isCount(max)) return notACount('spec.max', max)
+  const bounds = checkBounds(standingBy, max, 'spec.')
+  if (bounds) return bounds
+  if (!isPortList(portsToExpose)) return portListProblem(portsToExpose)
+  if (crashesToMarkUnhealthy !== undefined && !(isCount(crashesToMarkUnhealthy) && crashesToMarkUnhealthy >= 1)) {
+    return invalid('spec.crashesToMarkUnhealthy', `must be an integer ≥ 1, but is ${shown(crashesToMarkUnhealthy)}`)
+  }
+  const shape = checkTemplate(template, 'pod', 'spec.template')
+  if (!shape.ok) return shape
+  if (!isObject(template)) return invalid('spec.template', `must be an object, but is ${shown(template)}`)
+  if (buildMetadata !== undefined && !isStrings(buildMetadata)) return metadataProblem(buildMetadata)
+  return valid({
+    buildID,
+    standingBy,
+    max,
+    portsToExpose,
+    ...(crashesToMarkUnhealthy !== undefined && { crashesToMarkUnhealthy }),
+    template,
+    ...(buildMetadata !== undefined && { buildMetadata }),
+  })
+}
+
+/** Reads the body of a patch. Whether standingBy ≤ max holds afterwards is `checkBounds` with the build's numbers. */
+export function readPatch(body: unknown): Checked<BuildPatch> {
+  if (!isObject(body)) return invalid('body', `must be an object with standingBy, max or both, but is ${shown(body)}`)
+  const unknown = Object.keys(body).find((field) => field !== 'standingBy' && field !== 'max')
+  if (unknown !== undefined) return invalid(unknown, 'cannot be patched; only standingBy and max can')
+  const { standingBy, max } = body
+  if (standingBy === undefined && max === undefined) return invalid('body', 'must name standingBy, max or both')
+  if (standingBy !== undefined && !isCount(standingBy)) return notACount('standingBy', standingBy)
+  if (max !== undefined && !isCount(max)) return notACount('max', max)
+  return valid({ ...(standingBy !== undefined && { standingBy }), ...(max !== undefined && { max }) })
+}
+
+/** `undefined` when standingBy ≤ max; else the problem, with both numbers. */
+export function checkBounds(standingBy: number, max: number, prefix: '' | 'spec.'): Refusal | undefined {
+  if (standingBy <= max) return undefined
+  return invalid(
+    `${prefix}standingBy`,
+    `must be at most ${prefix}max, but standingBy is ${standingBy} and max is ${max}`,
+  )
+}
+
+/** Checks the template for what a backend honours, and says what it skips. */
+export function checkForBackend(spec: BuildSpec, support: TemplateSupport): Checked<{ skipped: readonly string[] }> {
+  return checkTemplate(spec.template, support, 'spec.template')
+}
+
+const guid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+/** Reads the body of an allocation. A GUID of any version will do; its letters' case is not significant. */
+export function readAllocationRequest(body: unknown): Checked<AllocationRequest> {
+  if (!isObject(body)) return invalid('body', `must be an allocation request object, but is ${shown(body)}`)
+  const { buildID, sessionID, sessionCookie, initialPlayers } = body
+  if (typeof buildID !== 'string' || buildID === '') {
+    return invalid('buildID', `must be a non-empty string, but is ${shown(buildID)}`)
+  }
+  if (typeof sessionID !== 'string' || !guid.test(sessionID)) {
+    return invalid('sessionID', `must be a GUID, but is ${shown(sessionID)}`)
+  }
+  if (sessionCookie !== undefined && typeof sessionCookie !== 'string') {
+    return invalid('sessionCookie', `must be a string, but is ${shown(sessionCookie)}`)
+  }
+  if (initialPlayers !== undefined && !isStringList(initialPlayers)) {
+    return invalid('initialPlayers', `must be an array of strings, but is ${shown(initialPlayers)}`)
+  }
+  return valid({
+    buildID,
+    sessionID,
+    ...(sessionCookie !== undefined && { sessionCookie }),
+    ...(initialPlayers !== undefined && { initialPlayers }),
+  })
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0
+}
+
+function notACount(field: string, value: unknown): Refusal {
+  return invalid(field, `must be an integer ≥ 0, but is ${shown(value)}`)
+}
+
+function isPortList(value: unknown): value is readonly number[] {
+  return Array.isArray(value) && value.every(isPort) && new Set(value).size === value.length
+}
+
+function portListProblem(value: unknown): Refusal {
+  if (!Array.isArray(value)) return invalid('spec.portsToExpose', `must be an array of ports, but is ${shown(value)}`)
+  const wrong = value.findIndex((port) => !isPort(port))
+  if (wrong >= 0) {
+    return invalid(`spec.portsToExpose[${wrong}]`, `must be an integer from 1 to 65535, but is ${shown(value[wrong])}`)
+  }
+  const repeat = value.findIndex((port, i) => value.indexOf(port) !== i)
+  return invalid(`spec.portsToExpose[${repeat}]`, `must not repeat a port, but ${shown(value[repeat])} stands twice`)
+}
+
+function isStrings(value: unknown): value is Readonly<Record<string, string>> {
+  return isObject(value) && Object.values(value).every((entry) => typeof entry === 'string')
+}
+
+function isStringList(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((entry) => typeof entry === 'string')
+}
+
+function metadataProblem(value: unknown): Refusal {
+  if (!isObject(value)) return invalid('spec.buildMetadata', `must be an object of strings, but is ${shown(value)}`)
+  const [name, wrong] = Object.entries(value).find(([, entry]) => typeof entry !== 'string') ?? ['', undefined]
+  return invalid(`spec.buildMetadata.${name}`, `must be a string, but is ${shown(wrong)}`)
+}
