@@ -36,9 +36,18 @@ export function allocator(
     if (held?.record.session) return Promise.resolve(allocationOf(held.record))
     const first = underWay.get(key)
     if (first) return join(first, request, options)
-    const call = find(request, options).finally(() => underWay.delete(key))
+    const call = findOnce(key, request, options)
     underWay.set(key, call)
     return call
+  }
+
+  async function findOnce(key: string, request: AllocationRequest, options: AllocatorOptions): Promise<Allocation> {
+    try {
+      // Awaited, so that the call is under way before it can be over.
+      return await find(request, options)
+    } finally {
+      underWay.delete(key)
+    }
   }
 
   /** Takes what the call before gets. Where that one gives up for reasons of its own, this one goes on by itself. */
@@ -76,11 +85,13 @@ export function allocator(
       if (build.draining || isDraining()) {
         throw new FleetError('draining', `build ${build.record.name} is being drained and hands out no servers`)
       }
-      const waited = clock.elapsed() - since
-      const entry = reserveNow(build, session) ?? (await waitFor(build, session, waitMs - waited, waited, signal))
-      if (signal?.aborted) {
-        inventory.release(entry)
-        throwIfAborted(signal)
+      let entry = reserveNow(build, session)
+      if (!entry) {
+        entry = await waitFor(build, session, since, waitMs, signal)
+        if (signal?.aborted) {
+          inventory.release(entry)
+          throwIfAborted(signal)
+        }
       }
       if (await give(entry, session)) {
         const waitedMs = clock.elapsed() - since
@@ -109,10 +120,12 @@ export function allocator(
   function waitFor(
     build: BuildEntry,
     session: Session,
-    leftMs: number,
-    waitedMs: number,
+    since: number,
+    waitMs: number,
     signal: AbortSignal | undefined,
   ): Promise<ServerEntry> {
+    const waitedMs = clock.elapsed() - since
+    const leftMs = waitMs - waitedMs
     if (leftMs <= 0) throw refused(build, waitedMs)
     if (room.total >= ctx.limits.maxWaiting) {
       throw new FleetError('unavailable', `${room.total} callers wait already, and no more are let in`)

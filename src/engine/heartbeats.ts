@@ -7,6 +7,7 @@ import type { Heartbeat, HeartbeatAnswer } from '../rules/heartbeat.js'
 import { isIdle, transition } from '../rules/lifecycle.js'
 import type { EngineContext } from './context.js'
 import type { BuildEntry, ServerEntry } from './inventory.js'
+import type { LinkedSet } from './linked-set.js'
 
 export interface Heartbeats {
   /** `unknown` answers for ids that no server has. */
@@ -29,9 +30,9 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
   function hear(entry: ServerEntry): void {
     entry.heardAt = clock.elapsed()
     const { heard, unheard } = entry.build
+    // Last, so that the first is the one that has been silent for longest.
+    if (heard.has(entry)) return heard.moveToEnd(entry)
     unheard.delete(entry)
-    // Last in, so that the first of the set is the one that has been silent for longest.
-    heard.delete(entry)
     heard.add(entry)
   }
 
@@ -57,7 +58,7 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
     return heartbeat.state === 'StandingBy' ? entry.answers.active : entry.answers.lasting
   }
 
-  function expireSet(set: Set<ServerEntry>, limitMs: number, spoke: boolean): void {
+  function expireSet(set: LinkedSet<ServerEntry>, limitMs: number, spoke: boolean): void {
     const now = clock.elapsed()
     for (const entry of set) {
       if (now - entry.heardAt < limitMs) return

@@ -10,6 +10,7 @@ import type { HeartbeatAnswer } from '../rules/heartbeat.js'
 import { sessionHostId } from '../rules/names.js'
 import { type Build, keyOf, type Ref, type Server, type Session } from '../rules/resources.js'
 import type { BuildCounts } from '../rules/status.js'
+import { LinkedSet } from './linked-set.js'
 
 /** Where a server stands for the engine: its state, with StandingBy told apart by whether it can be handed out. */
 export type Bucket = 'pending' | 'initializing' | 'ready' | 'unready' | 'reserved' | 'active' | 'terminating'
@@ -61,13 +62,13 @@ export interface BuildEntry {
   revision: string
   /** Its record is gone; its servers are on their way out. */
   deleted: boolean
-  readonly buckets: Readonly<Record<Bucket, Set<ServerEntry>>>
+  readonly buckets: Readonly<Record<Bucket, LinkedSet<ServerEntry>>>
   /** Servers to be saved, started or ended. */
   readonly todo: Set<ServerEntry>
   /** Servers whose first heartbeat to this host is awaited, longest first. */
-  readonly unheard: Set<ServerEntry>
+  readonly unheard: LinkedSet<ServerEntry>
   /** Servers that have spoken to this host, longest silent first. */
-  readonly heard: Set<ServerEntry>
+  readonly heard: LinkedSet<ServerEntry>
   backoff: Backoff
   draining: boolean
   changing: boolean
@@ -92,6 +93,8 @@ export interface Inventory {
   update(entry: ServerEntry, record: Server): void
   /** Takes a ready server out of reach of everybody else. */
   reserve(entry: ServerEntry, session: Session): void
+  /** Ends a reservation with the record that has the session. */
+  grant(entry: ServerEntry, record: Server): void
   /** Ends a reservation: the server is as its record says. */
   release(entry: ServerEntry): void
   remove(entry: ServerEntry): void
@@ -137,17 +140,17 @@ export function createInventory(listener: InventoryListener): Inventory {
       revision,
       deleted,
       buckets: {
-        pending: new Set(),
-        initializing: new Set(),
-        ready: new Set(),
-        unready: new Set(),
-        reserved: new Set(),
-        active: new Set(),
-        terminating: new Set(),
+        pending: new LinkedSet(),
+        initializing: new LinkedSet(),
+        ready: new LinkedSet(),
+        unready: new LinkedSet(),
+        reserved: new LinkedSet(),
+        active: new LinkedSet(),
+        terminating: new LinkedSet(),
       },
       todo: new Set(),
-      unheard: new Set(),
-      heard: new Set(),
+      unheard: new LinkedSet(),
+      heard: new LinkedSet(),
       backoff: noBackoff,
       draining: false,
       changing: false,
@@ -214,6 +217,12 @@ export function createInventory(listener: InventoryListener): Inventory {
       entry.intent = session
       index(session, entry)
       place(entry)
+    },
+
+    grant(entry, record) {
+      entry.intent = undefined
+      entry.uncertain = false
+      this.update(entry, record)
     },
 
     release(entry) {

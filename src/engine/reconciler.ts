@@ -12,6 +12,7 @@ import { buildHealth, withoutCondition } from '../rules/status.js'
 import type { BuildWriter } from './build-writer.js'
 import { backoffLimits, buildEvent, buildRefOf, type EngineContext, say, serverEvent } from './context.js'
 import type { BuildEntry, ServerEntry } from './inventory.js'
+import type { LinkedSet } from './linked-set.js'
 
 export interface ReconcilerParts {
   readonly buildWriter: BuildWriter
@@ -90,7 +91,8 @@ export function reconciler(ctx: EngineContext, parts: ReconcilerParts): Reconcil
     say(ctx, 'ServerCreated', () => ({ type: 'ServerCreated', ...serverEvent(ctx, entry, `${name} was created`) }))
   }
 
-  function endFirst(bucket: Set<ServerEntry>, count: number, reason: EndingReason, message: string): number {
+  function endFirst(bucket: LinkedSet<ServerEntry>, count: number, reason: EndingReason, message: string): number {
+    if (count <= 0) return 0
     let ended = 0
     for (const entry of bucket) {
       if (ended >= count) break

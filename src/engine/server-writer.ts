@@ -106,15 +106,14 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
     if (!session) return
     // The server may have changed while the write was on its way: a session is only ever given to one that stands by.
     const next = entry.record === base ? written : transition(entry.record, { type: 'allocated', session }, clock.now())
-    if (next.session?.id === session.id) inventory.update(entry, next)
-    inventory.release(entry)
+    if (next.session?.id === session.id) inventory.grant(entry, next)
+    else inventory.release(entry)
   }
 
   /** Another host has handed it out: that stands. */
   function adopt(entry: ServerEntry, current: Versioned<Server>): never {
     entry.stored = current.record
-    inventory.update(entry, current.record)
-    inventory.release(entry)
+    inventory.grant(entry, current.record)
     throw lost(entry, 'another host has handed it out', undefined)
   }
 

@@ -2,6 +2,7 @@
 import type { Clock } from '../clock.js'
 import { FleetError } from '../errors.js'
 import type { BuildEntry, ServerEntry } from './inventory.js'
+import { LinkedSet } from './linked-set.js'
 
 export interface Waiter {
   /** The server is the caller's now. */
@@ -28,7 +29,7 @@ export interface WaitingRoom {
 }
 
 export function waitingRoom(clock: Clock, changed: (build: BuildEntry) => void): WaitingRoom {
-  const rooms = new Map<BuildEntry, Set<Waiter>>()
+  const rooms = new Map<BuildEntry, LinkedSet<Waiter>>()
   let total = 0
 
   function leave(build: BuildEntry, waiter: Waiter): void {
@@ -62,18 +63,16 @@ export function waitingRoom(clock: Clock, changed: (build: BuildEntry) => void):
           waiter.fail(new FleetError('aborted', 'the caller stopped waiting', { cause: signal?.reason }))
         const cancel = clock.after(waitMs, () => waiter.fail(timedOut()))
         signal?.addEventListener('abort', aborted, { once: true })
-        const room = rooms.get(build) ?? new Set()
-        rooms.set(build, room.add(waiter))
+        const room = rooms.get(build) ?? new LinkedSet()
+        room.add(waiter)
+        rooms.set(build, room)
         total++
         changed(build)
       })
     },
 
     serve(entry) {
-      for (const waiter of rooms.get(entry.build) ?? []) {
-        waiter.take(entry)
-        return
-      }
+      rooms.get(entry.build)?.first?.take(entry)
     },
 
     waiting: (build) => rooms.get(build)?.size ?? 0,

@@ -18,6 +18,7 @@ export interface WorkQueue<K> {
 export function workQueue<K>(clock: Clock, attend: (key: K) => number | undefined): WorkQueue<K> {
   const queued = new Set<K>()
   const planned = new Map<K, { readonly due: number; readonly cancel: () => void }>()
+  const settled = Promise.resolve()
   let scheduled = false
   let stopped = false
 
@@ -37,7 +38,7 @@ export function workQueue<K>(clock: Clock, attend: (key: K) => number | undefine
     queued.add(key)
     if (scheduled) return
     scheduled = true
-    queueMicrotask(run)
+    void settled.then(run)
   }
 
   function addAfter(key: K, ms: number): void {
