@@ -15,8 +15,13 @@ export default defineConfig({
     ],
   },
   test: {
-    include: ['test/**/*.test.ts'],
+    include: ['test/**/*.test.ts', 'examples/**/*.test.ts'],
+    globalSetup: ['test/package/leftovers.ts'],
+    pool: 'forks',
+    /** Most tests wait for processes and sockets rather than compute. */
+    maxWorkers: '100%',
     testTimeout: 20_000,
     hookTimeout: 60_000,
+    coverage: { include: ['src/**', 'adapters/**'], reportsDirectory: 'coverage' },
   },
 })

@@ -1,0 +1,78 @@
+/** The layers hold: reads what every source file imports. */
+import { describe, expect, it } from 'vitest'
+import { breaches, clockReads } from './boundaries.js'
+import { filesUnder, read } from './sources.js'
+
+const sources = filesUnder('src', 'adapters', 'examples').filter((file) => /\.[cm]?[jt]s$/.test(file))
+
+/** Who owns real time: the Clock, the game's side, real processes, and the suite that waits for real engines. */
+const ownsTime = (file: string) =>
+  ['src/clock.ts', 'src/sdk/', 'src/testing/backend-', 'adapters/process/', 'examples/'].some((path) =>
+    file.startsWith(path),
+  )
+
+describe('imports', () => {
+  it('never point up', () => {
+    expect(sources.length).toBeGreaterThan(0)
+    expect(sources.flatMap((file) => breaches(file, read(file)))).toEqual([])
+  })
+
+  it.each([
+    ['src/rules/x.ts', `import { y } from '../engine/y.js'`],
+    ['src/rules/x.ts', `import type { Clock } from '../clock.js'`],
+    ['src/rules/x.ts', `import { readFile } from 'node:fs/promises'`],
+    ['src/store.ts', `import { Reconciler } from './engine/reconciler.js'`],
+    ['src/engine/x.ts', `export * from '../fleet.js'`],
+    ['src/engine/x.ts', `import { open } from 'lmdb'`],
+    ['src/agent/x.ts', `import type { Heartbeats } from '../engine/heartbeats.js'`],
+    ['src/stores/x.ts', `import type { Fleet } from '../fleet.js'`],
+    ['src/fleet.ts', `import type { Engine } from './engine/engine.js'`],
+    ['src/create-fleet.ts', `import { Hono } from 'hono'`],
+    ['src/create-fleet.ts', `import { memoryBackend } from '../adapters/memory/index.js'`],
+    ['src/http/x.ts', `import { Allocator } from '../engine/allocator.js'`],
+    ['src/sdk/x.ts', `import type { Backend } from '../backend.js'`],
+    ['src/index.ts', `export { managementRoutes } from './http/index.js'`],
+    ['src/testing/x.ts', `const adapter = await import('../../adapters/memory/index.js')`],
+    ['adapters/memory/x.ts', `import { y } from '../process/y.js'`],
+    ['adapters/memory/x.ts', `type Y = import('../../src/engine/y.js').Y`],
+    ['adapters/process/x.ts', `import type { Fleet } from '../../src/fleet.js'`],
+    ['examples/server/x.ts', `import { createFleet } from '../../src/index.js'`],
+    ['examples/server/x.ts', `import { y } from '../game-server/y.js'`],
+    ['examples/server/x.ts', `const express = require('express')`],
+    ['src/stores/x.ts', `import { readFile } from 'fs/promises'`],
+  ])('would fail if %s had: %s', (file, text) => {
+    const specifier = /'([^']+)'/.exec(text)?.[1]
+    expect(breaches(file, text)).toEqual([expect.stringContaining(`${file} may not import ${specifier} (`)])
+  })
+
+  it.each([
+    ['src/rules/x.ts', `import { y } from './y.js'`],
+    ['src/engine/x.ts', `import type { Build } from '../rules/resources.js'`],
+    ['src/create-fleet.ts', `import { fileStore } from './stores/file.js'`],
+    ['src/http/tls/x.ts', `import { Hono } from 'hono/tiny'`],
+    ['adapters/memory/x.ts', `import { FleetError } from '../../src/errors.js'`],
+    ['examples/server/x.ts', `import { memoryBackend } from 'gamekeeper/memory'`],
+  ])('let %s have: %s', (file, text) => {
+    expect(breaches(file, text)).toEqual([])
+  })
+
+  it('are judged in every file: one without a layer is named', () => {
+    expect(breaches('src/new-thing.ts', '')).toEqual([expect.stringContaining('src/new-thing.ts belongs to no layer')])
+  })
+})
+
+describe('time', () => {
+  it('comes from the Clock only', () => {
+    const judged = sources.filter((file) => !ownsTime(file))
+    expect(judged.flatMap((file) => clockReads(file, read(file)))).toEqual([])
+  })
+
+  it('is found where a Date is made of no moment', () => {
+    const text = 'const a = new Date()\nconst b = Date()\nconst c = new Date(at).toISOString()\nconst d = new Date\n'
+    expect(clockReads('src/x.ts', text).map((found) => found.split(' ')[0])).toEqual([
+      'src/x.ts:1',
+      'src/x.ts:2',
+      'src/x.ts:4',
+    ])
+  })
+})

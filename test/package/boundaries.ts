@@ -1,0 +1,121 @@
+/**
+ * Which part of gamekeeper may import which: the arrows of docs/architecture.md, as a table. Reads source text only;
+ * the test beside it feeds it the real files, and bad ones to see that it bites.
+ */
+import { builtinModules } from 'node:module'
+import { posix } from 'node:path'
+import ts from 'typescript'
+
+interface Layer {
+  readonly name: string
+  /** Files and folders, folders with a slash at the end. `*` stands for one folder, and its files see only their own. */
+  readonly paths: readonly string[]
+  /** The layers that it may import, besides its own files. */
+  readonly layers: readonly string[]
+  /** Packages, `node:` for every builtin, or one builtin by name. */
+  readonly packages: readonly string[]
+}
+
+const files = (...names: readonly string[]) => names.map((name) => `src/${name}.ts`)
+const ports = ['rules', 'basics', 'contracts']
+const belowFleet = [...ports, 'platform', 'engine', 'stores', 'agent', 'fleet']
+
+const layers: readonly Layer[] = [
+  { name: 'rules', paths: ['src/rules/'], layers: [], packages: [] },
+  { name: 'basics', paths: files('clock', 'errors', 'logger'), layers: ['rules'], packages: ['node:crypto'] },
+  {
+    name: 'contracts',
+    paths: files('backend', 'store', 'elector', 'events', 'options'),
+    layers: ['rules', 'basics'],
+    packages: ['eventemitter3'],
+  },
+  { name: 'platform', paths: ['src/platform/'], layers: ports, packages: ['node:'] },
+  { name: 'engine', paths: ['src/engine/'], layers: ports, packages: ['node:crypto'] },
+  { name: 'stores', paths: ['src/stores/'], layers: [...ports, 'platform'], packages: ['lmdb', 'node:'] },
+  { name: 'agent', paths: ['src/agent/'], layers: [...ports, 'platform'], packages: ['node:'] },
+  { name: 'fleet', paths: files('fleet'), layers: ports, packages: [] },
+  { name: 'create-fleet', paths: files('create-fleet'), layers: belowFleet, packages: ['node:'] },
+  {
+    name: 'http',
+    paths: ['src/http/'],
+    layers: [...ports, 'platform', 'agent', 'fleet'],
+    packages: ['hono', '@hono/node-server', 'node:'],
+  },
+  { name: 'sdk', paths: ['src/sdk/'], layers: ['rules', 'basics'], packages: ['node:'] },
+  { name: 'testing', paths: ['src/testing/'], layers: [...belowFleet, 'create-fleet'], packages: ['node:'] },
+  { name: 'index', paths: files('index'), layers: [...belowFleet, 'create-fleet'], packages: [] },
+  { name: 'adapters', paths: ['adapters/*/'], layers: [...ports, 'platform'], packages: ['node:'] },
+  { name: 'examples', paths: ['examples/*/'], layers: [], packages: ['gamekeeper', 'node:'] },
+]
+
+/** What `text`, the source of `file`, imports and may not; one sentence each. Type-only imports count. */
+export function breaches(file: string, text: string): readonly string[] {
+  const home = placeOf(file)
+  if (home === undefined) return [`${file} belongs to no layer: give it one in test/package/boundaries.ts`]
+  return importsOf(text).flatMap((specifier) =>
+    mayImport(home, file, specifier) ? [] : [`${file} may not import ${specifier} (${allowance(home.layer)})`],
+  )
+}
+
+interface Place {
+  readonly layer: Layer
+  /** The path that matched, with `*` filled in. */
+  readonly path: string
+}
+
+function placeOf(file: string): Place | undefined {
+  for (const layer of layers) {
+    for (const pattern of layer.paths) {
+      const path = pattern.replace('*', file.split('/')[1] ?? '')
+      if (path.endsWith('/') ? file.startsWith(path) : file === path) return { layer, path }
+    }
+  }
+  return undefined
+}
+
+function importsOf(text: string): readonly string[] {
+  return ts.preProcessFile(text, true, true).importedFiles.map((imported) => imported.fileName)
+}
+
+function mayImport(home: Place, file: string, specifier: string): boolean {
+  if (!specifier.startsWith('.')) return mayImportPackage(home.layer, specifier)
+  const target = placeOf(posix.join(posix.dirname(file), specifier).replace(/\.js$/, '.ts'))
+  if (target === undefined) return false
+  if (target.layer.name !== home.layer.name) return home.layer.layers.includes(target.layer.name)
+  return !home.layer.paths.some((path) => path.includes('*')) || target.path === home.path
+}
+
+function mayImportPackage(layer: Layer, specifier: string): boolean {
+  if (builtinModules.includes(specifier)) return false // written without `node:`
+  if (specifier.startsWith('node:')) return layer.packages.some((name) => name === 'node:' || name === specifier)
+  return layer.packages.some((name) => specifier === name || specifier.startsWith(`${name}/`))
+}
+
+function allowance(layer: Layer): string {
+  return `${layer.name} may import ${['its own files', ...layer.layers, ...layer.packages].join(', ')}`
+}
+
+/**
+ * Where `text` reads the time without the Clock in a way that the linter cannot name: `new Date()` and `Date()` without a
+ * moment. The linter knows the others (.oxlintrc.json).
+ */
+export function clockReads(file: string, text: string): readonly string[] {
+  const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest)
+  const found: string[] = []
+  const visit = (node: ts.Node): void => {
+    if (makesDateOfNow(node, source)) {
+      const { line } = source.getLineAndCharacterOfPosition(node.getStart(source))
+      found.push(`${file}:${line + 1} reads the time: ask the Clock`)
+    }
+    ts.forEachChild(node, visit)
+  }
+  visit(source)
+  return found
+}
+
+/** A call `Date(…)` ignores its arguments; `new Date(moment)` is only arithmetic. */
+function makesDateOfNow(node: ts.Node, source: ts.SourceFile): boolean {
+  if (ts.isCallExpression(node)) return node.expression.getText(source) === 'Date'
+  if (!ts.isNewExpression(node)) return false
+  return node.expression.getText(source) === 'Date' && (node.arguments ?? []).length === 0
+}

@@ -1,0 +1,150 @@
+/**
+ * The package as a stranger gets it: packed by npm, unpacked beside nothing but the dependencies that it declares, and used
+ * by plain node and by tsc, from ESM and from CommonJS.
+ */
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { read, root } from './sources.js'
+
+const exec = promisify(execFile)
+
+const subpaths = ['.', './memory', './process', './http', './sdk', './testing']
+const specifiers = subpaths.map((path) => path.replace('.', 'gamekeeper'))
+const manifest: { readonly exports: object; readonly dependencies: object } = JSON.parse(read('package.json'))
+const dependencies = Object.keys(manifest.dependencies)
+
+let workshop: string
+/** Has every dependency. */
+let full: string
+
+beforeAll(async () => {
+  workshop = await realpath(await mkdtemp(join(tmpdir(), 'gamekeeper-exports-')))
+  await exec(process.execPath, [join(root, 'test/package/build.mjs')])
+  await exec('npm', ['pack', '--ignore-scripts', '--pack-destination', workshop], { cwd: root })
+  full = await consumer('full', dependencies)
+}, 120_000)
+
+afterAll(async () => {
+  await rm(workshop, { recursive: true, force: true })
+})
+
+describe.concurrent('the package', { timeout: 120_000 }, () => {
+  it('exports what this file tests, and its package.json', () => {
+    expect(Object.keys(manifest.exports)).toEqual([...subpaths, './package.json'])
+  })
+
+  it.each(specifiers)('gives ESM and CommonJS the same names from %s', async (specifier) => {
+    const esm = await run(full, 'esm', `console.log(JSON.stringify(Object.keys(await import('${specifier}'))))`)
+    const cjs = await run(full, 'cjs', `console.log(JSON.stringify(Object.keys(require('${specifier}')).sort()))`)
+    expect(esm).toEqual(cjs)
+    expect(JSON.parse(esm)).not.toEqual([])
+    expect(JSON.parse(esm)).not.toContain('default')
+  })
+
+  it('knows a FleetError of the other module format', async () => {
+    const program = `
+      import { createRequire } from 'node:module'
+      import { FleetError as Esm } from 'gamekeeper'
+      const { FleetError: Cjs } = createRequire(import.meta.url)('gamekeeper')
+      const told = (known, made) => [known.is(made), known.is(made, 'invalid'), known.is(made, 'closed')]
+      console.log(Esm === Cjs, ...told(Esm, new Cjs('invalid', 'x')), ...told(Cjs, new Esm('invalid', 'x')))`
+    expect(await run(full, 'esm', program)).toBe('false true true false true true false')
+  })
+
+  it.each([
+    ['gamekeeper', ['eventemitter3']],
+    ['gamekeeper/memory', ['eventemitter3']],
+    ['gamekeeper/process', ['eventemitter3']],
+    ['gamekeeper/sdk', []],
+  ])('loads from %s no dependency but %j', async (specifier, needed) => {
+    const bare = await consumer(`bare-${specifier.replace('/', '-')}`, needed)
+    const load = `console.log(typeof (await import('${specifier}')))`
+    expect(await run(bare, 'esm', load)).toBe('object')
+    expect(await run(bare, 'cjs', `console.log(typeof require('${specifier}'))`)).toBe('object')
+  })
+
+  it('names the dependency that is missing where one is needed', async () => {
+    const bare = await consumer('without-hono', ['eventemitter3', 'lmdb'])
+    await expect(run(bare, 'esm', `await import('gamekeeper/http')`)).rejects.toThrow(/Cannot find package '@?hono/)
+  })
+
+  it('holds what node and tsc need, and nothing else', async () => {
+    const home = join(full, 'node_modules/gamekeeper')
+    const files = await filesOf(home)
+    const expected = /^(package\.json|README\.md|LICENSE|dist\/[\w/-]+\.(c?js|d\.c?ts))$/
+    expect(files.filter((file) => !expected.test(file))).toEqual([])
+    const texts = await Promise.all(files.map((file) => readFile(join(home, file), 'utf8')))
+    expect(files.filter((_, index) => texts[index]?.includes(root))).toEqual([])
+  })
+
+  it.each([
+    ['node16', 'node16', ['index.mts', 'index.cts']],
+    ['esnext', 'bundler', ['index.mts']],
+  ])('has types that module %s, moduleResolution %s finds whole from %j', async (module, moduleResolution, files) => {
+    const home = await consumer(`types-${moduleResolution}`, dependencies)
+    await Promise.all(files.map((file) => writeFile(join(home, file), consumerSource)))
+    const strict = [
+      '--strict',
+      '--noEmit',
+      '--target',
+      'es2022',
+      '--lib',
+      'es2023',
+      '--types',
+      'node',
+      '--pretty',
+      'false',
+    ]
+    const settings = ['--skipLibCheck', 'false', '--module', module, '--moduleResolution', moduleResolution]
+    const tsc = join(root, 'node_modules/typescript/bin/tsc')
+    const { stdout } = await exec(process.execPath, [tsc, ...strict, ...settings, ...files], { cwd: home }).catch(
+      (error: { readonly stdout: string }) => error, // tsc found errors; which ones is judged below
+    )
+    // What dependencies have wrong in their own types (hono's want a browser's) is theirs.
+    expect(stdout.split('\n').filter((line) => /^(index\.|node_modules\/gamekeeper\/|error )/.test(line))).toEqual([])
+  })
+})
+
+const consumerSource = `
+${specifiers.map((specifier, index) => `import * as part${index} from '${specifier}'`).join('\n')}
+import { FleetError, type ErrorCode } from 'gamekeeper'
+export const parts: readonly object[] = [${specifiers.map((_, index) => `part${index}`).join(', ')}]
+export function codeOf(error: unknown): ErrorCode | undefined {
+  return FleetError.is(error) ? error.code : undefined
+}
+// @ts-expect-error: the types are really there, so an unknown code is refused
+export const unknown = new FleetError('no such code', 'x')
+`
+
+/** A folder whose node_modules holds the packed package and only these dependencies. */
+async function consumer(name: string, available: readonly string[]): Promise<string> {
+  const folder = join(workshop, name)
+  const home = join(folder, 'node_modules/gamekeeper')
+  await mkdir(home, { recursive: true })
+  const archive = (await readdir(workshop)).find((file) => file.endsWith('.tgz')) ?? 'the archive of npm pack'
+  await exec('tar', ['-xzf', join(workshop, archive), '--strip-components=1', '-C', home])
+  for (const dependency of [...available, '@types/node']) {
+    const link = join(folder, 'node_modules', dependency)
+    await mkdir(dirname(link), { recursive: true })
+    await symlink(await realpath(join(root, 'node_modules', dependency)), link, 'junction')
+  }
+  return folder
+}
+
+/** What the program prints. */
+async function run(folder: string, format: 'esm' | 'cjs', program: string): Promise<string> {
+  const type = format === 'esm' ? 'module' : 'commonjs'
+  const { stdout } = await exec(process.execPath, [`--input-type=${type}`, '--eval', program], { cwd: folder })
+  return stdout.trim()
+}
+
+async function filesOf(folder: string): Promise<readonly string[]> {
+  const entries = await readdir(folder, { withFileTypes: true, recursive: true })
+  return entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
+}
