@@ -1,0 +1,74 @@
+/** The environment of a game's process, and `$(NAME)` in its command line. Pure. */
+import { type SdkConfigInput, sdkEnvironment } from '../../src/rules/sdk-config.js'
+import type { GameContainer } from '../../src/rules/template.js'
+import type { PortPair } from '../../src/rules/resources.js'
+
+/**
+ * What a game gets of the host's environment: enough to find programs, a home, the language and a place for temporary
+ * files. All else stays with the host, whose secrets are no business of a game.
+ */
+export const inheritedVariables: readonly string[] = Object.freeze([
+  'PATH',
+  'HOME',
+  'USER',
+  'LOGNAME',
+  'SHELL',
+  'LANG',
+  'LANGUAGE',
+  'LC_ALL',
+  'LC_CTYPE',
+  'LC_COLLATE',
+  'LC_MESSAGES',
+  'LC_MONETARY',
+  'LC_NUMERIC',
+  'LC_TIME',
+  'TZ',
+  'TMPDIR',
+])
+
+export interface EnvironmentInput {
+  readonly host: Readonly<Record<string, string | undefined>>
+  /** Names taken from the host besides `inheritedVariables`. */
+  readonly inheritEnv: readonly string[]
+  readonly container: GameContainer
+  readonly sdk: SdkConfigInput
+  readonly sdkConfigPath: string
+  readonly ports: readonly PortPair[]
+}
+
+export interface GameEnvironment {
+  readonly env: Readonly<Record<string, string>>
+  /** Replaces `$(NAME)` as Kubernetes does, by what the template, the SDK or a port has set; not by the host's. */
+  readonly expand: (text: string) => string
+}
+
+/**
+ * Later wins: the host's, the template's, the SDK's and `PORT_<containerPort>`. What the SDK would set to nothing
+ * (`PF_TITLE_ID`) is left to the template.
+ */
+export function gameEnvironment(input: EnvironmentInput): GameEnvironment {
+  const given = new Map<string, string>(Object.entries(sdkEnvironment(input.sdk)))
+  given.set('GSDK_CONFIG_FILE', input.sdkConfigPath)
+  for (const port of input.ports) given.set(`PORT_${port.container}`, String(port.public))
+
+  const declared = new Map(given)
+  for (const { name, value } of input.container.env) {
+    const expanded = expandVariables(value, declared)
+    if (!given.get(name)) declared.set(name, expanded)
+  }
+
+  const env: Record<string, string> = {}
+  for (const name of [...inheritedVariables, ...input.inheritEnv]) {
+    const value = input.host[name]
+    if (value !== undefined) env[name] = value
+  }
+  for (const [name, value] of declared) env[name] = value
+  return { env, expand: (text) => expandVariables(text, declared) }
+}
+
+/** `$(NAME)` of a known name is replaced, of an unknown one left as it is; `$$` stands for `$`. */
+export function expandVariables(text: string, values: ReadonlyMap<string, string>): string {
+  return text.replace(/\$(?:\$|\(([^)]*)\))/g, (whole: string, name: string | undefined) =>
+    name === undefined ? '$' : (values.get(name) ?? whole),
+  )
+}

@@ -1,0 +1,38 @@
+/** Who watches a backend. A listener that throws harms neither the backend nor the other listeners. */
+import type { BackendListener } from '../../src/backend.js'
+import type { Logger } from '../../src/logger.js'
+
+export class Listeners {
+  readonly #logger: Logger
+  readonly #listeners = new Set<BackendListener>()
+
+  constructor(logger: Logger) {
+    this.#logger = logger
+  }
+
+  /** Returns what removes it. */
+  add(listener: BackendListener): () => void {
+    this.#listeners.add(listener)
+    return () => {
+      this.#listeners.delete(listener)
+    }
+  }
+
+  clear(): void {
+    this.#listeners.clear()
+  }
+
+  tellAll(call: (listener: BackendListener) => void): void {
+    for (const listener of this.#listeners) this.tell(listener, call)
+  }
+
+  /** Tells one of them, unless it has gone meanwhile. */
+  tell(listener: BackendListener, call: (listener: BackendListener) => void): void {
+    if (!this.#listeners.has(listener)) return
+    try {
+      call(listener)
+    } catch (error) {
+      this.#logger.error({ err: error }, 'a listener of the process backend has thrown')
+    }
+  }
+}

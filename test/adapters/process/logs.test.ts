@@ -1,0 +1,72 @@
+import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, expect, test } from 'vitest'
+import { trimToTail } from '../../../adapters/process/logs.js'
+import { cleanUp, contentOf, exited, freshDirectory, gameOf, open, specOf, until } from './support.js'
+
+afterEach(cleanUp)
+
+test('a log over its bound keeps its last lines while the game goes on writing', async () => {
+  const directory = freshDirectory()
+  const log = join(directory, 'logs', 'default.arena-aaaaa.log')
+  const backend = open(directory, { logMaxBytes: 64 * 1024 })
+  // 60 lines of 1 KiB each 50 ms, numbered.
+  await backend.create(
+    gameOf(`let n = 0; setInterval(() => { let s = ''; for (let i = 0; i < 60; i++) s += ++n + ' ' + 'x'.repeat(1000) + '\\n';
+      require('fs').writeSync(1, s) }, 50)`),
+  )
+  await until('the log was cut', () => contentOf(log)?.startsWith('[gamekeeper:'))
+  const lines = () => readFileSync(log, 'utf8').split('\n').slice(1, -1)
+  const first = Number(lines()[0]?.split(' ')[0])
+  const numbers = lines().map((line) => Number(line.split(' ')[0]))
+  expect(numbers).toEqual(numbers.map((_, i) => first + i))
+  await until('the game writes on', () => Number(lines().at(-1)?.split(' ')[0]) > (numbers.at(-1) ?? 0))
+})
+
+test('what is written in the last moment is cut as well', async () => {
+  const directory = freshDirectory()
+  const backend = open(directory, { logMaxBytes: 2_048 })
+  const spec = specOf(['sh', '-c', 'i=0; while [ $i -lt 999 ]; do echo "line $i"; i=$((i+1)); done'])
+  await backend.create(spec)
+  await exited(backend)
+  await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
+  const log = join(directory, 'logs', 'default.arena-aaaaa.log')
+  expect(statSync(log).size).toBeLessThanOrEqual(2_048)
+  expect(readFileSync(log, 'utf8')).toMatch(/\nline 998\n$/)
+})
+
+test('logs of servers that have ended are removed when they are too many, the oldest first', async () => {
+  const directory = freshDirectory()
+  const backend = open(directory, { logsKept: 2 })
+  await backend.create(specOf(['sleep', '600'], { name: 'arena-live' }))
+  for (const [age, name] of ['arena-new', 'arena-old', 'arena-older'].entries()) {
+    const path = join(directory, 'logs', `default.${name}.log`)
+    writeFileSync(path, name)
+    utimesSync(path, new Date(), new Date(Date.now() - 1_000 * (age + 1)))
+  }
+  await until('the oldest is removed', () => readdirSync(join(directory, 'logs')).length === 3)
+  expect(readdirSync(join(directory, 'logs')).sort()).toEqual(
+    ['arena-live', 'arena-new', 'arena-old'].map((name) => `default.${name}.log`),
+  )
+})
+
+test('a log is kept for its time after the end of its server, whenever its last line was written', async () => {
+  const directory = freshDirectory()
+  const backend = open(directory, { logRetentionMs: 1_500 })
+  const spec = specOf(['sh', '-c', 'echo hello; exec sleep 600'])
+  await backend.create(spec)
+  const log = join(directory, 'logs', 'default.arena-aaaaa.log')
+  await until('it was written', () => contentOf(log) === 'hello\n')
+  utimesSync(log, new Date(0), new Date(0))
+  const before = Date.now()
+  await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
+  await until('it is removed', () => contentOf(log) === undefined)
+  expect(Date.now() - before).toBeGreaterThanOrEqual(1_400)
+})
+
+test('a file within its bound is left as it is', () => {
+  const path = join(freshDirectory(), 'a.log')
+  writeFileSync(path, 'short\n')
+  trimToTail(path, 1_024)
+  expect(readFileSync(path, 'utf8')).toBe('short\n')
+})

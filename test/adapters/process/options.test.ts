@@ -1,0 +1,47 @@
+import { hostname } from 'node:os'
+import { resolve } from 'node:path'
+import { expect, test } from 'vitest'
+import { processBackend, type ProcessBackendOptions } from '../../../adapters/process/index.js'
+import { resolveProcessOptions } from '../../../adapters/process/options.js'
+
+test('the defaults are those of the documentation', () => {
+  const { logger: _, clock: __, ...options } = resolveProcessOptions({})
+  expect(options).toEqual({
+    directory: resolve('.gamekeeper'),
+    publicAddress: '127.0.0.1',
+    node: hostname(),
+    portRange: { first: 10_000, last: 12_000 },
+    inheritEnv: [],
+    logMaxBytes: 10 * 1024 * 1024,
+    logRetentionMs: 24 * 60 * 60 * 1000,
+    logsKept: 1000,
+    pollMs: 250,
+  })
+})
+
+test('it says what it honours and where its records belong', () => {
+  const backend = processBackend({ directory: '/tmp/some-fleet' })
+  expect(backend.name).toBe('process')
+  expect(backend.capabilities).toEqual({ template: 'process', agent: true })
+  expect(backend.defaultStore).toEqual({ kind: 'file', directory: '/tmp/some-fleet/store' })
+})
+
+test.each<[object, RegExp]>([
+  [{ directory: '' }, /^processBackend: directory must be a string/],
+  [{ publicAddress: 7 }, /^processBackend: publicAddress must be a string .* but is 7$/],
+  [{ node: ' ' }, /^processBackend: node must/],
+  [{ portRange: '10-5' }, /^processBackend: portRange must be two ports/],
+  [{ portRange: { first: 0, last: 5 } }, /^processBackend: portRange must be \{ first, last \}/],
+  [{ portRange: { first: 9, last: 5 } }, /^processBackend: portRange/],
+  [{ inheritEnv: 'PATH' }, /^processBackend: inheritEnv must be an array/],
+  [{ logMaxBytes: 10 }, /^processBackend: logMaxBytes must be an integer ≥ 1024, but is 10$/],
+  [{ logRetentionMs: -1 }, /^processBackend: logRetentionMs must be an integer ≥ 0/],
+  [{ logsKept: 1.5 }, /^processBackend: logsKept/],
+  [{ pollMs: 0 }, /^processBackend: pollMs must be an integer ≥ 1/],
+  [{ portrange: '1-2' }, /^processBackend: portrange is not an option; known are directory, /],
+])('%j is refused by name', (options, message) => {
+  const wrong: ProcessBackendOptions = options
+  expect(() => processBackend(wrong)).toThrow(
+    expect.objectContaining({ code: 'invalid', message: expect.stringMatching(message) }),
+  )
+})
