@@ -312,7 +312,7 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
       }),
     )
     await Promise.all([...saves, details.close()])
-    await Promise.all([...inventory.servers.values()].map((entry) => entry.saving?.catch(() => undefined)))
+    await Promise.all([...inventory.servers.values()].map(async (entry) => entry.saving?.catch(() => undefined)))
   }
 }
 

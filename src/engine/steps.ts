@@ -34,7 +34,7 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
     } else if (entry.record.state === 'Terminating') {
       return end(entry)
     }
-    if (isSettled(entry)) entry.build.todo.delete(entry)
+    if (!needsAttention(entry)) entry.build.todo.delete(entry)
     return undefined
   }
 
@@ -173,11 +173,12 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
   return step
 }
 
-/** Nothing is left to do until something happens. */
-function isSettled(entry: ServerEntry): boolean {
-  return (
-    isSaved(entry) && entry.record.state !== 'Terminating' && (entry.record.state !== 'Pending' || !!entry.instance)
-  )
+/** Something is left to do that does not wait for anything to happen. */
+function needsAttention(entry: ServerEntry): boolean {
+  if (entry.uncertain || entry.record.state === 'Terminating') return true
+  if (entry.record.state === 'Pending' && !entry.instance) return true
+  // What is being handed out is saved by the call that has it.
+  return entry.intent === undefined && !isSaved(entry)
 }
 
 function instanceSpec(entry: ServerEntry, heartbeatEndpoint: string): InstanceSpec {

@@ -1,0 +1,188 @@
+/** The model of a machine that runs instances: what really runs, told by calls that fail and events that get lost. */
+import type { Backend, BackendListener, Instance, InstanceSpec } from '../../backend.js'
+import { FleetError } from '../../errors.js'
+import { keyOf } from '../../rules/resources.js'
+import type { Heartbeat, HeartbeatAnswer } from '../../rules/heartbeat.js'
+import { candidatePorts, type PortRange } from '../../rules/ports.js'
+import { call, type CallOptions } from './calls.js'
+import { type Character, GameModel } from './game-model.js'
+import type { Host } from './host.js'
+import type { World } from './world.js'
+
+export interface ModelInstance {
+  readonly spec: InstanceSpec
+  readonly address: string
+  readonly ports: Instance['ports']
+  phase: Instance['phase']
+  exitCode?: number
+  game: GameModel | undefined
+}
+
+export interface BackendModelWires {
+  readonly character: (spec: InstanceSpec) => Character
+  /** Brings a heartbeat to whichever host answers. */
+  readonly heartbeat: (sessionHostId: string, heartbeat: Heartbeat) => HeartbeatAnswer | undefined
+  /** The game of an instance was told of a session. */
+  readonly told: (instance: ModelInstance, sessionID: string) => void
+  /** The instance is about to be ended by the fleet while its process runs. */
+  readonly ending: (instance: ModelInstance, by: Host) => void
+}
+
+export class BackendModel {
+  readonly instances = new Map<string, ModelInstance>()
+  readonly #listeners = new Map<Host, { listener: BackendListener; deafUntil: number }>()
+  #awayUntil = 0
+  #addresses = 0
+  #lastPort = 0
+  creates = 0
+  destroys = 0
+
+  constructor(
+    readonly world: World,
+    readonly faultiness: number,
+    readonly range: PortRange,
+    readonly wires: BackendModelWires,
+  ) {}
+
+  goAway(ms: number): void {
+    this.#awayUntil = this.world.elapsedMs + ms
+  }
+
+  /** One host hears no events for a while; `told`: it is told afterwards that it missed some. */
+  deafen(host: Host, ms: number, told: boolean): void {
+    const ears = this.#listeners.get(host)
+    if (!ears) return
+    ears.deafUntil = this.world.elapsedMs + ms
+    if (told) this.world.after(ms, () => host.run(() => this.#listeners.get(host)?.listener.resync()))
+  }
+
+  /** Removed by hand, as an operator of the machine would: no exit code, no instance. */
+  vanish(instance: ModelInstance): void {
+    this.instances.delete(keyOf(instance.spec.ref))
+    if (instance.game) instance.game.running = false
+    this.#tell((listener) => listener.gone(instance.spec.ref, instance.spec.uid))
+  }
+
+  for(host: Host): Backend {
+    const { world } = this
+    const options: CallOptions = {
+      of: 'backend',
+      away: () => world.elapsedMs < this.#awayUntil,
+      latencyMs: [1, 200],
+      faultiness: this.faultiness,
+    }
+    return {
+      name: 'model',
+      capabilities: { template: 'pod', agent: false },
+      defaultStore: { kind: 'memory' },
+      create: (spec) => call(world, host, options, () => this.#create(spec)),
+      destroy: (ref, uid, { graceMs }) =>
+        call(world, host, options, () => {
+          this.destroys++
+          return this.#destroy(keyOf(ref), uid, graceMs, host)
+        }),
+      list: () => call(world, host, options, () => [...this.instances.values()].map(shown)),
+      watch: (listener) => {
+        this.#listeners.set(host, { listener, deafUntil: 0 })
+        return () => this.#listeners.delete(host)
+      },
+      close: () => {
+        this.#listeners.delete(host)
+        return Promise.resolve()
+      },
+    }
+  }
+
+  #create(spec: InstanceSpec): Instance {
+    const key = keyOf(spec.ref)
+    const there = this.instances.get(key)
+    if (there?.spec.uid === spec.uid) return shown(there)
+    if (there) throw new FleetError('conflict', `${key} is another instance`)
+    this.creates++
+    const held = new Set([...this.instances.values()].flatMap((one) => one.ports.map((port) => port.public)))
+    const ports = spec.portsToExpose.map((container) => {
+      const [port] = candidatePorts(this.range, held, this.#lastPort)
+      if (port === undefined) throw new FleetError('ports-exhausted', 'no port is free')
+      held.add(port)
+      this.#lastPort = port
+      return { container, public: port }
+    })
+    const address = `10.0.${this.#addresses >> 8}.${this.#addresses++ & 255}`
+    const instance: ModelInstance = { spec, address, ports, phase: 'pending', game: undefined }
+    this.instances.set(key, instance)
+    if (this.world.chance(0.5)) this.#begin(instance)
+    else this.world.after(this.world.between(10, 5_000), () => this.#begin(instance))
+    return shown(instance)
+  }
+
+  #begin(instance: ModelInstance): void {
+    const { spec } = instance
+    if (this.instances.get(keyOf(spec.ref)) !== instance) return
+    instance.phase = 'running'
+    instance.game = new GameModel(this.world, this.wires.character(spec), {
+      send: (heartbeat) => this.wires.heartbeat(spec.sdk.sessionHostId, heartbeat),
+      told: (sessionID) => this.wires.told(instance, sessionID),
+      exited: (code) => {
+        instance.phase = 'exited'
+        instance.exitCode = code
+        this.world.note(`instance ${spec.ref.name} exited with ${code}`)
+        this.#tellChanged(instance)
+      },
+    })
+    this.#tellChanged(instance)
+  }
+
+  /** As it was when it happened, however late it is heard. */
+  #tellChanged(instance: ModelInstance): void {
+    const then = shown(instance)
+    this.#tell((listener) => listener.changed(then))
+  }
+
+  #destroy(key: string, uid: string, graceMs: number, host: Host): Promise<void> | undefined {
+    const instance = this.instances.get(key)
+    if (!instance || instance.spec.uid !== uid) return undefined
+    const remove = () => {
+      if (this.instances.get(key) !== instance) return
+      this.instances.delete(key)
+      this.#tell((listener) => listener.gone(instance.spec.ref, uid))
+    }
+    const { game } = instance
+    if (!game?.running) {
+      remove()
+      return undefined
+    }
+    this.wires.ending(instance, host)
+    return new Promise((resolve) => {
+      const poll = () => {
+        if (this.instances.get(key) !== instance) return resolve()
+        if (game.running) return void this.world.after(100, poll)
+        remove()
+        return resolve()
+      }
+      game.terminate(graceMs, () => game.exit(137))
+      poll()
+    })
+  }
+
+  /** Each listener hears late, twice, out of order, or not at all. */
+  #tell(event: (listener: BackendListener) => void): void {
+    for (const [host, ears] of this.#listeners) {
+      if (this.world.elapsedMs < ears.deafUntil || this.world.fault('event: lost', 0.02)) continue
+      const deliver = () => host.run(() => event(ears.listener))
+      this.world.after(this.world.between(0, 50), deliver)
+      if (this.world.fault('event: repeated', 0.03)) this.world.after(this.world.between(0, 5_000), deliver)
+    }
+  }
+}
+
+function shown(instance: ModelInstance): Instance {
+  const { spec, phase, address, ports, exitCode } = instance
+  return {
+    ref: spec.ref,
+    uid: spec.uid,
+    phase,
+    ...(exitCode !== undefined && { exitCode }),
+    ...(phase !== 'pending' && { address, node: 'node' }),
+    ports: phase === 'pending' ? [] : ports,
+  }
+}

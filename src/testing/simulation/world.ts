@@ -1,0 +1,99 @@
+/**
+ * The world of one simulation: one queue of events in virtual time, one source of chance, and a short memory of what
+ * happened. Everything that is simulated runs as an event of it, so one seed is one story.
+ */
+import { seededRandom } from '../random.js'
+import { TimerHeap } from '../timer-heap.js'
+
+export class World {
+  readonly #timers = new TimerHeap()
+  readonly #random: () => number
+  readonly #history: string[] = []
+  #order = 0
+  elapsedMs = 0
+  steps = 0
+  /** False once everything is to go well, for the fleet to come to rest. */
+  faulty = true
+  /** Faults injected, by kind. */
+  readonly faults: Record<string, number> = {}
+
+  constructor(readonly seed: number) {
+    this.#random = seededRandom(seed)
+  }
+
+  after(ms: number, fn: () => void): () => void {
+    const timer = {
+      setMs: this.elapsedMs,
+      dueMs: this.elapsedMs + Math.max(0, ms),
+      order: this.#order++,
+      fn: fn as (() => void) | undefined,
+    }
+    this.#timers.push(timer)
+    return () => {
+      timer.fn = undefined
+    }
+  }
+
+  /** Runs the next event and all promises that it settles. False when nothing is due until `untilMs`. */
+  async step(untilMs: number): Promise<boolean> {
+    const timer = this.#timers.peek()
+    if (!timer || timer.dueMs > untilMs) return false
+    this.#timers.pop()
+    this.elapsedMs = Math.max(this.elapsedMs, timer.dueMs)
+    this.steps++
+    timer.fn?.()
+    await settled()
+    return true
+  }
+
+  /** From 0 (inclusive) to 1 (exclusive). */
+  random(): number {
+    return this.#random()
+  }
+
+  chance(probability: number): boolean {
+    return this.#random() < probability
+  }
+
+  /** A whole number, both ends included. */
+  between(least: number, most: number): number {
+    return least + Math.floor(this.#random() * (most - least + 1))
+  }
+
+  oneOf<T>(items: readonly T[]): T | undefined {
+    return items[Math.floor(this.#random() * items.length)]
+  }
+
+  bytes(count: number): Uint8Array {
+    return Uint8Array.from({ length: count }, () => Math.floor(this.#random() * 256))
+  }
+
+  guid(): string {
+    const hex = Buffer.from(this.bytes(16)).toString('hex')
+    return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20)}`
+  }
+
+  /** True when a fault of this kind is to happen now; counts it. */
+  fault(kind: string, probability: number): boolean {
+    if (!this.faulty || !this.chance(probability)) return false
+    this.faults[kind] = (this.faults[kind] ?? 0) + 1
+    return true
+  }
+
+  note(text: string): void {
+    this.#history.push(`${(this.elapsedMs / 1000).toFixed(3).padStart(10)} s  ${text}`)
+    if (this.#history.length > 400) this.#history.splice(0, 200)
+  }
+
+  /** What happened lately, oldest first. */
+  history(lines: number): readonly string[] {
+    return this.#history.slice(-lines)
+  }
+}
+
+const turn = setImmediate
+
+/** All promise jobs run before the next turn of the event loop; nothing in the simulation waits for real I/O. */
+function settled(): Promise<void> {
+  return new Promise((resolve) => turn(resolve))
+}
