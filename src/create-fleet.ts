@@ -7,6 +7,7 @@ import { fleetEmitter } from './events.js'
 import type { AllocateOptions, Drained, DrainOptions, Fleet, RefLike } from './fleet.js'
 import { type FleetOptions, type ResolvedOptions, resolveOptions } from './options.js'
 import type { Heartbeat, HeartbeatAnswer } from './rules/heartbeat.js'
+import { afterFailure, noBackoff } from './rules/backoff.js'
 import { shown } from './rules/problem.js'
 import { type AllocationRequest, keyOf, type Ref } from './rules/resources.js'
 import { defaultNamespace, readAllocationRequest } from './rules/validation.js'
@@ -76,6 +77,9 @@ function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Sto
   let engine: Engine | undefined
   let leader: string | undefined
   let closed = false
+  let tries = noBackoff
+  let cancelRetry = () => {}
+  const startLimits = { firstMs: limits.backoffFirstMs, lastMs: limits.backoffLastMs, resetMs: limits.backoffResetMs }
   /** One change of leadership after the other. */
   let changes = Promise.resolve()
   let firstWord: { resolve(): void; reject(error: unknown): void } | undefined
@@ -94,13 +98,20 @@ function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Sto
       engine = await startEngine({ backend: options.backend, store, options: resolved, emitter, agentAddress })
       firstWord?.resolve()
       emitter.emit({ type: 'LeadershipChanged', at: clock.now(), leads: true, message: 'this host leads the fleet' })
+      tries = noBackoff
     } catch (error) {
       logger.error({ error: messageOf(error) }, 'the engine could not be started')
       firstWord?.reject(error)
+      // The first time `createFleet` tells of it; later the lead is kept, and the engine tried again.
+      tries = afterFailure(tries, clock.elapsed(), startLimits)
+      cancelRetry = clock.after(tries.until - clock.elapsed(), () => {
+        changes = changes.then(elected)
+      })
     }
   }
 
   async function lost(): Promise<void> {
+    cancelRetry()
     const ending = engine
     engine = undefined
     firstWord?.resolve()
@@ -131,6 +142,7 @@ function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Sto
     heartbeat: (id, beat) => engine?.heartbeat(id, beat) ?? goOn,
     async close() {
       closed = true
+      cancelRetry()
       const error = new FleetError('closed', 'this host is closing; another, or this one started again, goes on')
       changes = changes.then(() => engine?.stop(error))
       await changes

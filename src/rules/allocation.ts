@@ -2,7 +2,7 @@
 import type { Server } from './resources.js'
 import type { BuildCounts } from './status.js'
 
-/** Ready, healthy, and its address known. A server that is not all three is never handed out. */
+/** Ready, not Unhealthy, and its address known. A server that is not all three is never handed out. */
 export function isAllocatable(server: Server): boolean {
   return (
     server.state === 'StandingBy' &&

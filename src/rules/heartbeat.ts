@@ -50,7 +50,7 @@ export function readHeartbeat(body: unknown): Heartbeat {
       const value = body[key]
       switch (key.toLowerCase()) {
         case 'currentgamestate':
-          state = gameStates.find((known) => known === value) ?? stateOfAnyCase(value)
+          state = stateOf(value)
           break
         case 'currentgamehealth':
           health = healthOf(value)
@@ -64,13 +64,18 @@ export function readHeartbeat(body: unknown): Heartbeat {
   return health === undefined ? { state, players } : { state, health, players }
 }
 
-function stateOfAnyCase(value: unknown): GameState {
-  const claimed = String(value).toLowerCase()
-  return gameStates.find((known) => known.toLowerCase() === claimed) ?? 'Invalid'
+function stateOf(value: unknown): GameState {
+  if (typeof value !== 'string') return 'Invalid'
+  return gameStates.find((known) => known === value) ?? stateOfAnyCase(value.toLowerCase())
+}
+
+function stateOfAnyCase(lowerCase: string): GameState {
+  return gameStates.find((known) => known.toLowerCase() === lowerCase) ?? 'Invalid'
 }
 
 function healthOf(value: unknown): Heartbeat['health'] {
-  const claimed = String(value).toLowerCase()
+  if (typeof value !== 'string') return undefined
+  const claimed = value.toLowerCase()
   if (claimed === 'healthy') return 'Healthy'
   return claimed === 'unhealthy' ? 'Unhealthy' : undefined
 }

@@ -74,19 +74,22 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
         at: now,
       })
     case 'end':
+      if (server.state === 'Active' && sparesMatches(event.reason)) return server
       return ended(server, { reason: event.reason, message: event.message, crash: false, at: now })
   }
 }
 
 function running(server: Server, event: Extract<ServerEvent, { type: 'running' }>, now: number): Server {
-  const known =
-    server.address === event.address && server.node === event.node && samePorts(server.ports ?? [], event.ports)
+  // What is known stays known when a later event does not say it again.
+  const { address = server.address, node = server.node } = event
+  const ports = event.ports.length === 0 || samePorts(event.ports, server.ports ?? []) ? server.ports : event.ports
+  const known = address === server.address && node === server.node && ports === server.ports
   if (known && server.state !== 'Pending') return server
   return {
     ...server,
-    ...(event.address !== undefined && { address: event.address }),
-    ...(event.node !== undefined && { node: event.node }),
-    ...(event.ports.length > 0 && { ports: event.ports }),
+    ...(address !== undefined && { address }),
+    ...(node !== undefined && { node }),
+    ...(ports !== undefined && { ports }),
     ...(server.state === 'Pending' && { state: 'Initializing' as const, reachedInitializingOn: now }),
   }
 }
@@ -137,6 +140,11 @@ function ended(server: Server, ending: Ending): Server {
 
 function withHealth(server: Server, health: Health): Server {
   return server.health === health ? server : { ...server, health }
+}
+
+/** An Active server is never removed by scaling, and a drain lets it go on to its end. */
+function sparesMatches(reason: EndingReason): boolean {
+  return reason === 'ScaledDown' || reason === 'Drained'
 }
 
 function saysGoodbye(claims: GameState): boolean {

@@ -2,7 +2,7 @@
 
 /** Leaves room for the five characters and the dash that make a server's name of at most 63. */
 export const maxBuildNameLength = 57
-const maxNamespaceLength = 63
+export const maxNamespaceLength = 63
 
 const label = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
 

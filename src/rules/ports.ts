@@ -7,6 +7,10 @@ export interface PortRange {
   readonly last: number
 }
 
+export function isPort(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 65_535
+}
+
 export const defaultPortRange: PortRange = Object.freeze({ first: 10_000, last: 12_000 })
 
 /** Reads `10000-12000`. */

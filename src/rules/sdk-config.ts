@@ -22,7 +22,8 @@ export interface SdkConfigInput {
 
 /** The name under which an SDK knows a port: as in the template's `ports`, else `port_<containerPort>`. */
 export function portName(container: GameContainer, containerPort: number): string {
-  return container.ports.find((port) => port.containerPort === containerPort)?.name ?? `port_${containerPort}`
+  const named = container.ports.find((port) => port.containerPort === containerPort && port.name !== undefined)
+  return named?.name ?? `port_${containerPort}`
 }
 
 /** The content of the configuration file. Three spellings of the public address, since clients differ. */

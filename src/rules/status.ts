@@ -26,8 +26,9 @@ export function readyOfDesired(standingBy: number, desired: number): string {
 export function withCondition(conditions: readonly Condition[], next: Condition): readonly Condition[] {
   const before = conditions.find((condition) => condition.type === next.type)
   if (before?.reason === next.reason && before.message === next.message) return conditions
-  const since = before?.reason === next.reason ? before.since : next.since
-  return [...withoutCondition(conditions, next.type), { ...next, since }]
+  if (!before) return [...conditions, next]
+  const since = before.reason === next.reason ? before.since : next.since
+  return conditions.map((condition) => (condition === before ? { ...next, since } : condition))
 }
 
 /** The conditions without that one; the same array when it was not there. */

@@ -4,8 +4,20 @@
  * Kubernetes gets it whole. The others read its first container. What they leave out falls in two classes: what only
  * concerns another backend is skipped and said once; what would change the game's behaviour is refused.
  */
-import { type Checked, invalid, isObject, shown, valid } from './problem.js'
+import { type Checked, invalid, isObject, valid } from './problem.js'
 import type { PodTemplateSpec } from './resources.js'
+import {
+  checkShape,
+  type Fields,
+  firstOf,
+  objectAt,
+  objectsAt,
+  stringAt,
+  stringsAt,
+  type TemplateShape,
+} from './template-shape.js'
+
+export { isPort } from './ports.js'
 
 /**
  * What a backend honours. `pod`: the template whole. `container`: image, command, args, env, workingDir, ports,
@@ -59,13 +71,16 @@ export function gameContainerOf(template: PodTemplateSpec): GameContainer {
       containerPort: Number(entry['containerPort']),
       protocol: stringAt(entry, 'protocol') ?? 'TCP',
     })),
-    limits: Object.fromEntries(
-      Object.entries(objectAt(objectAt(container, 'resources'), 'limits')).map(([name, value]) => [
-        name,
-        String(value),
-      ]),
-    ),
+    limits: limitsOf(objectAt(objectAt(container, 'resources'), 'limits')),
   }
+}
+
+function limitsOf(limits: Fields): Readonly<Record<string, string>> {
+  const written: Record<string, string> = {}
+  for (const [name, limit] of Object.entries(limits)) {
+    if (typeof limit === 'string' || typeof limit === 'number') written[name] = String(limit)
+  }
+  return written
 }
 
 type Verdict = 'honoured' | 'skipped' | 'refused'
@@ -121,112 +136,43 @@ const portFields: Table = {
   hostIP: 'skipped',
 }
 const resourceFields: Table = { limits: 'honoured', requests: 'skipped' }
+const limitFields: Table = { cpu: 'honoured', memory: 'honoured', 'ephemeral-storage': 'skipped' }
 
 /** Checks `spec.template` for a backend. `field` is where it stands, for messages. */
 export function checkTemplate(template: unknown, support: TemplateSupport, field: string): Checked<CheckedTemplate> {
   const shape = checkShape(template, field)
   if (!shape.ok) return shape
-  const { pod, containers } = shape.value
-  if (support === 'pod') return valid({ skipped: [] })
-
-  const at = `${field}.spec.containers`
-  if (containers.length > 1) {
-    return invalid(`${at}[1]`, `is a second container, which a ${support} backend cannot run beside the first`)
-  }
-  const container = containers[0] ?? {}
-  const skipped: string[] = []
-  const problem =
-    sort(isObject(template) ? template : {}, topFields, field, support, skipped) ??
-    sort(pod, podFields, `${field}.spec`, support, skipped) ??
-    sort(container, containerFields(support), `${at}[0]`, support, skipped) ??
-    firstOf(objectsAt(container, 'env'), (entry, i) =>
-      sort(entry, envFields, `${at}[0].env[${i}]`, support, skipped),
-    ) ??
-    firstOf(objectsAt(container, 'ports'), (entry, i) =>
-      sort(entry, portFields, `${at}[0].ports[${i}]`, support, skipped),
-    ) ??
-    (support === 'container'
-      ? sort(objectAt(container, 'resources'), resourceFields, `${at}[0].resources`, support, skipped)
-      : undefined) ??
-    checkNeeds(container, support, `${at}[0]`)
-  return problem ?? valid({ skipped })
-}
-
-interface Shape {
-  readonly pod: Readonly<Record<string, unknown>>
-  readonly containers: readonly Readonly<Record<string, unknown>>[]
-}
-
-/** What holds on every backend: a pod with at least one container, and known fields of their known types. */
-function checkShape(template: unknown, field: string): Checked<Shape> {
-  if (!isObject(template)) return invalid(field, `must be a PodTemplateSpec object, but is ${shown(template)}`)
-  const pod = template['spec']
-  if (!isObject(pod)) return invalid(`${field}.spec`, `must be an object with containers, but is ${shown(pod)}`)
-  const grace = pod['terminationGracePeriodSeconds']
-  if (grace !== undefined && !(Number.isInteger(grace) && Number(grace) >= 0)) {
-    return invalid(`${field}.spec.terminationGracePeriodSeconds`, `must be an integer ≥ 0, but is ${shown(grace)}`)
-  }
-  const at = `${field}.spec.containers`
-  const list: unknown = pod['containers']
-  if (!Array.isArray(list) || list.length === 0) {
-    return invalid(at, `must be an array of at least one container, but is ${shown(list)}`)
-  }
-  const containers: Readonly<Record<string, unknown>>[] = []
-  for (const [i, container] of list.entries()) {
-    if (!isObject(container)) return invalid(`${at}[${i}]`, `must be an object, but is ${shown(container)}`)
-    const problem = checkContainer(container, `${at}[${i}]`)
-    if (problem) return problem
-    containers.push(container)
-  }
-  return valid({ pod, containers })
+  return support === 'pod' ? valid({ skipped: [] }) : checkSupport(shape.value, support, field)
 }
 
 type Refusal = ReturnType<typeof invalid>
 
-function checkContainer(container: Readonly<Record<string, unknown>>, at: string): Refusal | undefined {
-  for (const name of ['name', 'image', 'workingDir']) {
-    const value = container[name]
-    if (value !== undefined && typeof value !== 'string') {
-      return invalid(`${at}.${name}`, `must be a string, but is ${shown(value)}`)
-    }
+function checkSupport(
+  { template, pod, first, containerCount }: TemplateShape,
+  support: 'container' | 'process',
+  field: string,
+): Checked<CheckedTemplate> {
+  const at = `${field}.spec.containers`
+  if (containerCount > 1) {
+    return invalid(`${at}[1]`, `is a second container, which a ${support} backend cannot run beside the first`)
   }
-  for (const name of ['command', 'args']) {
-    const value = container[name]
-    if (value !== undefined && !(Array.isArray(value) && value.every((part) => typeof part === 'string'))) {
-      return invalid(`${at}.${name}`, `must be an array of strings, but is ${shown(value)}`)
-    }
-  }
-  for (const name of ['env', 'ports']) {
-    const value = container[name]
-    if (value !== undefined && !(Array.isArray(value) && value.every(isObject))) {
-      return invalid(`${at}.${name}`, `must be an array of objects, but is ${shown(value)}`)
-    }
-  }
-  return (
-    firstOf(objectsAt(container, 'env'), (entry, i) => {
-      const { name, value } = entry
-      if (typeof name !== 'string' || name === '' || name.includes('=') || name.includes('\0')) {
-        return invalid(`${at}.env[${i}].name`, `must be a variable's name, but is ${shown(name)}`)
-      }
-      return value === undefined || typeof value === 'string'
-        ? undefined
-        : invalid(`${at}.env[${i}].value`, `must be a string, but is ${shown(value)}`)
-    }) ??
-    firstOf(objectsAt(container, 'ports'), (entry, i) => {
-      const port = entry['containerPort']
-      return isPort(port)
-        ? undefined
-        : invalid(`${at}.ports[${i}].containerPort`, `must be an integer from 1 to 65535, but is ${shown(port)}`)
-    })
-  )
+  const skipped: string[] = []
+  const sort = (fields: Fields, table: Table, where: string) => sortFields(fields, table, where, support, skipped)
+  const resources = support === 'container' ? objectAt(first, 'resources') : {}
+  const problem =
+    sort(template, topFields, field) ??
+    sort(pod, podFields, `${field}.spec`) ??
+    sort(first, containerFields(support), `${at}[0]`) ??
+    firstOf(objectsAt(first, 'env'), (entry, i) => sort(entry, envFields, `${at}[0].env[${i}]`)) ??
+    firstOf(objectsAt(first, 'ports'), (entry, i) => sort(entry, portFields, `${at}[0].ports[${i}]`)) ??
+    sort(resources, resourceFields, `${at}[0].resources`) ??
+    sort(objectAt(resources, 'limits'), limitFields, `${at}[0].resources.limits`) ??
+    checkNeeds(first, support, `${at}[0]`)
+  return problem ?? valid({ skipped })
 }
 
-function checkNeeds(
-  container: Readonly<Record<string, unknown>>,
-  support: 'container' | 'process',
-  at: string,
-): Refusal | undefined {
-  if (support === 'process' && stringsAt(container, 'command').length === 0) {
+function checkNeeds(container: Fields, support: 'container' | 'process', at: string): Refusal | undefined {
+  if (support === 'process' && !stringsAt(container, 'command')[0]) {
     return invalid(`${at}.command`, 'is needed: it names the program that the process backend starts')
   }
   if (support === 'container' && !stringAt(container, 'image')) {
@@ -236,8 +182,8 @@ function checkNeeds(
 }
 
 /** Notes what is skipped, and returns the first field that is refused. Empty values (`volumes: []`) say nothing. */
-function sort(
-  object: Readonly<Record<string, unknown>>,
+function sortFields(
+  object: Fields,
   table: Table,
   at: string,
   support: TemplateSupport,
@@ -261,41 +207,6 @@ function isEmpty(value: unknown): boolean {
   if (value === undefined || value === null) return true
   if (Array.isArray(value)) return value.length === 0
   return isObject(value) && Object.keys(value).length === 0
-}
-
-export function isPort(value: unknown): value is number {
-  return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 65_535
-}
-
-function firstOf<T, R>(items: readonly T[], check: (item: T, index: number) => R | undefined): R | undefined {
-  for (const [i, item] of items.entries()) {
-    const found = check(item, i)
-    if (found !== undefined) return found
-  }
-  return undefined
-}
-
-function objectAt(object: Readonly<Record<string, unknown>>, name: string): Readonly<Record<string, unknown>> {
-  const value = object[name]
-  return isObject(value) ? value : {}
-}
-
-function objectsAt(
-  object: Readonly<Record<string, unknown>>,
-  name: string,
-): readonly Readonly<Record<string, unknown>>[] {
-  const value = object[name]
-  return Array.isArray(value) ? value.filter(isObject) : []
-}
-
-function stringAt(object: Readonly<Record<string, unknown>>, name: string): string | undefined {
-  const value = object[name]
-  return typeof value === 'string' ? value : undefined
-}
-
-function stringsAt(object: Readonly<Record<string, unknown>>, name: string): readonly string[] {
-  const value = object[name]
-  return Array.isArray(value) ? value.filter((part) => typeof part === 'string') : []
 }
 
 function optional<K extends string, V>(key: K, value: V | undefined): { [P in K]?: V } {

@@ -1,8 +1,9 @@
 /** Reads what callers hand in: builds, patches and allocation requests. Pure; says which field is wrong and how. */
-import { isBuildName, isNamespace, maxBuildNameLength } from './names.js'
+import { isBuildName, isNamespace, maxBuildNameLength, maxNamespaceLength } from './names.js'
 import { type Checked, invalid, isObject, shown, valid } from './problem.js'
-import type { AllocationRequest, BuildSpec } from './resources.js'
-import { checkTemplate, isPort, type TemplateSupport } from './template.js'
+import type { AllocationRequest, BuildSpec, PodTemplateSpec } from './resources.js'
+import { isPort } from './ports.js'
+import { checkTemplate, type TemplateSupport } from './template.js'
 
 export interface BuildInput {
   readonly metadata: { readonly name: string; readonly namespace: string }
@@ -28,27 +29,19 @@ const specFields: ReadonlySet<string> = new Set([
 
 export const defaultNamespace = 'default'
 
+const maxBuildIDLength = 128
+
 /**
- * Reads the body of a create. `status` and what stands outside `metadata` and `spec` is ignored; an unknown field in
- * `spec` is refused. The template is checked for a backend by `checkTemplate`.
+ * Reads the body of a create. `status` and whatever else stands outside `spec` is ignored, but for the name and the
+ * namespace; an unknown field in `spec` is refused. What a backend needs of the template is `checkForBackend`.
  */
 export function readBuildInput(body: unknown): Checked<BuildInput> {
   if (!isObject(body)) return invalid('body', `must be a GameServerBuild object, but is ${shown(body)}`)
   const { metadata, spec } = body
   if (!isObject(metadata)) return invalid('metadata', `must be an object with a name, but is ${shown(metadata)}`)
   const { name, namespace = defaultNamespace } = metadata
-  if (!isBuildName(name)) {
-    return invalid(
-      'metadata.name',
-      `must be 1 to ${maxBuildNameLength} lower-case letters, digits or dashes (RFC 1123 label), but is ${shown(name)}`,
-    )
-  }
-  if (!isNamespace(namespace)) {
-    return invalid(
-      'metadata.namespace',
-      `must be 1 to 63 lower-case letters, digits or dashes (RFC 1123 label), but is ${shown(namespace)}`,
-    )
-  }
+  if (!isBuildName(name)) return notALabel('metadata.name', name, maxBuildNameLength)
+  if (!isNamespace(namespace)) return notALabel('metadata.namespace', namespace, maxNamespaceLength)
   const checked = readSpec(spec)
   return checked.ok ? valid({ metadata: { name, namespace }, spec: checked.value }) : checked
 }
@@ -60,8 +53,11 @@ function readSpec(spec: unknown): Checked<BuildSpec> {
     return invalid(`spec.${unknown}`, `is not a field of a build; known are ${[...specFields].join(', ')}`)
   }
   const { buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, template, buildMetadata } = spec
-  if (typeof buildID !== 'string' || buildID.length === 0 || buildID.length > 128) {
-    return invalid('spec.buildID', `must be a string of 1 to 128 characters, but is ${shown(buildID)}`)
+  if (typeof buildID !== 'string' || buildID.length === 0 || buildID.length > maxBuildIDLength) {
+    return invalid(
+      'spec.buildID',
+      `must be a string of 1 to ${maxBuildIDLength} characters, but ${found(buildID, maxBuildIDLength)}`,
+    )
   }
   if (!isCount(standingBy)) return notACount('spec.standingBy', standingBy)
   if (!isCount(max)) return notACount('spec.max', max)
@@ -71,19 +67,31 @@ function readSpec(spec: unknown): Checked<BuildSpec> {
   if (crashesToMarkUnhealthy !== undefined && !(isCount(crashesToMarkUnhealthy) && crashesToMarkUnhealthy >= 1)) {
     return invalid('spec.crashesToMarkUnhealthy', `must be an integer ≥ 1, but is ${shown(crashesToMarkUnhealthy)}`)
   }
-  const shape = checkTemplate(template, 'pod', 'spec.template')
-  if (!shape.ok) return shape
-  if (!isObject(template)) return invalid('spec.template', `must be an object, but is ${shown(template)}`)
+  const copied = readTemplate(template)
+  if (!copied.ok) return copied
   if (buildMetadata !== undefined && !isStrings(buildMetadata)) return metadataProblem(buildMetadata)
   return valid({
     buildID,
     standingBy,
     max,
-    portsToExpose,
+    portsToExpose: [...portsToExpose],
     ...(crashesToMarkUnhealthy !== undefined && { crashesToMarkUnhealthy }),
-    template,
-    ...(buildMetadata !== undefined && { buildMetadata }),
+    template: copied.value,
+    ...(buildMetadata !== undefined && { buildMetadata: { ...buildMetadata } }),
   })
+}
+
+/** Reads the shape that every backend needs. The copy is the fleet's own: what its author changes later is not in it. */
+function readTemplate(template: unknown): Checked<PodTemplateSpec> {
+  const shape = checkTemplate(template, 'pod', 'spec.template')
+  if (!shape.ok) return shape
+  try {
+    const copy: unknown = JSON.parse(JSON.stringify(template))
+    if (isObject(copy)) return valid(copy)
+  } catch {
+    // Not JSON: said below.
+  }
+  return invalid('spec.template', 'must be plain JSON: no circles, no bigint, and not nested thousands of levels deep')
 }
 
 /** Reads the body of a patch. Whether standingBy ≤ max holds afterwards is `checkBounds` with the build's numbers. */
@@ -134,8 +142,15 @@ export function readAllocationRequest(body: unknown): Checked<AllocationRequest>
     buildID,
     sessionID,
     ...(sessionCookie !== undefined && { sessionCookie }),
-    ...(initialPlayers !== undefined && { initialPlayers }),
+    ...(initialPlayers !== undefined && { initialPlayers: [...initialPlayers] }),
   })
+}
+
+function notALabel(field: string, value: unknown, most: number): Refusal {
+  return invalid(
+    field,
+    `must be 1 to ${most} lower-case letters, digits or inner dashes (RFC 1123 label), but ${found(value, most)}`,
+  )
 }
 
 function isCount(value: unknown): value is number {
@@ -172,4 +187,9 @@ function metadataProblem(value: unknown): Refusal {
   if (!isObject(value)) return invalid('spec.buildMetadata', `must be an object of strings, but is ${shown(value)}`)
   const [name, wrong] = Object.entries(value).find(([, entry]) => typeof entry !== 'string') ?? ['', undefined]
   return invalid(`spec.buildMetadata.${name}`, `must be a string, but is ${shown(wrong)}`)
+}
+
+/** What was found: the value, or how long it is where that is what is wrong with it. */
+function found(value: unknown, most: number): string {
+  return typeof value === 'string' && value.length > most ? `has ${value.length}` : `is ${shown(value)}`
 }

@@ -50,9 +50,9 @@ export class GameModel {
     readonly wires: GameWires,
   ) {
     const { after, between } = bound(world)
-    if (character === 'crashes-at-start') after(between(50, 3_000), () => this.exit(1))
-    if (character === 'crashes') after(between(1_000, 600_000), () => this.exit(world.faulty ? 1 : 0))
-    if (character === 'ends-idle') after(between(1_000, 300_000), () => this.exit(0))
+    if (character === 'crashes-at-start') after(between(50, 3_000), () => this.#misbehave(1))
+    if (character === 'crashes') after(between(1_000, 600_000), () => this.#misbehave(1))
+    if (character === 'ends-idle') after(between(1_000, 300_000), () => this.#misbehave(0))
     if (character !== 'never-ready' && character !== 'mute') {
       after(between(10, 8_000), () => {
         if (this.state === 'Initializing') this.state = 'StandingBy'
@@ -75,6 +75,11 @@ export class GameModel {
     this.wires.exited(code)
   }
 
+  /** Once all is to go well, this does as well. */
+  #misbehave(code: number): void {
+    if (this.world.faulty) this.exit(code)
+  }
+
   #loop(): void {
     if (!this.running) return
     this.#beat()
@@ -84,7 +89,8 @@ export class GameModel {
   #beat(): void {
     if (!this.running || this.world.elapsedMs < this.#silentUntil) return
     this.#beats++
-    if (this.character === 'never-ready' && !this.world.faulty && this.state === 'Initializing') this.state = 'StandingBy'
+    if (this.character === 'never-ready' && !this.world.faulty && this.state === 'Initializing')
+      this.state = 'StandingBy'
     if (this.character === 'stalls' && this.world.fault('game: stalls', 0.02)) {
       this.#silentUntil = this.world.elapsedMs + this.world.between(1_000, 40_000)
       return

@@ -68,7 +68,7 @@ export class Invariants {
   }
 
   /** Compares what the fleet says with itself, at any step. */
-  check(builds: readonly GameServerBuild[], servers: readonly GameServer[], who: string): void {
+  check(builds: readonly GameServerBuild[], servers: readonly GameServer[]): void {
     const byBuild = new Map<string, GameServer[]>()
     const sessions = new Set<string>()
     for (const server of servers) {
@@ -81,16 +81,16 @@ export class Invariants {
       if (sessions.has(sessionID)) throw new Violation(`session ${sessionID} stands on two servers of the list`)
       sessions.add(sessionID)
     }
-    for (const build of builds) this.#checkBuild(build, byBuild.get(build.metadata.name) ?? [], who)
+    for (const build of builds) this.#checkBuild(build, byBuild.get(build.metadata.name) ?? [])
     this.#checkPorts()
   }
 
-  #checkBuild(build: GameServerBuild, servers: readonly GameServer[], who: string): void {
+  #checkBuild(build: GameServerBuild, servers: readonly GameServer[]): void {
     const { spec, status, metadata } = build
     const count = (state: string) => servers.filter((server) => server.status.state === state).length
     const idleAndActive =
       status.currentPending + status.currentInitializing + status.currentStandingBy + status.currentActive
-    const key = `${who} ${metadata.name} ${spec.buildID}`
+    const key = `${metadata.name} ${metadata.creationTimestamp}`
     // A lowered max may leave more Active servers than it allows; then there must never be yet more.
     const allowed = Math.max(spec.max, this.#totals.get(key) ?? spec.max)
     if (idleAndActive > allowed) {

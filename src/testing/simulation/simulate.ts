@@ -154,7 +154,7 @@ class Story {
     for (const host of this.#hosts) {
       if (!host.alive || !host.fleet || host !== this.#leader) continue
       const seen = await look(host.fleet)
-      if (seen) this.#invariants.check(seen.builds, seen.servers, host.name)
+      if (seen) this.#invariants.check(seen.builds, seen.servers)
     }
   }
 
@@ -310,7 +310,8 @@ class Story {
     if (!fleet) throw new Violation('no host leads although nothing fails')
     const { builds, servers } = (await look(fleet)) ?? { builds: [], servers: [] }
     for (const build of builds) this.#checkSettled(build)
-    for (const server of servers) this.#checkFinal(server)
+    const waitsForPorts = (server: GameServer) => server.status.message === 'no port is free'
+    for (const server of servers) if (!waitsForPorts(server)) this.#checkFinal(server)
     for (const instance of this.#backend.instances.values()) {
       if (!servers.some((server) => keyOf(server.metadata) === keyOf(instance.spec.ref))) {
         throw new Violation(`instance ${instance.spec.ref.name} was left behind`)
@@ -345,6 +346,8 @@ class Story {
     const wanted = Math.max(0, Math.min(spec.standingBy, spec.max - status.currentActive))
     const idle = status.currentPending + status.currentInitializing + status.currentStandingBy
     const enough = status.health === 'Unhealthy' ? idle <= wanted : idle === wanted
+    // With no port left there is nothing that the fleet could do.
+    if (status.conditions?.some((condition) => condition.reason === 'ports-exhausted')) return
     if (!enough || (status.health === 'Healthy' && status.currentStandingBy !== wanted)) {
       throw new Violation(
         `build ${metadata.name} did not come to rest: ${JSON.stringify({ spec: { standingBy: spec.standingBy, max: spec.max }, status })}`,

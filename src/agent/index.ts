@@ -1,0 +1,3 @@
+/** The heartbeat endpoint of game servers. */
+export { agentListener, type AgentListenerOptions, type HeartbeatTarget, maxHeartbeatBytes } from './listener.js'
+export { type Agent, defaultAgentHost, defaultAgentPort, startAgent, type StartAgentOptions } from './start.js'

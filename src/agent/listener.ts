@@ -1,0 +1,137 @@
+/**
+ * What game servers talk to: the three calls of the PlayFab GSDK. Plain `node:http` and constant work, since every game
+ * server calls once a second. Knows one function of the fleet, no more.
+ *
+ * Whatever can heal is answered with 200, since some SDKs stop for good after a few errors.
+ */
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import { messageOf } from '../errors.js'
+import { type Logger, silentLogger } from '../logger.js'
+import { discardRest } from '../platform/http-server.js'
+import { type Heartbeat, type HeartbeatAnswer, readHeartbeat } from '../rules/heartbeat.js'
+import { answerText, ascii } from './answer.js'
+
+/** The one thing of a fleet that the agent needs. */
+export interface HeartbeatTarget {
+  heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
+}
+
+export interface AgentListenerOptions {
+  /** Hears of heartbeats that the fleet failed to take. Default: silent. */
+  readonly logger?: Logger
+}
+
+/** A heartbeat's body: room for some 5,000 players whose ids are GUIDs. */
+export const maxHeartbeatBytes = 256 * 1024
+
+/** The agent as a listener for `node:http`, also behind Express and a body parser. Answers 404 on other paths. */
+export function agentListener(target: HeartbeatTarget, options: AgentListenerOptions = {}): RequestListener {
+  const { logger = silentLogger } = options
+
+  const beat = (id: string, body: unknown, response: ServerResponse) => {
+    let answer: HeartbeatAnswer
+    try {
+      answer = target.heartbeat(id, readHeartbeat(body))
+    } catch (error) {
+      logger.error({ error: messageOf(error) }, 'a heartbeat could not be taken')
+      answer = carryOn
+    }
+    return send(response, 200, answerText(answer))
+  }
+
+  return (request: MountedRequest, response) => {
+    const call = callOf(request.originalUrl ?? request.url ?? '/')
+    if (call === undefined) return refuse(response, 404, 'no such path; game servers call /v1/sessionHosts/{id}')
+    if (call === malformed) return refuse(response, 400, 'the id in the path is not validly percent-encoded')
+    const { method } = request
+    if (method !== 'POST' && (method !== 'PATCH' || call === gsdkInfo)) {
+      response.setHeader('Allow', call === gsdkInfo ? 'POST' : 'PATCH, POST')
+      return refuse(response, 405, `${method} is not allowed here`)
+    }
+    if (call === gsdkInfo) {
+      discardRest(request)
+      return send(response, 200, '')
+    }
+    if (request.readableDidRead) return beat(call.id, request.body, response)
+    return readBody(request, response, (text) => {
+      let body: unknown
+      try {
+        body = JSON.parse(text)
+      } catch (error) {
+        return refuse(response, 400, `body is not JSON: ${messageOf(error)}`)
+      }
+      return beat(call.id, body, response)
+    })
+  }
+}
+
+/** Express rewrites `url` below a mount and leaves the parsed body of a stream that it has read in `body`. */
+interface MountedRequest extends IncomingMessage {
+  readonly originalUrl?: string
+  readonly body?: unknown
+}
+
+/** A failing fleet is no reason to end a game. */
+const carryOn: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }
+
+const gsdkInfo = Symbol('gsdkInfo')
+const malformed = Symbol('malformed')
+type Call = { readonly id: string } | typeof gsdkInfo | typeof malformed | undefined
+
+const heartbeatPrefix = '/v1/sessionHosts/'
+const heartbeatSuffix = '/heartbeats'
+const gsdkInfoPath = /^\/v1\/metrics\/[^/]+\/gsdkinfo\/?$/
+
+/** Which call a request's target means: `/v1/sessionHosts/{id}[/heartbeats]` or `/v1/metrics/{id}/gsdkinfo`. */
+function callOf(target: string): Call {
+  const path = pathOf(target)
+  if (!path.startsWith(heartbeatPrefix)) return gsdkInfoPath.test(path) ? gsdkInfo : undefined
+  let end = path.endsWith('/') ? path.length - 1 : path.length
+  if (path.endsWith(heartbeatSuffix, end)) end -= heartbeatSuffix.length
+  const id = path.slice(heartbeatPrefix.length, end)
+  if (id === '' || id.includes('/')) return undefined
+  if (!id.includes('%')) return { id }
+  try {
+    return { id: decodeURIComponent(id) }
+  } catch {
+    return malformed
+  }
+}
+
+/** The target without its query and, when a proxy sent it in full, without scheme and host. */
+function pathOf(target: string): string {
+  const start = target.startsWith('/') ? 0 : Math.max(0, target.indexOf('/', target.indexOf('://') + 3))
+  const query = target.indexOf('?', start)
+  return query < 0 ? target.slice(start) : target.slice(start, query)
+}
+
+/** Hands on the whole body as text. A client that goes away in the middle is owed nothing. */
+function readBody(request: IncomingMessage, response: ServerResponse, done: (text: string) => void): void {
+  let first: Buffer | undefined
+  let more: Buffer[] | undefined
+  let bytes = 0
+  const onData = (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes > maxHeartbeatBytes) {
+      request.off('data', onData).off('end', onEnd)
+      refuse(response, 413, `body is larger than ${maxHeartbeatBytes} bytes`)
+      discardRest(request)
+    } else if (first === undefined) first = chunk
+    else (more ??= [first]).push(chunk)
+  }
+  const onEnd = () => done(more === undefined ? (first?.toString() ?? '') : Buffer.concat(more).toString())
+  request.on('data', onData).on('end', onEnd)
+}
+
+function refuse(response: ServerResponse, status: number, message: string): void {
+  send(response, status, ascii(JSON.stringify({ error: message })))
+}
+
+/** `text` is ASCII, so that its length is its length in bytes. */
+function send(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, {
+    'Content-Type': 'application/json',
+    'Content-Length': text.length,
+  })
+  response.end(text)
+}

@@ -1,0 +1,29 @@
+/** The agent as a server of its own. */
+import { agentListener, type AgentListenerOptions, type HeartbeatTarget } from './listener.js'
+import { closeServer, httpServer, listen, type Listening } from '../platform/http-server.js'
+
+export const defaultAgentPort = 56_001
+export const defaultAgentHost = '127.0.0.1'
+
+export interface StartAgentOptions extends AgentListenerOptions {
+  readonly target: HeartbeatTarget
+  /** Default `127.0.0.1`. */
+  readonly host?: string
+  /** Default 56001; 0 takes a free one. */
+  readonly port?: number
+}
+
+export interface Agent extends Listening {
+  /** Stops listening. Heartbeats in flight are answered, idle connections closed; game servers come again by themselves. */
+  close(): Promise<void>
+}
+
+/** Throws `port-in-use`, or `invalid` when host or port cannot be listened on. */
+export async function startAgent(options: StartAgentOptions): Promise<Agent> {
+  const { target, host = defaultAgentHost, port = defaultAgentPort, logger } = options
+  const withLogger = logger === undefined ? {} : { logger }
+  const server = httpServer(agentListener(target, withLogger))
+  const listening = await listen(server, { host, port, option: 'agent', ...withLogger })
+  let closing: Promise<void> | undefined
+  return { ...listening, close: () => (closing ??= closeServer(server)) }
+}

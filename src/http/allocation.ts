@@ -1,0 +1,73 @@
+/** The allocation API: one call that hands out a server. */
+import type { Context, Hono } from 'hono'
+import { FleetError } from '../errors.js'
+import type { Fleet } from '../fleet.js'
+import { shown } from '../rules/problem.js'
+import type { AllocationRequest } from '../rules/resources.js'
+import { readAllocationRequest } from '../rules/validation.js'
+import type { Allocation } from '../rules/wire.js'
+import { defaultMaxBodyBytes, readJson } from './body.js'
+import { checked } from './checked.js'
+import { json, Refusal } from './exchange.js'
+import { allocationStatuses, answerOf } from './failures.js'
+import { routes } from './routing.js'
+
+export interface AllocationRoutesOptions {
+  /** A larger body is refused with 413. Default 1 MiB. */
+  readonly maxBodyBytes?: number
+  /** Fires when this host closes: calls that wait for a server are answered with 503 at once. */
+  readonly closing?: AbortSignal
+}
+
+/** The part of a fleet that the allocation API calls. */
+export type AllocatingFleet = Pick<Fleet, 'allocate'>
+
+/** A Hono app: mount it as it is, hand its `fetch` to a web-standard runtime, or wrap it in `nodeHandler`. */
+export function allocationRoutes(fleet: AllocatingFleet, options: AllocationRoutesOptions = {}): Hono {
+  const { closing, maxBodyBytes = defaultMaxBodyBytes } = options
+
+  const allocate = async (c: Context) => {
+    const waitMs = readWaitMs(c.req.query('wait'))
+    const request = checked(readAllocationRequest(await readJson(c, maxBodyBytes)))
+    const allocation =
+      waitMs === 0 ? await fleet.allocate(request) : await wait(fleet, request, waitMs, c.req.raw.signal, closing)
+    return json(200, allocation)
+  }
+
+  return routes({ '/api/v1/allocate': { POST: allocate } }, (error) => answerOf(error, allocationStatuses))
+}
+
+const maxWaitSeconds = 60
+
+/** Reads `?wait=`: seconds, fractions allowed. */
+function readWaitMs(text: string | undefined): number {
+  if (text === undefined) return 0
+  const seconds = /^\d+(\.\d+)?$/.test(text) ? Number(text) : NaN
+  if (seconds <= maxWaitSeconds) return Math.round(seconds * 1_000)
+  throw new Refusal(400, `wait must be a number of seconds from 0 to ${maxWaitSeconds}, but is ${shown(text)}`)
+}
+
+/** Waits until there is a server, the time is up, the caller has gone away or this host closes. */
+async function wait(
+  fleet: AllocatingFleet,
+  request: AllocationRequest,
+  waitMs: number,
+  gone: AbortSignal,
+  closing: AbortSignal | undefined,
+): Promise<Allocation> {
+  if (closing === undefined) return fleet.allocate(request, { waitMs, signal: gone })
+  if (closing.aborted) throw new FleetError('closed', 'this host is closing')
+  // AbortSignal.any would leave something behind on `closing` for every call that ever waited.
+  const either = new AbortController()
+  const onGone = () => either.abort(gone.reason)
+  const onClosing = () => either.abort(closing.reason)
+  if (gone.aborted) onGone()
+  gone.addEventListener('abort', onGone)
+  closing.addEventListener('abort', onClosing)
+  try {
+    return await fleet.allocate(request, { waitMs, signal: either.signal })
+  } finally {
+    gone.removeEventListener('abort', onGone)
+    closing.removeEventListener('abort', onClosing)
+  }
+}

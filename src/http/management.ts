@@ -1,0 +1,61 @@
+/** The management API: builds, game servers and their details, as the service description has them. */
+import type { Context, Hono } from 'hono'
+import type { Fleet } from '../fleet.js'
+import type { Ref } from '../rules/resources.js'
+import { readBuildInput, readPatch } from '../rules/validation.js'
+import { defaultMaxBodyBytes, readJson } from './body.js'
+import { checked } from './checked.js'
+import { json } from './exchange.js'
+import { answerOf, managementStatuses } from './failures.js'
+import { routes } from './routing.js'
+
+export interface ManagementOptions {
+  /** A larger body is refused with 413. Default 1 MiB. */
+  readonly maxBodyBytes?: number
+}
+
+/** The part of a fleet that the management API calls. */
+export type ManagedFleet = Pick<Fleet, 'builds' | 'servers' | 'details'>
+
+/** A Hono app: mount it as it is, hand its `fetch` to a web-standard runtime, or wrap it in `nodeHandler`. */
+export function managementRoutes(fleet: ManagedFleet, options: ManagementOptions = {}): Hono {
+  const { builds, servers, details } = fleet
+  const maxBytes = options.maxBodyBytes ?? defaultMaxBodyBytes
+  const build = '/api/v1/gameserverbuilds/:namespace/:name'
+
+  return routes(
+    {
+      '/api/v1/gameserverbuilds': {
+        GET: async () => json(200, await builds.list()),
+        POST: async (c) => json(200, await builds.create(checked(readBuildInput(await readJson(c, maxBytes))))),
+      },
+      [build]: {
+        GET: async (c) => json(200, await builds.get(refOf(c))),
+        PATCH: async (c) => json(200, await builds.patch(refOf(c), checked(readPatch(await readJson(c, maxBytes))))),
+        DELETE: async (c) => {
+          await builds.delete(refOf(c))
+          return json(200, { message: 'Game server build deleted' })
+        },
+      },
+      [`${build}/gameservers`]: { GET: async (c) => json(200, await servers.list({ build: refOf(c) })) },
+      // One object for a build's details, an array for one server's: the service description has it so.
+      [`${build}/gameserverdetails`]: { GET: async (c) => json(200, await details.ofBuild(refOf(c))) },
+      '/api/v1/gameservers': { GET: async () => json(200, await servers.list()) },
+      '/api/v1/gameservers/:namespace/:name': {
+        GET: async (c) => json(200, await servers.get(refOf(c))),
+        DELETE: async (c) => {
+          await servers.delete(refOf(c))
+          return json(200, { message: 'Game server deleted' })
+        },
+      },
+      '/api/v1/gameserverdetails/:namespace/:name': {
+        GET: async (c) => json(200, [await details.get(refOf(c))]),
+      },
+    },
+    (error) => answerOf(error, managementStatuses),
+  )
+}
+
+function refOf(c: Context): Ref {
+  return { namespace: c.req.param('namespace') ?? '', name: c.req.param('name') ?? '' }
+}

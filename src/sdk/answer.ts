@@ -1,0 +1,46 @@
+/** Reads the agent's answer to a heartbeat. Pure, and lenient: other agents of this wire leave out fields or add some. */
+import type { SessionConfig } from '../rules/heartbeat.js'
+import { isObject, shown } from '../rules/problem.js'
+
+export interface Answer {
+  /** `Continue`, `Active`, `Terminate`, or what a newer agent may say. */
+  readonly operation: string
+  readonly nextHeartbeatIntervalMs?: number
+  readonly session?: SessionConfig
+}
+
+/** Throws an Error that says what stands there instead of an answer. */
+export function readAnswer(text: string): Answer {
+  const body = parse(text)
+  if (!isObject(body) || typeof body['operation'] !== 'string') throw new Error(`not an answer: ${shown(text)}`)
+  const interval = body['nextHeartbeatIntervalMs']
+  const session = sessionOf(body['sessionConfig'])
+  return {
+    operation: body['operation'],
+    ...(typeof interval === 'number' && interval > 0 ? { nextHeartbeatIntervalMs: interval } : {}),
+    ...(session === undefined ? {} : { session }),
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined // Said by the caller, with the text itself.
+  }
+}
+
+/** Undefined without a session id: a configuration of nothing. */
+function sessionOf(value: unknown): SessionConfig | undefined {
+  if (!isObject(value)) return undefined
+  const { sessionId, sessionCookie, initialPlayers, metadata } = value
+  if (typeof sessionId !== 'string' || sessionId === '') return undefined
+  const players = Array.isArray(initialPlayers) ? initialPlayers.filter((id) => typeof id === 'string') : []
+  const entries = isObject(metadata) ? Object.entries(metadata) : []
+  return Object.freeze({
+    sessionId,
+    ...(typeof sessionCookie === 'string' ? { sessionCookie } : {}),
+    initialPlayers: Object.freeze(players),
+    metadata: Object.freeze(Object.fromEntries(entries.map(([name, text]) => [name, String(text)]))),
+  })
+}

@@ -1,0 +1,183 @@
+/**
+ * Reads what the fleet tells a game server at its start: the JSON file named by `GSDK_CONFIG_FILE`, else the environment
+ * variables that some SDKs fall back to. The writer of the file is `rules/sdk-config.ts`, or another GSDK agent.
+ */
+import { readFile } from 'node:fs/promises'
+import { FleetError, messageOf } from '../errors.js'
+import { isObject, shown } from '../rules/problem.js'
+
+export interface GamePort {
+  /** The number to listen on. */
+  readonly listening: number
+  /** The number that players connect to. */
+  readonly public: number
+}
+
+export interface GameServerConfig {
+  /** The server's name: the part of its `sessionHostId` that is no secret. */
+  readonly serverId: string
+  /** Where players connect, if the fleet knows. */
+  readonly publicAddress: string | undefined
+  /** By the name that the build's template gives them. */
+  readonly ports: Readonly<Record<string, GamePort>>
+  /** As the build defines it. */
+  readonly buildMetadata: Readonly<Record<string, string>>
+  readonly folders: {
+    readonly logs: string | undefined
+    readonly certificates: string | undefined
+    readonly sharedContent: string | undefined
+  }
+  /** The file as it is written, with the secret that lets this process speak for its server: not for logs. */
+  readonly raw: Fields
+}
+
+/** Where heartbeats go, and the secret that goes into their path. */
+export interface AgentAddress {
+  readonly origin: URL
+  readonly sessionHostId: string
+}
+
+export interface ReadConfig {
+  readonly config: GameServerConfig
+  readonly agent: AgentAddress
+  /** What the operator should know about where it came from. */
+  readonly notice?: string
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+type Fields = Readonly<Record<string, unknown>>
+
+const defaultAgentPort = '56001'
+
+/** Throws `invalid`, naming the variable and the file. */
+export async function readConfig(env: Environment): Promise<ReadConfig> {
+  const path = env['GSDK_CONFIG_FILE']
+  if (path === undefined || path === '') {
+    const raw = fallbackOf(env)
+    if (raw !== undefined) return configOf(raw, env, 'the environment')
+    throw new FleetError(
+      'invalid',
+      'no configuration: GSDK_CONFIG_FILE is not set, and neither are HEARTBEAT_ENDPOINT and SESSION_HOST_ID. ' +
+        'Is this process started by a fleet?',
+    )
+  }
+  const source = `the file ${path} named by GSDK_CONFIG_FILE`
+  const text = await readText(path, source)
+  if (typeof text === 'string') return configOf(parse(text, source), env, source)
+  const raw = fallbackOf(env)
+  if (raw === undefined) throw text
+  const notice = `${text.message}; using HEARTBEAT_ENDPOINT and SESSION_HOST_ID instead`
+  return { ...configOf(raw, env, 'the environment'), notice }
+}
+
+async function readText(path: string, source: string): Promise<string | FleetError> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (cause) {
+    return new FleetError('invalid', `${source} cannot be read: ${messageOf(cause)}`, { cause })
+  }
+}
+
+function parse(text: string, source: string): Fields {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    throw new FleetError('invalid', `${source} is not JSON: ${messageOf(cause)}`, { cause })
+  }
+  if (isObject(value)) return value
+  throw new FleetError('invalid', `${source} must hold a JSON object, but holds ${shown(value)}`)
+}
+
+/** The same fields as in the file, from what two other SDKs fall back to. */
+function fallbackOf(env: Environment): Fields | undefined {
+  const { HEARTBEAT_ENDPOINT: heartbeatEndpoint, SESSION_HOST_ID: sessionHostId } = env
+  if (!heartbeatEndpoint || !sessionHostId) return undefined
+  return {
+    heartbeatEndpoint,
+    sessionHostId,
+    logFolder: env['GSDK_LOG_FOLDER'],
+    sharedContentFolder: env['SHARED_CONTENT_FOLDER'],
+  }
+}
+
+function configOf(raw: Fields, env: Environment, source: string): ReadConfig {
+  const sessionHostId = textAt(raw, 'sessionHostId')
+  if (sessionHostId === undefined) throw lacking(raw, 'sessionHostId', 'must be a string that is not empty', source)
+  const origin = originOf(textAt(raw, 'heartbeatEndpoint'))
+  if (origin === undefined) throw lacking(raw, 'heartbeatEndpoint', 'must be host:port', source)
+  const config: GameServerConfig = Object.freeze({
+    serverId: sessionHostId.split('.', 1)[0] ?? sessionHostId,
+    publicAddress: addressOf(raw) ?? env['PUBLIC_IPV4_ADDRESS'],
+    ports: portsOf(raw),
+    buildMetadata: stringsOf(raw['buildMetadata']),
+    folders: Object.freeze({
+      logs: textAt(raw, 'logFolder') ?? env['PF_SERVER_LOG_DIRECTORY'],
+      certificates: textAt(raw, 'certificateFolder'),
+      sharedContent: textAt(raw, 'sharedContentFolder'),
+    }),
+    raw,
+  })
+  return { config, agent: { origin, sessionHostId } }
+}
+
+function lacking(raw: Fields, field: string, rule: string, source: string): FleetError {
+  return new FleetError('invalid', `${field} in ${source} ${rule}, but is ${shown(raw[field])}`)
+}
+
+function originOf(endpoint: string | undefined): URL | undefined {
+  if (endpoint === undefined || /[/?#@\s]/.test(endpoint) || !URL.canParse(`http://${endpoint}`)) return undefined
+  const origin = new URL(`http://${endpoint}`)
+  // A URL leaves out :80, its own default; the agent's default is another.
+  if (origin.port === '' && !endpoint.endsWith(':80')) origin.port = defaultAgentPort
+  return origin
+}
+
+/** Agents write the address at the top, with the connection, or both, in three spellings. */
+function addressOf(raw: Fields): string | undefined {
+  for (const place of [fieldsAt(raw, 'gameServerConnectionInfo'), raw]) {
+    const address =
+      textAt(place, 'publicIpV4Address') ?? textAt(place, 'publicIpV4Adress') ?? textAt(place, 'IpV4Address')
+    if (address !== undefined) return address
+  }
+  return undefined
+}
+
+function portsOf(raw: Fields): Readonly<Record<string, GamePort>> {
+  const ports = new Map<string, GamePort>()
+  for (const [name, value] of Object.entries(fieldsAt(raw, 'gamePorts'))) {
+    const listening = portNumberOf(value)
+    if (listening !== undefined) ports.set(name, { listening, public: listening })
+  }
+  const entries = fieldsAt(raw, 'gameServerConnectionInfo')['gamePortsConfiguration']
+  for (const entry of Array.isArray(entries) ? entries.filter(isObject) : []) {
+    const name = textAt(entry, 'name')
+    if (name === undefined) continue
+    const listening = portNumberOf(entry['serverListeningPort']) ?? ports.get(name)?.listening
+    if (listening === undefined) continue
+    ports.set(name, { listening, public: portNumberOf(entry['clientConnectionPort']) ?? listening })
+  }
+  return Object.freeze(Object.fromEntries(ports))
+}
+
+function portNumberOf(value: unknown): number | undefined {
+  const port = typeof value === 'string' ? Number(value) : value
+  return typeof port === 'number' && Number.isInteger(port) && port >= 1 && port <= 65_535 ? port : undefined
+}
+
+function stringsOf(value: unknown): Readonly<Record<string, string>> {
+  const entries = isObject(value) ? Object.entries(value) : []
+  return Object.freeze(Object.fromEntries(entries.map(([name, text]) => [name, String(text)])))
+}
+
+function fieldsAt(fields: Fields, name: string): Fields {
+  const value = fields[name]
+  return isObject(value) ? value : {}
+}
+
+/** Empty says nothing, as an absent field. */
+function textAt(fields: Fields, name: string): string | undefined {
+  const value = fields[name]
+  return typeof value === 'string' && value !== '' ? value : undefined
+}

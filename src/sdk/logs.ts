@@ -1,0 +1,55 @@
+/**
+ * The game's log: lines in a file of the folder that the fleet keeps for this server, and on stdout as well.
+ * Touches that one file, stdout, and stderr when the file fails it.
+ */
+import { appendFileSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { systemClock } from '../clock.js'
+import { messageOf } from '../errors.js'
+
+export interface Logs {
+  /** The server's log folder; absent when the fleet named none. What the game puts there is kept with its log. */
+  readonly folder: string | undefined
+  /** The file in it that `write` appends to. */
+  readonly file: string | undefined
+  /** Appends a line, with its time, to the file, and prints the message on stdout. Never throws. */
+  readonly write: (message: string) => void
+}
+
+export function createLogs(folder: string | undefined): Logs {
+  const file = folder === undefined ? undefined : join(folder, `GSDK_output_${systemClock.now()}_${process.pid}.txt`)
+  let usable: boolean | undefined
+
+  /** Synchronous, so that the last words of a process that exits or crashes are kept. */
+  function append(line: string): void {
+    if (folder === undefined || file === undefined || usable === false) return
+    try {
+      if (usable === undefined) mkdirSync(folder, { recursive: true })
+      appendFileSync(file, line)
+      usable = true
+    } catch (error) {
+      usable = false
+      print(process.stderr, `${file} cannot be written, so the log goes to stdout only: ${messageOf(error)}`)
+    }
+  }
+
+  return Object.freeze({
+    folder,
+    file,
+    write(message: string) {
+      append(`${new Date(systemClock.now()).toISOString()}\t${message}\n`)
+      print(process.stdout, message)
+    },
+  })
+}
+
+/**
+ * Game servers outlive the host that reads their output, and a pipe without a reader fails with an error event, which
+ * ends a process that does not listen. The listener stays: the event comes after the write.
+ */
+function print(stream: NodeJS.WriteStream, line: string): void {
+  if (!stream.listeners('error').includes(ignore)) stream.on('error', ignore)
+  stream.write(`${line}\n`)
+}
+
+const ignore = () => {}

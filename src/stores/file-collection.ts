@@ -1,0 +1,106 @@
+/** One collection of a file store: records as JSON, so that what JSON can say comes back exactly. Touches lmdb. */
+import type { Database } from 'lmdb'
+import { FleetError, throwIfAborted } from '../errors.js'
+import { shown } from '../rules/problem.js'
+import { keyOf, type Ref } from '../rules/resources.js'
+import type { Collection, StoreOptions, Versioned } from '../store.js'
+import { changed, missing, reasonOf, storeClosed, taken, type CollectionName } from './failures.js'
+import type { GroupWriter, Write } from './group-writer.js'
+
+export class FileCollection<T extends Ref> implements Collection<T> {
+  readonly #name: CollectionName
+  readonly #writer: GroupWriter
+  readonly #life: { readonly closed: boolean }
+
+  constructor(name: CollectionName, writer: GroupWriter, life: { readonly closed: boolean }) {
+    this.#name = name
+    this.#writer = writer
+    this.#life = life
+  }
+
+  async get(ref: Ref, options?: StoreOptions): Promise<Versioned<T> | undefined> {
+    this.#throwIfOver(options)
+    const entry = this.#read((records) => records.getEntry(keyOf(ref)))
+    return entry && this.#versioned(entry)
+  }
+
+  async list(options?: StoreOptions): Promise<readonly Versioned<T>[]> {
+    this.#throwIfOver(options)
+    return this.#read((records) => Array.from(records.getRange({ versions: true }), (entry) => this.#versioned(entry)))
+  }
+
+  async create(record: T, options?: StoreOptions): Promise<string> {
+    const version = await this.#write(record, { value: JSON.stringify(record) }, options)
+    if (version === undefined) throw taken(this.#name, record)
+    return String(version)
+  }
+
+  async update(record: T, revision: string, options?: StoreOptions): Promise<string> {
+    const change = { value: JSON.stringify(record), ifVersion: versionOf(revision) }
+    const version = await this.#write(record, change, options)
+    if (version === undefined) throw this.#has(record) ? changed(this.#name, record) : missing(this.#name, record)
+    return String(version)
+  }
+
+  async delete(ref: Ref, revision: string, options?: StoreOptions): Promise<void> {
+    const version = await this.#write(ref, { ifVersion: versionOf(revision) }, options)
+    if (version === undefined && this.#has(ref)) throw changed(this.#name, ref)
+  }
+
+  #write(ref: Ref, change: Change, options: StoreOptions | undefined): Promise<number | undefined> {
+    this.#throwIfOver(options)
+    const key = keyOf(ref)
+    if (Buffer.byteLength(key) > maxKeyBytes || key.includes('\0')) {
+      throw new FleetError('invalid', `the store cannot keep a record named ${shown(key)}`)
+    }
+    const signal = options?.signal
+    return orAborted(this.#writer.write({ collection: this.#name, key, signal, ...change }), signal)
+  }
+
+  #has(ref: Ref): boolean {
+    return this.#read((records) => records.doesExist(keyOf(ref)))
+  }
+
+  #read<R>(read: (records: Database<string, string>) => R): R {
+    try {
+      return read(this.#writer.environment.collections[this.#name])
+    } catch (error) {
+      if (FleetError.is(error)) throw error
+      throw new FleetError('unavailable', `reading ${this.#name} failed: ${reasonOf(error)}`, { cause: error })
+    }
+  }
+
+  #versioned(entry: { readonly value: string; readonly version?: number }): Versioned<T> {
+    const record: T = JSON.parse(entry.value)
+    return { record, revision: String(entry.version) }
+  }
+
+  #throwIfOver(options: StoreOptions | undefined): void {
+    if (this.#life.closed) throw storeClosed()
+    throwIfAborted(options?.signal)
+  }
+}
+
+type Change = Pick<Write, 'value' | 'ifVersion'>
+
+/** lmdb takes 1978; names that gamekeeper accepts stay far below. */
+const maxKeyBytes = 1_024
+
+/** What this store did not give out is the version of nothing. */
+function versionOf(revision: string): number {
+  return /^[1-9]\d{0,15}$/.test(revision) ? Number(revision) : Number.NaN
+}
+
+/** Lets a caller go when its signal fires, also while the disk does not answer. */
+function orAborted<R>(write: Promise<R>, signal: AbortSignal | undefined): Promise<R> {
+  if (!signal) return write
+  return new Promise((resolve, reject) => {
+    const leave = () => {
+      const message = 'the call was aborted by its signal while its write was under way, which may still happen'
+      reject(new FleetError('aborted', message, { cause: signal.reason }))
+    }
+    signal.addEventListener('abort', leave, { once: true })
+    const settled = () => signal.removeEventListener('abort', leave)
+    write.then(resolve, reject).then(settled, settled)
+  })
+}

@@ -1,0 +1,96 @@
+/**
+ * A store that lives and dies with its process: for the memory backend and for unit tests. Touches nothing outside.
+ *
+ * Every call does its work before it returns, so nothing ever waits. Records are handed out as they came in, not copied:
+ * they are readonly by type, and a copy would cost more than the write itself.
+ */
+import { throwIfAborted } from '../errors.js'
+import type { Build, Detail, Ref, Server } from '../rules/resources.js'
+import type { Collection, Store, StoreOptions, Versioned } from '../store.js'
+import { changed, missing, storeClosed, taken, type CollectionName } from './failures.js'
+
+export function memoryStore(): Store {
+  const life = { closed: false }
+  return Object.freeze({
+    builds: new MemoryCollection<Build>('builds', life),
+    servers: new MemoryCollection<Server>('servers', life),
+    details: new MemoryCollection<Detail>('details', life),
+    close() {
+      life.closed = true
+      return Promise.resolve()
+    },
+  })
+}
+
+class MemoryCollection<T extends Ref> implements Collection<T> {
+  readonly #name: CollectionName
+  readonly #life: { readonly closed: boolean }
+  /** By namespace, then by name: looking up twice is faster than making one key of two strings. */
+  readonly #namespaces = new Map<string, Map<string, Versioned<T>>>()
+  /** Never goes back, so that a revision of a deleted record matches no later record of that name. */
+  #lastRevision = 0
+
+  constructor(name: CollectionName, life: { readonly closed: boolean }) {
+    this.#name = name
+    this.#life = life
+  }
+
+  async get(ref: Ref, options?: StoreOptions): Promise<Versioned<T> | undefined> {
+    this.#throwIfOver(options)
+    return this.#namespaces.get(ref.namespace)?.get(ref.name)
+  }
+
+  async list(options?: StoreOptions): Promise<readonly Versioned<T>[]> {
+    this.#throwIfOver(options)
+    const all: Versioned<T>[] = []
+    for (const records of this.#namespaces.values()) {
+      for (const versioned of records.values()) all.push(versioned)
+    }
+    return all
+  }
+
+  async create(record: T, options?: StoreOptions): Promise<string> {
+    this.#throwIfOver(options)
+    const records = this.#recordsIn(record.namespace)
+    if (records.has(record.name)) throw taken(this.#name, record)
+    return this.#write(records, record)
+  }
+
+  async update(record: T, revision: string, options?: StoreOptions): Promise<string> {
+    this.#throwIfOver(options)
+    const records = this.#recordsIn(record.namespace)
+    const present = records.get(record.name)
+    if (present === undefined) throw missing(this.#name, record)
+    if (present.revision !== revision) throw changed(this.#name, record)
+    return this.#write(records, record)
+  }
+
+  async delete(ref: Ref, revision: string, options?: StoreOptions): Promise<void> {
+    this.#throwIfOver(options)
+    const records = this.#recordsIn(ref.namespace)
+    const present = records.get(ref.name)
+    if (present === undefined) return
+    if (present.revision !== revision) throw changed(this.#name, ref)
+    records.delete(ref.name)
+  }
+
+  #recordsIn(namespace: string): Map<string, Versioned<T>> {
+    let records = this.#namespaces.get(namespace)
+    if (records === undefined) {
+      records = new Map()
+      this.#namespaces.set(namespace, records)
+    }
+    return records
+  }
+
+  #write(records: Map<string, Versioned<T>>, record: T): string {
+    const revision = String(++this.#lastRevision)
+    records.set(record.name, { record, revision })
+    return revision
+  }
+
+  #throwIfOver(options: StoreOptions | undefined): void {
+    if (this.#life.closed) throw storeClosed()
+    throwIfAborted(options?.signal)
+  }
+}

@@ -1,0 +1,34 @@
+/** Wraps a Store so that its calls go wrong as a plan says: for tests of how a fleet bears it. */
+import type { Ref } from '../rules/resources.js'
+import type { Collection, Store } from '../store.js'
+import { type FaultSurroundings, withFaults } from './faults.js'
+
+/** Calls are named by collection and method: `servers.update`, `builds.list`… */
+export function faultyStore(store: Store, faults: FaultSurroundings): Store {
+  return {
+    builds: faultyCollection('builds', store.builds, faults),
+    servers: faultyCollection('servers', store.servers, faults),
+    details: faultyCollection('details', store.details, faults),
+    close: () => store.close(),
+  }
+}
+
+function faultyCollection<T extends Ref>(name: string, inner: Collection<T>, faults: FaultSurroundings): Collection<T> {
+  return {
+    get: (ref, options) =>
+      withFaults(faults, { method: `${name}.get`, ref }, options?.signal, () => inner.get(ref, options)),
+    list: (options) => withFaults(faults, { method: `${name}.list` }, options?.signal, () => inner.list(options)),
+    create: (record, options) =>
+      withFaults(faults, { method: `${name}.create`, ref: record }, options?.signal, () =>
+        inner.create(record, options),
+      ),
+    update: (record, revision, options) =>
+      withFaults(faults, { method: `${name}.update`, ref: record }, options?.signal, () =>
+        inner.update(record, revision, options),
+      ),
+    delete: (ref, revision, options) =>
+      withFaults(faults, { method: `${name}.delete`, ref }, options?.signal, () =>
+        inner.delete(ref, revision, options),
+      ),
+  }
+}

@@ -1,0 +1,23 @@
+/** `gamekeeper/testing`: for tests of host apps, of adapters and of the fleet itself. */
+export {
+  backendConformance,
+  type BackendConformanceCase,
+  type BackendConformanceOptions,
+  type ConformanceProgram,
+  type OpenedBackend,
+} from './backend-conformance.js'
+export type { ConformanceCase } from './conformance.js'
+export {
+  type CallFault,
+  type FaultPlan,
+  type FaultSurroundings,
+  type FaultyCall,
+  type PlannedFault,
+  randomFaults,
+  scriptedFaults,
+} from './faults.js'
+export { type BackendFaults, type EventFault, faultyBackend, type FaultyEvent } from './faulty-backend.js'
+export { faultyStore } from './faulty-store.js'
+export { seededRandom } from './random.js'
+export { storeConformance, type StoreConformanceOptions } from './store-conformance.js'
+export { type VirtualClock, virtualClock, type VirtualClockOptions } from './virtual-clock.js'

@@ -1,0 +1,12 @@
+/** Chance that repeats itself: the same seed draws the same numbers. For tests only, since anybody can guess them. */
+
+/** Numbers from 0 (inclusive) to 1 (exclusive), evenly spread: the mulberry32 generator. */
+export function seededRandom(seed: number): () => number {
+  let state = seed | 0
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}

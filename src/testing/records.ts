@@ -1,0 +1,105 @@
+/** Records for tests: `complete…` has every optional field, `minimal…` has none. Pure. */
+import type { Build, Detail, Ref, Server } from '../rules/resources.js'
+
+export function completeBuild(ref: Ref): Build {
+  return {
+    ...minimalBuild(ref),
+    spec: {
+      buildID: `build-of-${ref.namespace}-${ref.name}`,
+      standingBy: 2,
+      max: 10,
+      portsToExpose: [7777, 7778],
+      crashesToMarkUnhealthy: 5,
+      template: {
+        metadata: { labels: { tier: 'gold', 'example.com/owner': 'arena' }, annotations: {} },
+        spec: {
+          containers: [
+            {
+              name: 'game',
+              image: 'registry.example.com/arena:1.2.3',
+              command: ['./arena', '--level=7'],
+              env: [{ name: 'MODE', value: '' }],
+              ports: [{ name: 'game', containerPort: 7777, protocol: 'UDP' }],
+              resources: { limits: { cpu: '500m', memory: '256Mi' }, requests: null },
+            },
+          ],
+          volumes: [],
+          shareProcessNamespace: false,
+          terminationGracePeriodSeconds: 0,
+          weight: 0.125,
+        },
+      },
+      buildMetadata: { region: 'north', empty: '' },
+    },
+    crashes: 3,
+    countedCrashes: ['uid-1', 'uid-2'],
+    conditions: [
+      { type: 'Crashing', reason: 'NonZeroExit', message: 'servers exit with status 1', since: 1_700_000_001_000 },
+      { type: 'CreateBlocked', reason: 'ports-exhausted', message: 'no port is free', since: 1_700_000_002_000 },
+    ],
+  }
+}
+
+export function minimalBuild(ref: Ref): Build {
+  return {
+    namespace: ref.namespace,
+    name: ref.name,
+    uid: `uid-of-${ref.name}`,
+    createdAt: 1_700_000_000_000,
+    spec: {
+      buildID: `build-of-${ref.namespace}-${ref.name}`,
+      standingBy: 0,
+      max: 0,
+      portsToExpose: [],
+      template: { spec: { containers: [{ name: 'game' }] } },
+    },
+    crashes: 0,
+    countedCrashes: [],
+    conditions: [],
+  }
+}
+
+export function completeServer(ref: Ref): Server {
+  return {
+    ...minimalServer(ref),
+    state: 'Terminating',
+    health: 'Healthy',
+    address: '203.0.113.7',
+    node: 'node-1.example.com',
+    ports: [
+      { container: 7777, public: 10_003 },
+      { container: 7778, public: 10_004 },
+    ],
+    reachedInitializingOn: 1_700_000_001_000,
+    reachedStandingByOn: 1_700_000_002_000,
+    reachedActiveOn: 1_700_000_003_000,
+    session: {
+      id: 'a9b1c2d3-0000-4000-8000-000000000001',
+      cookie: 'mode=duel',
+      initialPlayers: ['amie', 'bob'],
+    },
+    ending: { reason: 'Exited', message: 'the process exited with status 0', crash: false, at: 1_700_000_004_000 },
+  }
+}
+
+export function minimalServer(ref: Ref): Server {
+  return {
+    namespace: ref.namespace,
+    name: ref.name,
+    uid: `uid-of-${ref.name}`,
+    token: `token-of-${ref.name}`,
+    build: 'arena',
+    buildUid: 'uid-of-arena',
+    createdAt: 1_700_000_000_000,
+    state: 'Pending',
+    health: 'Unknown',
+  }
+}
+
+export function completeDetail(ref: Ref): Detail {
+  return { ...minimalDetail(ref), players: ['amie', 'bob'] }
+}
+
+export function minimalDetail(ref: Ref): Detail {
+  return { namespace: ref.namespace, name: ref.name, build: 'arena', players: [] }
+}

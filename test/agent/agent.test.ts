@@ -1,0 +1,420 @@
+/** The agent over real sockets: each rule of the game servers' protocol. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Agent, agentListener, maxHeartbeatBytes, startAgent } from '../../src/agent/index.js'
+import { closeServer, httpServer, listen } from '../../src/platform/http-server.js'
+import type { Heartbeat, HeartbeatAnswer } from '../../src/rules/heartbeat.js'
+import { call, until, listening, rawConnection } from '../http/client.js'
+
+const id = 'arena-x7k2p.6f1c0a'
+const sessionId = 'd3b07384-d9a0-4d5b-8f3c-1f1c3f0e9a11'
+const beat = { CurrentGameState: 'StandingBy', CurrentGameHealth: 'Healthy', CurrentPlayers: [{ PlayerId: 'amie' }] }
+const proceed: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }
+
+let answer: HeartbeatAnswer
+let beats: [string, Heartbeat][]
+let agent: Agent
+let url: string
+
+const target = {
+  heartbeat(sessionHostId: string, heartbeat: Heartbeat) {
+    beats.push([sessionHostId, heartbeat])
+    return answer
+  },
+}
+
+beforeEach(async () => {
+  answer = proceed
+  beats = []
+  agent = await startAgent({ target, port: 0 })
+  url = `http://${agent.host}:${agent.port}`
+})
+
+afterEach(() => agent.close())
+
+const request = (method: string, path: string, body: string, headers = '') =>
+  `${method} ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${headers}\r\n${body}`
+
+describe('the agent takes', () => {
+  it.each([
+    ['PATCH', `/v1/sessionHosts/${id}`],
+    ['POST', `/v1/sessionHosts/${id}`],
+    ['PATCH', `/v1/sessionHosts/${id}/heartbeats`],
+    ['POST', `/v1/sessionHosts/${id}/heartbeats`],
+    ['POST', `/v1/sessionHosts/${id}/heartbeats/`],
+    ['PATCH', `/v1/sessionHosts/${id}/`],
+    ['PATCH', `/v1/sessionHosts/${id}?api-version=1`],
+    ['POST', `/v1/sessionHosts/${id}/heartbeats?a=/b`],
+    ['PATCH', `/v1/sessionHosts/${encodeURIComponent(id).replace('.', '%2E')}`],
+    ['POST', `http://10.0.0.4:56001/v1/sessionHosts/${id}/heartbeats`],
+  ])('a heartbeat as %s %s', async (method, path) => {
+    const connection = rawConnection(url, request(method, path, JSON.stringify(beat)))
+    const text = await connection.until(/1000}$/)
+    connection.socket.destroy()
+    expect(text).toMatch(/^HTTP\/1\.1 200 OK\r\n/)
+    expect(beats).toEqual([[id, { state: 'StandingBy', health: 'Healthy', players: ['amie'] }]])
+  })
+
+  it('an id with any encoded character', async () => {
+    await call('PATCH', `${url}/v1/sessionHosts/a%2Fb%20%C3%A9`, { body: beat })
+    expect(beats[0]?.[0]).toBe('a/b é')
+  })
+
+  it('keys in any case', async () => {
+    await call('PATCH', `${url}/v1/sessionHosts/${id}`, {
+      body: { currentGameState: 'Active', CURRENTGAMEHEALTH: 'Unhealthy', currentPlayers: [{ playerId: 'bo' }] },
+    })
+    expect(beats[0]?.[1]).toEqual({ state: 'Active', health: 'Unhealthy', players: ['bo'] })
+  })
+
+  it.each([[undefined], [null], [[]]])('players that are %j as nobody', async (players) => {
+    await call('PATCH', `${url}/v1/sessionHosts/${id}`, {
+      body: { CurrentGameState: 'Active', CurrentGameHealth: '', CurrentPlayers: players },
+    })
+    expect(beats[0]?.[1]).toEqual({ state: 'Active', players: [] })
+  })
+
+  it('a list of some 5,000 players', async () => {
+    const players = Array.from({ length: 4_900 }, (_, i) => ({ PlayerId: String(i).padStart(36, '0') }))
+    const reply = await call('PATCH', `${url}/v1/sessionHosts/${id}`, { body: { ...beat, CurrentPlayers: players } })
+    expect(reply.status).toBe(200)
+    expect(beats[0]?.[1].players).toHaveLength(4_900)
+  })
+
+  it('a body that comes byte by byte, in chunks of no declared length', async () => {
+    const connection = rawConnection(
+      url,
+      `PATCH /v1/sessionHosts/${id} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n`,
+    )
+    for (const char of JSON.stringify(beat)) {
+      connection.socket.write(`1\r\n${char}\r\n`)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    connection.socket.write('0\r\n\r\n')
+    await connection.until(/200 OK/)
+    connection.socket.destroy()
+    expect(beats).toHaveLength(1)
+  })
+
+  it('an HTTP/1.0 request, and closes after the answer', async () => {
+    const body = JSON.stringify(beat)
+    const connection = rawConnection(
+      url,
+      `PATCH /v1/sessionHosts/${id} HTTP/1.0\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    )
+    const text = await connection.closed()
+    expect(text).toMatch(/200 OK/)
+    expect(text.endsWith('{"operation":"Continue","nextHeartbeatIntervalMs":1000}')).toBe(true)
+  })
+
+  it('a client that waits for 100 Continue before it sends the body, as libcurl does', async () => {
+    const body = JSON.stringify(beat)
+    const head = `PATCH /v1/sessionHosts/${id} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n`
+    const connection = rawConnection(url, head)
+    await connection.until(/100 Continue\r\n\r\n$/)
+    connection.socket.write(body)
+    await connection.until(/200 OK/)
+    connection.socket.destroy()
+  })
+
+  it('one heartbeat after another on one connection, also sent ahead', async () => {
+    const one = request('PATCH', `/v1/sessionHosts/${id}`, JSON.stringify(beat))
+    const connection = rawConnection(url, one)
+    await connection.until(/1000}$/)
+    connection.socket.write(one + one)
+    await connection.until(/(1000}[^]*){3}$/)
+    connection.socket.destroy()
+    expect(beats).toHaveLength(3)
+  })
+
+  it.each([[{ Flavor: 'C++', Version: '2.0.0' }], ['not JSON'], [undefined]])(
+    'start-up information %j with 200 and no content',
+    async (body) => {
+      const reply = await call('POST', `${url}/v1/metrics/${id}/gsdkinfo`, { body })
+      expect(reply).toMatchObject({ status: 200, text: '', headers: { 'content-length': '0' } })
+      expect(beats).toEqual([])
+    },
+  )
+})
+
+describe('the agent answers', () => {
+  const ask = () => call('PATCH', `${url}/v1/sessionHosts/${id}`, { body: beat })
+
+  it('an operation and an interval, and no session before there is one', async () => {
+    const reply = await ask()
+    expect(reply.text).toBe('{"operation":"Continue","nextHeartbeatIntervalMs":1000}')
+    expect(reply.headers).toMatchObject({
+      'content-type': 'application/json',
+      'content-length': String(reply.text.length),
+    })
+    expect(reply.headers).not.toHaveProperty('transfer-encoding')
+  })
+
+  it('the session in every answer from the allocation on', async () => {
+    const sessionConfig = { sessionId, sessionCookie: 'cookie', initialPlayers: ['p1', 'p2'], metadata: {} }
+    answer = { operation: 'Active', nextHeartbeatIntervalMs: 1_000, sessionConfig }
+    const expected = `"nextHeartbeatIntervalMs":1000,"sessionConfig":{"sessionId":"${sessionId}","sessionCookie":"cookie","initialPlayers":["p1","p2"],"metadata":{}}}`
+    expect((await ask()).text).toBe(`{"operation":"Active",${expected}`)
+    answer = { ...answer, operation: 'Continue' }
+    expect((await ask()).text).toBe(`{"operation":"Continue",${expected}`)
+  })
+
+  it('Terminate, and the interval that the fleet names', async () => {
+    answer = { operation: 'Terminate', nextHeartbeatIntervalMs: 2_500 }
+    expect((await ask()).text).toBe('{"operation":"Terminate","nextHeartbeatIntervalMs":2500}')
+  })
+
+  it('a session without cookie by leaving the cookie out, never null', async () => {
+    answer = { ...proceed, sessionConfig: { sessionId, initialPlayers: [], metadata: {} } }
+    expect((await ask()).text).toContain(`{"sessionId":"${sessionId}","initialPlayers":[],"metadata":{}}`)
+  })
+
+  it('in ASCII, whatever the cookie, players and metadata hold', async () => {
+    const sessionConfig = {
+      sessionId,
+      sessionCookie: 'é \u2028 日本 😀 "quoted" \\ \u007f \ud800 \n',
+      initialPlayers: ['Zoë', '👾'],
+      metadata: { 'größe, weit?': '“x”' },
+    }
+    answer = { ...proceed, sessionConfig }
+    const reply = await ask()
+    expect(reply.text).toMatch(/^[\x20-\x7f]*$/)
+    expect(reply.text).toContain('\\u00e9 \\u2028 \\u65e5\\u672c \\ud83d\\ude00')
+    expect(Number(reply.headers['content-length'])).toBe(reply.text.length)
+    expect(JSON.parse(reply.text)).toEqual({ ...proceed, sessionConfig })
+  })
+
+  it('Continue when the fleet fails, since an error could heal and an SDK that sees one may stop for good', async () => {
+    const errors: string[] = []
+    const nothing = () => {}
+    const logger = {
+      debug: nothing,
+      info: nothing,
+      warn: nothing,
+      error: (_: object, text: string) => errors.push(text),
+    }
+    const failing = {
+      heartbeat(): HeartbeatAnswer {
+        throw new Error('broken')
+      },
+    }
+    const server = await listening(agentListener(failing, { logger }))
+    const reply = await call('PATCH', `${server.url}/v1/sessionHosts/${id}`, { body: beat })
+    await server.close()
+    expect(reply).toMatchObject({ status: 200, text: '{"operation":"Continue","nextHeartbeatIntervalMs":1000}' })
+    expect(errors).toEqual(['a heartbeat could not be taken'])
+  })
+})
+
+describe('the agent refuses', () => {
+  const heartbeatPath = `/v1/sessionHosts/${id}`
+
+  it.each([
+    ['POST', '/', 404],
+    ['POST', '/v1/sessionHosts', 404],
+    ['POST', '/v1/sessionHosts/', 404],
+    ['POST', '/v1/sessionHosts//heartbeats', 404],
+    ['POST', `${heartbeatPath}/heartbeats/more`, 404],
+    ['POST', `${heartbeatPath}/other`, 404],
+    ['POST', `/v1/metrics/${id}`, 404],
+    ['POST', `/v2/sessionHosts/${id}`, 404],
+    ['POST', '/v1/sessionHosts/%ZZ', 400],
+    ['GET', heartbeatPath, 405],
+    ['PUT', `${heartbeatPath}/heartbeats`, 405],
+    ['DELETE', heartbeatPath, 405],
+    ['OPTIONS', heartbeatPath, 405],
+    ['GET', `/v1/metrics/${id}/gsdkinfo`, 405],
+    ['PATCH', `/v1/metrics/${id}/gsdkinfo`, 405],
+  ])('%s %s with %i', async (method, path, status) => {
+    const reply = await call(method, url + path, method === 'POST' ? { body: beat } : {})
+    expect(reply.status).toBe(status)
+    expect(JSON.parse(reply.text)).toEqual({ error: expect.any(String) })
+    expect(beats).toEqual([])
+  })
+
+  it('a method that a path does not know by naming those it knows', async () => {
+    expect((await call('GET', url + heartbeatPath)).headers['allow']).toBe('PATCH, POST')
+    expect((await call('GET', `${url}/v1/metrics/${id}/gsdkinfo`)).headers['allow']).toBe('POST')
+  })
+
+  it('HEAD with 405 and no body', async () => {
+    expect(await call('HEAD', url + heartbeatPath)).toMatchObject({ status: 405, text: '' })
+  })
+
+  it.each([[''], ['{'], ['hello'], ['{"CurrentGameState":'], [Buffer.from([0xff, 0xfe])]])(
+    'a body that is not JSON with 400: %j',
+    async (body) => {
+      const reply = await call('PATCH', url + heartbeatPath, { body })
+      expect(reply.status).toBe(400)
+      expect(reply.text).toMatch(/^\{"error":"body is not JSON/)
+    },
+  )
+
+  it.each([['null'], ['5'], ['[]'], ['"x"'], ['{"CurrentGameState":7,"CurrentPlayers":"many"}']])(
+    'nothing in a body that is JSON and no heartbeat: %s is a sign of life',
+    async (body) => {
+      expect((await call('PATCH', url + heartbeatPath, { body })).status).toBe(200)
+      expect(beats[0]?.[1]).toEqual({ state: 'Invalid', players: [] })
+    },
+  )
+
+  it.each([
+    ['an object that no string can be made of', '{"CurrentGameState":{"toString":1,"valueOf":1}}'],
+    ['an array of endless depth', `{"CurrentGameState":${'['.repeat(60_000)}${']'.repeat(60_000)}}`],
+  ])('to fall over %s where the state should be', async (_, body) => {
+    expect((await call('PATCH', url + heartbeatPath, { body })).status).toBe(200)
+    expect((await call('PATCH', url + heartbeatPath, { body: beat })).status).toBe(200)
+  })
+
+  it('a body over 256 KiB with 413, whether its length is declared or not', async () => {
+    const tooLarge = `{"CurrentGameState":"Active","x":"${'x'.repeat(maxHeartbeatBytes)}"}`
+    const declared = await call('PATCH', url + heartbeatPath, { body: tooLarge })
+    expect(declared.status).toBe(413)
+    expect(JSON.parse(declared.text)).toEqual({ error: 'body is larger than 262144 bytes' })
+    const chunked = await call('PATCH', url + heartbeatPath, {
+      body: tooLarge,
+      headers: { 'Transfer-Encoding': 'chunked' },
+    })
+    expect(chunked.status).toBe(413)
+    expect(beats).toEqual([])
+  })
+
+  it('to read for ever: a client that goes on sending after its 413 is cut', async () => {
+    const connection = rawConnection(
+      url,
+      `PATCH ${heartbeatPath} HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n`,
+    )
+    connection.socket.write('x'.repeat(maxHeartbeatBytes + 1))
+    await connection.until(/413/)
+    await connection.closed()
+  })
+
+  it.each([
+    ['garbage', 'garbage\r\n\r\n'],
+    ['an unknown version', 'GET / HTTP/9.9\r\n\r\n'],
+    ['no Host header', 'PATCH / HTTP/1.1\r\n\r\n'],
+    ['an endless path', `GET /${'x'.repeat(20_000)}\r\n`],
+  ])('what is not HTTP, and goes on: %s', async (_, bytes) => {
+    const text = await rawConnection(url, bytes).closed()
+    expect(text).toMatch(/^HTTP\/1\.1 4\d\d /)
+    expect((await call('PATCH', url + heartbeatPath, { body: beat })).status).toBe(200)
+  })
+})
+
+describe('the agent survives', () => {
+  it('a client that goes away in the middle of its body', async () => {
+    const connection = rawConnection(
+      url,
+      `PATCH /v1/sessionHosts/${id} HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{"Cur`,
+    )
+    // The agent has what was sent before once it has answered what was sent after.
+    await call('GET', url)
+    connection.socket.resetAndDestroy()
+    await connection.closed()
+    expect((await call('PATCH', `${url}/v1/sessionHosts/${id}`, { body: beat })).status).toBe(200)
+    expect(beats).toHaveLength(1)
+  })
+
+  it('clients that send their head or their body too slowly, by closing on them', async () => {
+    const server = httpServer(agentListener(target), {
+      headersTimeoutMs: 100,
+      requestTimeoutMs: 200,
+      checkIntervalMs: 50,
+    })
+    const { host, port } = await listen(server, { host: '127.0.0.1', port: 0, option: 'agent' })
+    const slowHead = rawConnection(`http://${host}:${port}`, 'PATCH /v1/sessionHosts/x HTTP/1.1\r\nHo')
+    const slowBody = rawConnection(
+      `http://${host}:${port}`,
+      'PATCH /v1/sessionHosts/x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{',
+    )
+    expect(await slowHead.closed()).toMatch(/ 408 /)
+    expect(await slowBody.closed()).toMatch(/ 408 /)
+    await closeServer(server)
+  })
+
+  it('with bounds in place when nobody sets them', () => {
+    const server = httpServer(() => {})
+    expect(server).toMatchObject({
+      headersTimeout: 10_000,
+      requestTimeout: 30_000,
+      keepAliveTimeout: 75_000,
+      maxConnections: 20_000,
+    })
+  })
+})
+
+describe('the agent behind Express', () => {
+  it('takes heartbeats below a mount whose body parser has read the body', async () => {
+    const listener = agentListener(target)
+    const server = await listening((incoming, outgoing) => {
+      const chunks: Buffer[] = []
+      incoming.on('data', (chunk: Buffer) => chunks.push(chunk))
+      incoming.on('end', () => {
+        const body: unknown = JSON.parse(Buffer.concat(chunks).toString())
+        const path = (incoming.url ?? '').slice('/v1'.length)
+        listener(Object.assign(incoming, { body, originalUrl: incoming.url, url: path }), outgoing)
+      })
+    })
+    const reply = await call('POST', `${server.url}/v1/sessionHosts/${id}/heartbeats`, { body: beat })
+    await server.close()
+    expect(reply.status).toBe(200)
+    expect(beats[0]?.[1].players).toEqual(['amie'])
+  })
+})
+
+describe('starting and closing the agent', () => {
+  it('says which port is taken and how to choose another', async () => {
+    await expect(startAgent({ target, port: agent.port })).rejects.toMatchObject({
+      code: 'port-in-use',
+      message: expect.stringContaining(
+        `port ${agent.port} on 127.0.0.1 is in use by another program; choose another with agent: { port }`,
+      ),
+    })
+  })
+
+  it.each([
+    [{ port: -1 }, 'agent.port must be an integer from 0 to 65535, but is -1'],
+    [{ port: 70_000 }, 'agent.port must be an integer from 0 to 65535, but is 70000'],
+    [{ port: Number('x') }, 'agent.port must be an integer from 0 to 65535, but is NaN'],
+    [{ port: 0, host: '' }, 'agent.host must not be empty'],
+    [{ port: 0, host: '192.0.2.1' }, '192.0.2.1 is not an address of this machine; set agent: { host }'],
+  ])('refuses %j', async (where, message) => {
+    await expect(startAgent({ target, ...where })).rejects.toMatchObject({ code: 'invalid', message })
+  })
+
+  it('closes at once with idle connections open, and answers the heartbeat in flight', async () => {
+    const idle = rawConnection(url, request('PATCH', `/v1/sessionHosts/${id}`, JSON.stringify(beat)))
+    await idle.until(/1000}$/)
+    const body = JSON.stringify(beat)
+    const inFlight = rawConnection(
+      url,
+      `PATCH /v1/sessionHosts/${id} HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n{`,
+    )
+    // The agent has the head once it has answered a request that came after it.
+    await call('PATCH', `${url}/v1/sessionHosts/${id}`, { body: beat })
+    const before = performance.now()
+    const closed = agent.close()
+    await idle.closed()
+    inFlight.socket.write(body.slice(1))
+    expect(await inFlight.closed()).toMatch(/200 OK[^]*1000}$/)
+    await closed
+    expect(performance.now() - before).toBeLessThan(2_000)
+    await expect(call('PATCH', `${url}/v1/sessionHosts/${id}`, { body: beat })).rejects.toThrow(/ECONNREFUSED/)
+  })
+
+  it('closes twice as once', async () => {
+    await Promise.all([agent.close(), agent.close()])
+  })
+
+  it('cuts a connection that does not end within the time given to it', async () => {
+    let asked = false
+    const server = createServer(() => (asked = true))
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const stuck = rawConnection(`http://127.0.0.1:${port}`, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    await until(() => asked)
+    await closeServer(server, 100)
+    await stuck.closed()
+  })
+})

@@ -1,0 +1,265 @@
+/** The allocation API over real sockets and a real fleet: its 200, each of its errors, and waiting. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { allocationRoutes, nodeHandler } from '../../src/http/index.js'
+import { type ErrorCode, errorCodes, type Fleet, FleetError } from '../../src/index.js'
+import { call, type CallOptions, type Listener, listening, rawConnection, until } from './client.js'
+import { build, buildID, memoryFleet, noServers, sessionID, standingBy } from './fleet.js'
+
+let fleet: Fleet
+let server: Listener
+let allocate: (body: unknown, query?: string, options?: CallOptions) => ReturnType<typeof call>
+
+beforeAll(async () => {
+  fleet = await memoryFleet()
+  server = await listening(nodeHandler(allocationRoutes(fleet)))
+  allocate = (body, query = '', options = {}) =>
+    call('POST', `${server.url}/api/v1/allocate${query}`, { ...options, body })
+})
+
+afterAll(async () => {
+  await server.close()
+  await fleet.close()
+})
+
+beforeEach(async () => {
+  for (const { metadata } of await fleet.builds.list()) await fleet.builds.delete(metadata)
+  await noServers(fleet)
+})
+
+const request = { buildID, sessionID }
+const otherSession = 'AAAAAAAA-0000-1111-2222-333333333333'
+
+describe('an allocation', () => {
+  it('answers with the address, the ports and the session', async () => {
+    await fleet.builds.create(build())
+    await standingBy(fleet, 2)
+    const reply = await allocate({ ...request, sessionCookie: 'é', initialPlayers: ['amie'] })
+    expect(reply.status).toBe(200)
+    expect(reply.headers['content-type']).toBe('application/json')
+    expect(JSON.parse(reply.text)).toEqual({
+      IPV4Address: '127.0.0.1',
+      Ports: expect.stringMatching(/^7777:\d+$/),
+      SessionID: sessionID,
+    })
+  })
+
+  it('gets the same server for the same session, whatever the buildID names', async () => {
+    await fleet.builds.create(build())
+    await standingBy(fleet, 2)
+    const first = await allocate(request)
+    const second = await allocate({ ...request, buildID: 'another' })
+    expect(second).toMatchObject({ status: 200, text: first.text })
+  })
+
+  it.each(['/api/v1/allocate', '/api/v1/allocate/', '/api/v1/%61llocate?wait=0'])('is taken at %s', async (path) => {
+    await fleet.builds.create(build())
+    await standingBy(fleet, 2)
+    expect((await call('POST', server.url + path, { body: request })).status).toBe(200)
+  })
+})
+
+describe('an allocation is refused', () => {
+  it.each([
+    ['an empty body', '', /^body must be JSON, but is empty$/],
+    ['a body that is not JSON', '{"buildID":', /^body is not JSON: /],
+    ['an array', [], /^body must be an allocation request object/],
+    ['no buildID', { sessionID }, /^buildID must be a non-empty string, but is absent$/],
+    ['a buildID of a wrong type', { sessionID, buildID: 7 }, /^buildID .* but is 7$/],
+    ['no sessionID', { buildID }, /^sessionID must be a GUID, but is absent$/],
+    ['a sessionID that is no GUID', { buildID, sessionID: 'one' }, /^sessionID must be a GUID, but is "one"$/],
+    ['a cookie of a wrong type', { ...request, sessionCookie: {} }, /^sessionCookie must be a string/],
+    ['players of a wrong type', { ...request, initialPlayers: [1] }, /^initialPlayers must be an array of strings/],
+  ])('with 400 for %s', async (_, body, message) => {
+    const reply = await allocate(body)
+    expect(reply.status).toBe(400)
+    expect(JSON.parse(reply.text)).toEqual({ error: expect.stringMatching(message) })
+  })
+
+  it.each(['', '-1', '61', '60.01', 'soon', '1e1', '0x1', 'NaN', 'Infinity', '1s', '%20', '1,5', '.5'])(
+    'with 400 for ?wait=%s',
+    async (wait) => {
+      const reply = await allocate(request, `?wait=${wait}`)
+      expect(reply.status).toBe(400)
+      const { error } = JSON.parse(reply.text) as { error: string }
+      expect(error).toBe(`wait must be a number of seconds from 0 to 60, but is "${decodeURIComponent(wait)}"`)
+    },
+  )
+
+  it('with 404 when no build has that buildID', async () => {
+    const reply = await allocate(request)
+    expect(reply.status).toBe(404)
+    expect(JSON.parse(reply.text)).toEqual({ error: expect.stringContaining(buildID) })
+  })
+
+  it('with 429 and when to come back when no server stands by', async () => {
+    await fleet.builds.create(build({ standingBy: 0, max: 0 }))
+    const reply = await allocate(request)
+    expect(reply).toMatchObject({ status: 429, headers: { 'retry-after': '1' } })
+    expect(JSON.parse(reply.text)).toEqual({ error: expect.any(String) })
+  })
+
+  const statuses: Readonly<Record<ErrorCode, number>> = {
+    invalid: 400,
+    'not-found': 404,
+    exists: 400,
+    conflict: 503,
+    'none-standing-by': 429,
+    'max-reached': 429,
+    unavailable: 503,
+    'not-leader': 503,
+    closed: 503,
+    draining: 503,
+    aborted: 503,
+    'ports-exhausted': 503,
+    'port-in-use': 500,
+    'directory-in-use': 500,
+    'directory-unusable': 500,
+    internal: 500,
+  }
+
+  it.each(errorCodes)('with its status when the fleet says %s', async (code) => {
+    const error = new FleetError(code, 'no', { cause: new Error('because') })
+    const failing = await listening(nodeHandler(allocationRoutes({ allocate: () => Promise.reject(error) })))
+    const reply = await call('POST', `${failing.url}/api/v1/allocate`, { body: request })
+    await failing.close()
+    expect(reply).toMatchObject({ status: statuses[code], text: '{"error":"no: because"}' })
+    expect(reply.headers['retry-after']).toBe(reply.status === 429 || reply.status === 503 ? '1' : undefined)
+  })
+
+  it.each([
+    ['GET', '/api/v1/allocate', 405],
+    ['PUT', '/api/v1/allocate/', 405],
+    ['HEAD', '/api/v1/allocate', 405],
+    ['POST', '/', 404],
+    ['POST', '/api/v1/allocate/more', 404],
+    ['POST', '/api/v1/gameservers/', 404],
+  ])('%s %s with %i', async (method, path, status) => {
+    const reply = await call(method, server.url + path)
+    expect(reply.status).toBe(status)
+    expect(reply.headers['allow']).toBe(status === 405 ? 'POST, OPTIONS' : undefined)
+    if (method !== 'HEAD') expect(JSON.parse(reply.text)).toEqual({ error: expect.any(String) })
+  })
+})
+
+describe('an allocation that waits', () => {
+  afterEach(() => server.close())
+  beforeEach(async () => {
+    server = await listening(nodeHandler(allocationRoutes(fleet)))
+  })
+
+  /** Nobody stands by and none may be created, until somebody patches. */
+  const nobody = () => fleet.builds.create(build({ standingBy: 0, max: 0 }))
+
+  it('is answered once a server is ready', async () => {
+    await nobody()
+    const reply = allocate(request, '?wait=30')
+    await fleet.builds.patch('arena', { max: 1 })
+    expect((await reply).status).toBe(200)
+  })
+
+  it('is refused with 429 when the time is up, also after a fraction of a second', async () => {
+    await nobody()
+    const before = performance.now()
+    const reply = await allocate(request, '?wait=0.25')
+    expect(reply).toMatchObject({ status: 429, headers: { 'retry-after': '1' } })
+    expect(performance.now() - before).toBeGreaterThanOrEqual(240)
+    expect(performance.now() - before).toBeLessThan(3_000)
+  })
+
+  it('gives its place up at once when its caller goes away: the next in line gets the server', async () => {
+    await nobody()
+    const waiting = observed()
+    const observer = await listening(nodeHandler(allocationRoutes(waiting)))
+    const url = `${observer.url}/api/v1/allocate?wait=60`
+    const gone = new AbortController()
+    const first = call('POST', url, { body: request, signal: gone.signal })
+    await until(() => waiting.begun === 1)
+    const second = call('POST', url, { body: { buildID, sessionID: otherSession } })
+    await until(() => waiting.begun === 2)
+    gone.abort()
+    await expect(first).rejects.toThrow()
+    await until(() => waiting.failures.length === 1)
+    expect(waiting.failures[0]).toMatchObject({ code: 'aborted' })
+    await fleet.builds.patch('arena', { max: 1 })
+    const reply = await second
+    await observer.close()
+    expect(reply.status).toBe(200)
+    expect(reply.text).toContain(otherSession)
+    expect(await fleet.servers.list()).toHaveLength(1)
+  })
+
+  it('gives its place up when the caller only closes its half of the connection', async () => {
+    await nobody()
+    const waiting = observed()
+    const observer = await listening(nodeHandler(allocationRoutes(waiting)))
+    const body = JSON.stringify(request)
+    const connection = rawConnection(
+      observer.url,
+      `POST /api/v1/allocate?wait=60 HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    )
+    await until(() => waiting.begun === 1)
+    connection.socket.end()
+    await until(() => waiting.failures.length === 1)
+    await connection.closed()
+    await observer.close()
+  })
+
+  it('gives its place up in an app that a host wraps in its own middleware', async () => {
+    await nobody()
+    const waiting = observed()
+    const routes = allocationRoutes(waiting)
+    const observer = await listening(nodeHandler({ fetch: (...args) => routes.fetch(...args) }))
+    const gone = new AbortController()
+    const reply = call('POST', `${observer.url}/api/v1/allocate?wait=60`, { body: request, signal: gone.signal })
+    await until(() => waiting.begun === 1)
+    gone.abort()
+    await expect(reply).rejects.toThrow()
+    await until(() => waiting.failures.length === 1)
+    await observer.close()
+  })
+
+  it('is answered with 503 when this host closes', async () => {
+    await nobody()
+    const closing = new AbortController()
+    const waiting = observed()
+    const observer = await listening(nodeHandler(allocationRoutes(waiting, { closing: closing.signal })))
+    const reply = call('POST', `${observer.url}/api/v1/allocate?wait=60`, { body: request })
+    await until(() => waiting.begun === 1)
+    closing.abort(new FleetError('closed', 'this host is closing'))
+    expect(await reply).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
+    expect((await reply).text).toContain('this host is closing')
+    const late = await call('POST', `${observer.url}/api/v1/allocate?wait=60`, { body: request })
+    expect(late).toMatchObject({ status: 503, text: '{"error":"this host is closing"}' })
+    await observer.close()
+  })
+
+  it('is answered with 503 when the fleet closes', async () => {
+    const closable = await memoryFleet()
+    await closable.builds.create(build({ standingBy: 0, max: 0 }))
+    const waiting = observed(closable)
+    const observer = await listening(nodeHandler(allocationRoutes(waiting)))
+    const reply = call('POST', `${observer.url}/api/v1/allocate?wait=60`, { body: request })
+    await until(() => waiting.begun === 1)
+    await closable.close()
+    expect(await reply).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
+    await observer.close()
+  })
+})
+
+/** Counts the calls that reach the fleet and keeps what they fail with. */
+function observed(real: Pick<Fleet, 'allocate'> = fleet) {
+  const seen = {
+    begun: 0,
+    failures: new Array<unknown>(),
+    async allocate(...args: Parameters<Fleet['allocate']>) {
+      seen.begun++
+      try {
+        return await real.allocate(...args)
+      } catch (error) {
+        seen.failures.push(error)
+        throw error
+      }
+    },
+  }
+  return seen
+}

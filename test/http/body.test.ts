@@ -1,0 +1,217 @@
+/** How bodies are read: sizes, encodings, slow and lying clients. On every way in: bare Node, Express-like, web standard. */
+import { Buffer } from 'node:buffer'
+import { Hono } from 'hono'
+import { bodyLimit } from 'hono/body-limit'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { allocationRoutes, managementRoutes, nodeHandler } from '../../src/http/index.js'
+import type { AllocationRequest } from '../../src/index.js'
+import { call, type Listener, listening, rawConnection } from './client.js'
+import { buildID, sessionID } from './fleet.js'
+
+const request = { buildID, sessionID }
+const mebibyte = 1_048_576
+const path = '/api/v1/allocate'
+
+const echo = {
+  allocate: ({ sessionID: SessionID, sessionCookie = '' }: AllocationRequest) =>
+    Promise.resolve({ IPV4Address: '127.0.0.1', Ports: sessionCookie, SessionID }),
+}
+const routes = allocationRoutes(echo)
+
+const ways: Record<string, () => Promise<Listener>> = {
+  'node:http': () => listening(nodeHandler(routes)),
+  'a Hono app of the host': () => {
+    const host = new Hono()
+    host.use(async (_, next) => next())
+    host.route('/', routes)
+    return listening(nodeHandler(host))
+  },
+  'a Hono app of the host that has read the body before': () => {
+    const host = new Hono()
+    host.use(async (c, next) => {
+      await c.req.text()
+      return next()
+    })
+    host.onError((error, c) => c.json({ error: error.message }, 500))
+    host.route('/', routes)
+    return listening(nodeHandler(host))
+  },
+  'a Hono app of the host that limits bodies by itself': () => {
+    const host = new Hono()
+    host.use(bodyLimit({ maxSize: 10 * mebibyte }))
+    host.route('/', routes)
+    return listening(nodeHandler(host))
+  },
+}
+
+describe.each(Object.keys(ways))('behind %s', (way) => {
+  let server: Listener
+  let post: (body: unknown, headers?: Record<string, string>) => ReturnType<typeof call>
+
+  beforeAll(async () => {
+    server = await (ways[way]?.() ?? Promise.reject(new Error(way)))
+    post = (body, headers = {}) => call('POST', server.url + path, { body, headers })
+  })
+  afterAll(() => server.close())
+
+  /** A valid request of exactly so many bytes. */
+  const sized = (bytes: number) => {
+    const empty = JSON.stringify({ ...request, sessionCookie: '' }).length
+    return JSON.stringify({ ...request, sessionCookie: 'x'.repeat(bytes - empty) })
+  }
+  const chunked = { 'Transfer-Encoding': 'chunked' }
+
+  it.each([
+    ['application/json'],
+    ['application/json; charset=utf-8'],
+    ['text/plain'],
+    ['application/x-www-form-urlencoded'],
+    ['nonsense'],
+  ])('a body of content type %s is read as JSON', async (type) => {
+    expect((await post(request, { 'Content-Type': type })).status).toBe(200)
+  })
+
+  it('text beyond ASCII comes through whole, also in pieces', async () => {
+    const cookie = 'é日本😀'
+    for (const headers of [{}, chunked]) {
+      const reply = await post({ ...request, sessionCookie: cookie }, headers)
+      expect(JSON.parse(reply.text)).toMatchObject({ Ports: cookie })
+      expect(reply.headers['content-length']).toBe(String(Buffer.byteLength(reply.text)))
+    }
+  })
+
+  it.each([
+    ['declared', {}],
+    ['not declared', chunked],
+  ])('1 MiB is taken and a byte more is 413, length %s', async (_, headers) => {
+    expect((await post(sized(mebibyte), headers)).status).toBe(200)
+    const reply = await post(sized(mebibyte + 1), headers)
+    expect(reply).toMatchObject({ status: 413, text: '{"error":"body is larger than 1048576 bytes"}' })
+  })
+
+  it('a body that is far too large is refused while it is still being sent', async () => {
+    const connection = rawConnection(
+      server.url,
+      `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: ${9 * mebibyte}\r\n\r\n${'x'.repeat(mebibyte + 1)}`,
+    )
+    if (way.includes('before')) {
+      // That middleware waits for the end of it, whatever comes.
+      connection.socket.write('x'.repeat(8 * mebibyte - 1))
+    }
+    await connection.until(/ 413 /)
+    connection.socket.destroy()
+  })
+
+  it.each([
+    ['empty', '', /^body must be JSON, but is empty$/],
+    ['not JSON', 'buildID=1', /^body is not JSON: /],
+    ['cut off', '{"buildID":"', /^body is not JSON: /],
+    ['only brackets', '['.repeat(500_000), /^body is nested deeper than 100 levels$/],
+    ['deep', `{"buildID":${'['.repeat(200)}${']'.repeat(200)}}`, /^body is nested deeper than 100 levels$/],
+  ])('a body that is %s is 400', async (_, body, message) => {
+    for (const headers of [{}, chunked]) {
+      const reply = await post(body, headers)
+      expect(reply.status).toBe(400)
+      expect(JSON.parse(reply.text)).toEqual({ error: expect.stringMatching(message) })
+    }
+  })
+
+  it('brackets within strings do not count as depth', async () => {
+    const reply = await post({ ...request, sessionCookie: `${'[{'.repeat(200)}\\"[` })
+    expect(reply.status).toBe(200)
+  })
+
+  it('a body that is not UTF-8 is 400', async () => {
+    const reply = await post(Buffer.concat([Buffer.from('{"buildID":"'), Buffer.from([0xff, 0xfe]), Buffer.from('"}')]))
+    expect(reply.status).toBe(400)
+    // What a middleware has made text of, with signs of its own for bad bytes, is UTF-8.
+    if (!way.includes('before')) {
+      expect(reply.text).toBe('{"error":"body must be JSON in UTF-8, but holds bytes that are not UTF-8"}')
+    }
+  })
+
+  it('a client that goes away in the middle of its body harms nobody', async () => {
+    const connection = rawConnection(
+      server.url,
+      `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{"buil`,
+    )
+    await post(request)
+    connection.socket.resetAndDestroy()
+    await connection.closed()
+    expect((await post(request)).status).toBe(200)
+  })
+
+  it('a body that comes in many small pieces is read', async () => {
+    const body = JSON.stringify(request)
+    const connection = rawConnection(
+      server.url,
+      `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n`,
+    )
+    for (const char of body) {
+      connection.socket.write(char)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    await connection.until(/200 OK/)
+    connection.socket.destroy()
+  })
+
+  it('a client that waits for 100 Continue gets it', async () => {
+    const body = JSON.stringify(request)
+    const connection = rawConnection(
+      server.url,
+      `POST ${path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n`,
+    )
+    await connection.until(/100 Continue\r\n\r\n$/)
+    connection.socket.write(body)
+    await connection.until(/200 OK/)
+    connection.socket.destroy()
+  })
+
+  it('what a page in a browser can send unasked is refused', async () => {
+    const Origin = 'https://evil.example'
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', '']) {
+      const reply = await post(request, { Origin, 'Content-Type': type })
+      expect(reply.status).toBe(400)
+      expect(JSON.parse(reply.text)).toEqual({
+        error: expect.stringMatching(/^Content-Type must be application\/json/),
+      })
+    }
+    expect((await post(request, { Origin, 'Content-Type': 'application/json; charset=utf-8' })).status).toBe(200)
+  })
+})
+
+describe('without any socket', () => {
+  it('a Request whose Content-Length lies is held to the limit all the same', async () => {
+    const small = allocationRoutes(echo, { maxBodyBytes: 100 })
+    for (const length of ['10', undefined]) {
+      const reply = await small.request(path, {
+        method: 'POST',
+        body: JSON.stringify({ ...request, sessionCookie: 'x'.repeat(200) }),
+        ...(length !== undefined && { headers: { 'Content-Length': length } }),
+      })
+      expect(reply.status).toBe(413)
+    }
+  })
+
+  it('a Request whose body somebody has taken is 500 and says so', async () => {
+    const taken = new Request(`http://a${path}`, { method: 'POST', body: '{}' })
+    await taken.text()
+    const reply = await routes.fetch(taken)
+    expect(reply.status).toBe(500)
+    expect(await reply.json()).toEqual({
+      error: expect.stringContaining('a middleware before these routes has taken it'),
+    })
+  })
+
+  it('a deep template is refused before it could harm those who list builds', async () => {
+    const never = () => Promise.reject(new Error('was called'))
+    const builds = { create: never, list: never, get: never, patch: never, delete: never }
+    const app = managementRoutes({
+      builds,
+      servers: { get: never, list: never, delete: never },
+      details: { get: never, ofBuild: never },
+    })
+    const body = `{"metadata":{"name":"a"},"spec":{"template":${'['.repeat(100)}${']'.repeat(100)}}}`
+    expect((await app.request('/api/v1/gameserverbuilds', { method: 'POST', body })).status).toBe(400)
+  })
+})

@@ -1,0 +1,119 @@
+/** Clients for tests of HTTP surfaces: a well-behaved one, and a bare socket that sends what it likes. */
+import { createServer, request as httpRequest, type RequestListener } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+
+export interface Reply {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly text: string
+}
+
+export interface CallOptions {
+  readonly headers?: Readonly<Record<string, string>>
+  /** A string or bytes are sent as they are, with their length; anything else as JSON. */
+  readonly body?: unknown
+  readonly signal?: AbortSignal
+}
+
+/** One request on a connection of its own. The path is sent as it is given. */
+export function call(method: string, url: string, options: CallOptions = {}): Promise<Reply> {
+  const { origin } = new URL(url)
+  const { hostname, port } = new URL(origin)
+  const body = bytesOf(options.body)
+  return new Promise((resolve, reject) => {
+    const request = httpRequest(
+      {
+        method,
+        hostname,
+        port,
+        path: url.slice(origin.length) || '/',
+        agent: false,
+        headers: {
+          ...(body && !options.headers?.['Transfer-Encoding'] && { 'Content-Length': String(body.length) }),
+          ...options.headers,
+        },
+        ...(options.signal && { signal: options.signal }),
+      },
+      (response) => {
+        const chunks: Buffer[] = []
+        response.on('data', (chunk: Buffer) => chunks.push(chunk))
+        response.on('error', reject)
+        response.on('end', () => {
+          const text = Buffer.concat(chunks).toString()
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, text })
+        })
+      },
+    )
+    request.on('error', reject)
+    request.end(body)
+  })
+}
+
+function bytesOf(body: unknown): Buffer | undefined {
+  if (body === undefined) return undefined
+  if (body instanceof Uint8Array) return Buffer.from(body)
+  return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
+}
+
+export interface RawConnection {
+  readonly socket: Socket
+  /** All that has come so far. */
+  received(): string
+  /** Resolves with all that has come once it matches; rejects when the other side closes before, or after 5 s. */
+  until(pattern: RegExp): Promise<string>
+  /** Resolves with all that came when the other side has closed. */
+  closed(): Promise<string>
+}
+
+export function rawConnection(url: string, bytes = ''): RawConnection {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  let received = ''
+  let ended = false
+  socket.on('data', (chunk: Buffer) => (received += chunk.toString('latin1')))
+  socket.on('error', () => {})
+  socket.on('close', () => (ended = true))
+  if (bytes !== '') socket.write(bytes)
+  return {
+    socket,
+    received: () => received,
+    async until(pattern) {
+      await until(() => ended || pattern.test(received))
+      if (!pattern.test(received)) throw new Error(`the connection was closed after: ${received}`)
+      return received
+    },
+    async closed() {
+      await until(() => ended)
+      return received
+    },
+  }
+}
+
+/** Asks again and again until the answer is true; rejects after the limit. */
+export async function until(ask: () => boolean | Promise<boolean>, limitMs = 5_000): Promise<void> {
+  const end = performance.now() + limitMs
+  while (!(await ask())) {
+    if (performance.now() > end) throw new Error(`not within ${limitMs} ms: ${ask.toString()}`)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+export interface Listener {
+  readonly url: string
+  close(): Promise<void>
+}
+
+/** A plain `node:http` server on a free port. */
+export async function listening(listener: RequestListener): Promise<Listener> {
+  const server = createServer(listener)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}

@@ -1,0 +1,88 @@
+/** docs/http-api.md against the routes: every curl line works, every operation and status is one that there is. */
+import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { allocationStatuses, managementStatuses } from '../../src/http/failures.js'
+import { managementRoutes, serve, type Served } from '../../src/http/index.js'
+import type { Fleet } from '../../src/index.js'
+import { call } from './client.js'
+import { build, memoryFleet, standingBy } from './fleet.js'
+
+const text = await readFile(fileURLToPath(new URL('../../docs/http-api.md', import.meta.url)), 'utf8')
+
+interface CurlLine {
+  readonly method: string
+  readonly url: string
+  readonly body?: string
+}
+
+/** The curl lines of the shell blocks: `curl [-X METHOD] URL [-H …] [-d BODY]`. */
+const curlLines = [...text.matchAll(/```sh\n([^]*?)```/g)].flatMap(([, block = '']): CurlLine[] =>
+  block
+    .replaceAll('\\\n', ' ')
+    .split(/^(?=curl )/m)
+    .map((line) => {
+      const body = /-d '([^']*)'/.exec(line)?.[1]
+      return {
+        method: /-X (\w+)/.exec(line)?.[1] ?? 'GET',
+        url: /http:[^\s']+/.exec(line)?.[0] ?? '',
+        ...(body !== undefined && { body }),
+      }
+    }),
+)
+
+const section = (title: string) => text.split(`\n## ${title}\n`)[1]?.split('\n## ')[0] ?? ''
+const statusesIn = (part: string) => new Set([...part.matchAll(/^\| (\d{3}) \|/gm)].map(([, status]) => Number(status)))
+
+describe('docs/http-api.md', () => {
+  let fleet: Fleet
+  let served: Served
+  beforeAll(async () => {
+    fleet = await memoryFleet()
+    served = await serve({ fleet, allocation: { port: 0 }, management: { port: 0 } })
+  })
+  afterAll(async () => {
+    await served.close()
+    await fleet.close()
+  })
+
+  it('has curl lines', () => expect(curlLines.length).toBeGreaterThan(10))
+
+  it.each(curlLines)('$method $url works', async ({ method, url, body }) => {
+    const creates = method === 'POST' && url.endsWith('/gameserverbuilds/')
+    if (!creates && !(await fleet.builds.list()).length) await fleet.builds.create(build({ max: 10 }))
+    if (creates) for (const { metadata } of await fleet.builds.list()) await fleet.builds.delete(metadata)
+    else await standingBy(fleet, 2)
+    const servers = await fleet.servers.list()
+    const name = servers.find((server) => server.status.state === 'StandingBy')?.metadata.name ?? ''
+    const real = url
+      .replace('http://127.0.0.1:5000', served.allocationUrl)
+      .replace('http://127.0.0.1:5001', served.managementUrl)
+      .replace('arena-x7k2p', name)
+    expect(await call(method, real, { body })).toMatchObject({ status: 200 })
+    if (method === 'PATCH') await fleet.builds.patch('arena', { standingBy: 2 })
+  })
+
+  it('lists the operations that there are, each with its methods', async () => {
+    const operations = [...section('Management').matchAll(/^\| [^|]+ \| `(\w+) (\S+)` \|/gm)]
+    expect(operations).toHaveLength(11)
+    const methods = new Map<string, string[]>()
+    for (const [, method = '', path = ''] of operations) methods.set(path, [...(methods.get(path) ?? []), method])
+    const app = managementRoutes(fleet)
+    for (const [path, documented] of methods) {
+      const allow = (await app.request(path, { method: 'OPTIONS' })).headers.get('allow')?.split(', ') ?? []
+      expect(allow.filter((method) => method !== 'HEAD' && method !== 'OPTIONS').toSorted()).toEqual(
+        documented.toSorted(),
+      )
+    }
+    const shape = (path: string) => path.replace(/\/$/, '').replace(/:\w+/g, ':')
+    expect(new Set(app.routes.map((route) => shape(route.path)))).toEqual(new Set([...methods.keys()].map(shape)))
+  })
+
+  it('lists the statuses that there are', () => {
+    const always = [200, 405, 413]
+    expect(statusesIn(section('Allocation'))).toEqual(new Set([...always, ...Object.values(allocationStatuses)]))
+    expect(statusesIn(section('Management'))).toEqual(new Set([...always, ...Object.values(managementStatuses)]))
+    expect(statusesIn(section('The agent'))).toEqual(new Set([...always, 400, 404]))
+  })
+})

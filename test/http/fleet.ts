@@ -1,0 +1,34 @@
+/** A real fleet over the memory backend, and the bodies that tests send. */
+import { memoryBackend, type MemoryBackendOptions } from '../../adapters/memory/index.js'
+import { createFleet, type Fleet, systemClock } from '../../src/index.js'
+import { until } from './client.js'
+
+export const buildID = '85ffe8da-c82f-4035-86c5-9d2b5f42d6f6'
+export const sessionID = 'd3b07384-d9a0-4d5b-8f3c-1f1c3f0e9a11'
+
+export const build = (spec: object = {}, name = 'arena') => ({
+  metadata: { name },
+  spec: {
+    buildID,
+    standingBy: 2,
+    max: 3,
+    portsToExpose: [7_777],
+    template: { spec: { containers: [{ name: 'game', command: ['game'] }] } },
+    ...spec,
+  },
+})
+
+/** Its servers live in this process and beat by the real clock. */
+export function memoryFleet(options: MemoryBackendOptions = {}): Promise<Fleet> {
+  return createFleet({ backend: memoryBackend({ clock: systemClock, ...options }) })
+}
+
+/** Resolves when that many servers of the build stand by. */
+export function standingBy(fleet: Fleet, count: number, name = 'arena'): Promise<void> {
+  return until(async () => (await fleet.builds.get(name)).status.currentStandingBy === count)
+}
+
+/** Resolves when the last server of deleted builds is gone. */
+export function noServers(fleet: Fleet): Promise<void> {
+  return until(async () => (await fleet.servers.list()).length === 0)
+}

@@ -1,0 +1,180 @@
+/** `serve`: both APIs on their ports, or neither; and closing them. */
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { nodeHandler, managementRoutes, serve, type Served } from '../../src/http/index.js'
+import type { Fleet } from '../../src/index.js'
+import { call, listening, rawConnection, until } from './client.js'
+import { build, buildID, memoryFleet, sessionID, standingBy } from './fleet.js'
+
+let fleet: Fleet
+let served: Served | undefined
+
+const free = { port: 0 }
+const request = { buildID, sessionID }
+
+beforeEach(async () => {
+  fleet = await memoryFleet()
+  served = undefined
+})
+
+afterEach(async () => {
+  await served?.close()
+  await fleet.close()
+})
+
+describe('serve', () => {
+  it('answers both APIs, each at its own address', async () => {
+    served = await serve({ fleet, allocation: free, management: free })
+    expect(served.allocationUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
+    expect(served.managementUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
+    expect(served.agentAddress).toBe(fleet.agentAddress)
+    const created = await call('POST', `${served.managementUrl}/api/v1/gameserverbuilds/`, { body: build() })
+    expect(created.status).toBe(200)
+    await standingBy(fleet, 2)
+    const allocated = await call('POST', `${served.allocationUrl}/api/v1/allocate`, { body: request })
+    expect(allocated).toMatchObject({ status: 200, text: expect.stringContaining(sessionID) })
+    const elsewhere = await call('POST', `${served.managementUrl}/api/v1/allocate`, { body: request })
+    expect(elsewhere.status).toBe(404)
+  })
+
+  it('names an address that this machine reaches when it listens everywhere', async () => {
+    served = await serve({
+      fleet,
+      allocation: { host: '0.0.0.0', port: 0 },
+      management: { host: 'localhost', port: 0 },
+    })
+    expect(served.allocationUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
+    expect((await call('GET', `${served.managementUrl}/api/v1/gameservers/`)).status).toBe(200)
+  })
+
+  it('leaves the global Request and Response to the host', async () => {
+    const { Request: RequestBefore, Response: ResponseBefore } = globalThis
+    served = await serve({ fleet, allocation: free, management: free })
+    await call('GET', `${served.managementUrl}/api/v1/gameservers/`)
+    expect(globalThis.Request).toBe(RequestBefore)
+    expect(globalThis.Response).toBe(ResponseBefore)
+  })
+
+  it('works in a host that has other globals in their place', async () => {
+    const host = await listening(nodeHandler({ fetch: () => new Response('host') }))
+    const before = await listening(nodeHandler(managementRoutes(fleet)))
+    served = await serve({ fleet, allocation: free, management: free })
+    for (const url of [before.url, served.managementUrl]) {
+      expect(await call('GET', `${url}/api/v1/gameservers/`)).toMatchObject({ status: 200, text: '[]' })
+      expect(await call('HEAD', `${url}/api/v1/gameservers/`)).toMatchObject({ status: 200, text: '' })
+      expect((await call('GET', `${url}/nothing`)).status).toBe(404)
+    }
+    expect(await call('GET', host.url)).toMatchObject({ text: 'host' })
+    await before.close()
+    await host.close()
+  })
+})
+
+describe('serve starts both or neither', () => {
+  const occupied = async (port = 0): Promise<Server> => {
+    const server = createServer()
+    await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, '127.0.0.1', resolve))
+    return server
+  }
+  const portOf = (server: Server) => (server.address() as AddressInfo).port
+  const closed = (server: Server) => new Promise((resolve) => server.close(resolve))
+
+  it('with the management port taken the allocation port is free again', async () => {
+    const other = await occupied()
+    const probe = await occupied()
+    const port = portOf(probe)
+    await closed(probe)
+    await expect(serve({ fleet, allocation: { port }, management: { port: portOf(other) } })).rejects.toMatchObject({
+      name: 'FleetError',
+      code: 'port-in-use',
+      message: `port ${portOf(other)} on 127.0.0.1 is in use by another program; choose another with management: { port }, 0 takes a free one`,
+    })
+    await closed(await occupied(port))
+    await closed(other)
+  })
+
+  it('names the AirPlay receiver when it is port 5000', async () => {
+    // Whoever holds the port, the test or another program: it is taken.
+    const other = await occupied(5_000).catch(() => undefined)
+    await expect(serve({ fleet, management: free })).rejects.toMatchObject({
+      code: 'port-in-use',
+      message: expect.stringContaining(
+        'port 5000 on 127.0.0.1 is in use by another program; on macOS that is usually the AirPlay receiver; choose another with allocation: { port }',
+      ),
+    })
+    if (other) await closed(other)
+  })
+
+  it.each([
+    [
+      { allocation: { host: '192.0.2.1', port: 0 } },
+      '192.0.2.1 is not an address of this machine; set allocation: { host }',
+    ],
+    [
+      { management: { host: 'no.such.host.invalid', port: 0 } },
+      'no.such.host.invalid is not an address of this machine; set management: { host }',
+    ],
+    [{ management: { port: 65_536 } }, 'management.port must be an integer from 0 to 65535, but is 65536'],
+    [{ allocation: { port: 1.5 } }, 'allocation.port must be an integer from 0 to 65535, but is 1.5'],
+    [{ allocation: { host: '', port: 0 } }, 'allocation.host must not be empty'],
+  ])('refuses %j', async (where, message) => {
+    const attempt = serve({ fleet, allocation: free, management: free, ...where })
+    await expect(attempt).rejects.toMatchObject({ code: 'invalid', message })
+  })
+})
+
+describe('closing', () => {
+  it('answers those who wait with 503, those in flight as usual, and ends with idle connections open', async () => {
+    const held = holding(fleet)
+    served = await serve({ fleet: held, allocation: free, management: free })
+    await fleet.builds.create(build({ standingBy: 0, max: 0 }))
+    const body = JSON.stringify(request)
+    const head = `POST /api/v1/allocate HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n`
+    const idle = rawConnection(served.allocationUrl, head + body)
+    await idle.until(/ 429 [^]*}$/)
+    const waiting = call('POST', `${served.allocationUrl}/api/v1/allocate?wait=60`, { body: request })
+    const listing = call('GET', `${served.managementUrl}/api/v1/gameserverbuilds/`)
+    await until(() => held.allocating === 1 && held.listing === 1)
+
+    const before = performance.now()
+    const closing = served.close()
+    expect(await waiting).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
+    await idle.closed()
+    await expect(call('GET', served.managementUrl)).rejects.toThrow(/ECONNREFUSED/)
+    held.release()
+    expect((await listing).status).toBe(200)
+    await closing
+    expect(performance.now() - before).toBeLessThan(2_000)
+    await served.close()
+  })
+})
+
+/** The fleet, with a list of builds that takes until it is released; counts who is inside. */
+function holding(real: Fleet) {
+  let release = () => {}
+  const released = new Promise<void>((resolve) => (release = resolve))
+  const held = {
+    ...real,
+    allocating: 0,
+    listing: 0,
+    release,
+    builds: {
+      ...real.builds,
+      async list() {
+        held.listing++
+        await released
+        return real.builds.list()
+      },
+    },
+    async allocate(...args: Parameters<Fleet['allocate']>) {
+      held.allocating++
+      try {
+        return await real.allocate(...args)
+      } finally {
+        held.allocating--
+      }
+    },
+  }
+  return held
+}

@@ -1,0 +1,110 @@
+/** docs/sdk.md says what the SDK does: its programs are compiled and run, its tables hold the names that the code has. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { defaultTiming } from '../../src/sdk/timing.js'
+import { allocates, configuredFor, fakeAgent, sessionConfig, startAgainst, until } from './fake-agent.js'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+let page = ''
+beforeAll(async () => {
+  page = await readFile(join(root, 'docs/sdk.md'), 'utf8')
+})
+
+/** The first program of a language on the page. */
+function program(language: string): string {
+  return new RegExp(`^\`\`\`${language}\n([^]*?)^\`\`\`$`, 'm').exec(page)?.[1] ?? ''
+}
+
+/** The first column of the table whose first heading is this. */
+function column(heading: string): string[] {
+  const table = new RegExp(`^\\| ${heading} .*\n\\| -.*\n((?:\\|.*\n)+)`, 'm').exec(page)?.[1] ?? ''
+  return table.split('\n').flatMap((row) => /^\| `([^`]+)`/.exec(row)?.[1] ?? [])
+}
+
+/** What the compiler says to the program as a module of this package, which is never written. */
+function typeErrors(text: string): string[] {
+  const file = join(root, 'test/sdk/program-of-the-page.mts')
+  const read = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => ts.sys.readFile(path))
+  const { options } = ts.parseJsonConfigFileContent(read.config, ts.sys, root)
+  const host = ts.createCompilerHost(options)
+  const compiled = ts.createProgram([file], options, {
+    ...host,
+    fileExists: (path) => path === file || host.fileExists(path),
+    readFile: (path) => (path === file ? text : host.readFile(path)),
+    getSourceFile: (path, language) =>
+      path === file ? ts.createSourceFile(path, text, language) : host.getSourceFile(path, language),
+  })
+  const own = compiled.getSourceFile(file)
+  const found = [...compiled.getSyntacticDiagnostics(own), ...compiled.getSemanticDiagnostics(own)]
+  return found.map((problem) => ts.flattenDiagnosticMessageText(problem.messageText, '\n'))
+}
+
+/** Starts a program of the page as a game server, and waits until it was allocated. */
+async function playUntilActive(text: string, format: string): Promise<{ readonly output: () => string }> {
+  const probe = createServer().listen(0, '127.0.0.1')
+  await once(probe, 'listening')
+  const address = probe.address()
+  const port = typeof address === 'object' && address !== null ? address.port : 0
+  probe.close()
+  await once(probe, 'close')
+
+  const agent = await fakeAgent()
+  agent.reply = allocates()
+  const { GSDK_CONFIG_FILE } = await configuredFor(agent.endpoint, {
+    ports: [{ name: 'game', listening: port, public: port }],
+  })
+  const child = spawn(process.execPath, [`--input-type=${format}`, '--eval', text], {
+    cwd: root,
+    env: { PATH: process.env['PATH'], GSDK_CONFIG_FILE },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let output = ''
+  child.stdout.setEncoding('utf8').on('data', (part: string) => (output += part))
+  await until(() => agent.last()?.state === 'Active')
+  return { output: () => output }
+}
+
+describe('docs/sdk.md', () => {
+  it('shows a TypeScript game server that compiles and runs', async () => {
+    expect(typeErrors(program('ts'))).toEqual([])
+    expect(typeErrors(`${program('ts')}\ngsdk.nothing()`)).toHaveLength(1)
+    const { outputText } = ts.transpileModule(program('ts'), {
+      compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext },
+    })
+    const game = await playUntilActive(outputText, 'module')
+    await until(() => game.output().includes(`session ${sessionConfig.sessionId} for amie, bob`))
+  })
+
+  it('shows a JavaScript game server that runs', async () => {
+    const game = await playUntilActive(program('js'), 'commonjs')
+    await until(() => game.output().includes(`allocated with ${sessionConfig.sessionCookie}`))
+  })
+
+  it('lists every member of the object that start() resolves with', async () => {
+    const gsdk = await startAgainst(await fakeAgent())
+    const listed = column('member').flatMap((name) => /^(\w+)(?:\(\w*\))?$/.exec(name)?.[1] ?? [])
+    expect(listed.toSorted()).toEqual(Object.keys(gsdk).toSorted())
+  })
+
+  it('lists every option', async () => {
+    const source = await readFile(join(root, 'src/sdk/start.ts'), 'utf8')
+    const declared = [...source.matchAll(/^ {2}readonly (\w+)\?:/gm)].map((match) => match[1])
+    expect(column('option')).toEqual(declared)
+    const row = page.split('\n').find((line) => line.startsWith('| `timing`')) ?? ''
+    expect([...row.matchAll(/`(\w+Ms)`/g)].map((match) => match[1])).toEqual(Object.keys(defaultTiming))
+  })
+
+  it('lists every variable of the example game server', async () => {
+    const source = await readFile(join(root, 'examples/game-server/server.mjs'), 'utf8')
+    const used = [...source.matchAll(/(?:env\['|switchMs\(')([A-Z_\d]+)'/g)].flatMap((match) => match[1] ?? [])
+    const listed = column('variable').map((name) => name.replace(/=.*/, ''))
+    expect(listed.toSorted()).toEqual([...new Set(used)].toSorted())
+  })
+})

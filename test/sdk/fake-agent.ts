@@ -1,0 +1,199 @@
+/**
+ * An agent on a real socket, for what a real one is never to do: refuse, hang, answer nonsense. It keeps what it heard.
+ * Also starts SDKs that speak to it, quickly, and stops them when the test is over.
+ */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished, vi } from 'vitest'
+import { start, type Gsdk, type SdkTiming, type StartOptions } from 'gamekeeper/sdk'
+import { sdkConfigFile, type SdkConfigInput } from '../../src/rules/sdk-config.js'
+import { isObject } from '../../src/rules/problem.js'
+
+export interface Heard {
+  readonly method: string
+  readonly path: string
+  readonly contentType: string
+  readonly state: unknown
+  readonly health: unknown
+  readonly players: readonly unknown[]
+  readonly body: unknown
+  readonly atMs: number
+}
+
+export type Reply = (heard: Heard, response: ServerResponse, request: IncomingMessage) => void
+
+export interface FakeAgent {
+  readonly port: number
+  readonly endpoint: string
+  readonly beats: Heard[]
+  readonly introductions: Heard[]
+  /** Counts, since the start. */
+  readonly seen: { connections: number; atOnce: number; mostAtOnce: number }
+  /** Answers heartbeats. */
+  reply: Reply
+  /** Answers the SDK's introduction. */
+  replyToIntroduction: Reply
+  last(): Heard | undefined
+  closeConnections(): void
+  close(): Promise<void>
+}
+
+export const guid = '7a1c9a3e-3f0b-4f6e-9a44-0d8ce6f6d001'
+
+export const sessionConfig = Object.freeze({
+  sessionId: guid,
+  sessionCookie: 'kö?,ki=1',
+  initialPlayers: ['amie', 'bob'],
+  metadata: { map: 'dust' },
+})
+
+/** An answer as the fleet gives it. */
+export function says(operation: string, more: object = {}, intervalMs = 20): Reply {
+  return (_heard, response) => sendJson(response, { operation, nextHeartbeatIntervalMs: intervalMs, ...more })
+}
+
+/** Active to the first heartbeat StandingBy, as the fleet does; the session in every answer from then on. */
+export function allocates(intervalMs = 20): Reply {
+  return (heard, response, request) => {
+    const operation = heard.state === 'StandingBy' ? 'Active' : 'Continue'
+    const known = heard.state === 'StandingBy' || heard.state === 'Active'
+    says(operation, known ? { sessionConfig } : {}, intervalMs)(heard, response, request)
+  }
+}
+
+export function sendJson(response: ServerResponse, value: unknown): void {
+  const text = JSON.stringify(value)
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) })
+  response.end(text)
+}
+
+export async function fakeAgent(port = 0): Promise<FakeAgent> {
+  const seen = { connections: 0, atOnce: 0, mostAtOnce: 0 }
+  const server = createServer((request, response) => void handle(request, response))
+  server.on('connection', () => (seen.connections += 1))
+
+  async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    seen.mostAtOnce = Math.max(seen.mostAtOnce, (seen.atOnce += 1))
+    response.on('close', () => (seen.atOnce -= 1))
+    let text = ''
+    for await (const part of request) text += String(part)
+    const heard = heardOf(request, text)
+    if (heard.path.endsWith('/gsdkinfo')) {
+      agent.introductions.push(heard)
+      agent.replyToIntroduction(heard, response, request)
+    } else {
+      agent.beats.push(heard)
+      agent.reply(heard, response, request)
+    }
+  }
+
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, '127.0.0.1', resolve)
+  })
+  const address = server.address()
+  const bound = typeof address === 'object' && address !== null ? address.port : 0
+  const agent: FakeAgent = {
+    port: bound,
+    endpoint: `127.0.0.1:${bound}`,
+    beats: [],
+    introductions: [],
+    seen,
+    reply: says('Continue'),
+    replyToIntroduction: (_heard, response) => void response.writeHead(200).end(),
+    last: () => agent.beats.at(-1),
+    closeConnections: () => server.closeIdleConnections(),
+    async close() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+  onTestFinished(() => agent.close())
+  return agent
+}
+
+function heardOf(request: IncomingMessage, text: string): Heard {
+  const body: unknown = text === '' ? undefined : JSON.parse(text)
+  const fields = isObject(body) ? body : {}
+  const list: unknown = fields['CurrentPlayers']
+  return {
+    method: request.method ?? '',
+    path: request.url ?? '',
+    contentType: request.headers['content-type'] ?? '',
+    state: fields['CurrentGameState'],
+    health: fields['CurrentGameHealth'],
+    players: Array.isArray(list) ? list.map((player: unknown) => (isObject(player) ? player['PlayerId'] : player)) : [],
+    body,
+    atMs: performance.now(),
+  }
+}
+
+/** Quick enough for a test, and patient with a busy machine. */
+export const quick: SdkTiming = {
+  heartbeatMs: 20,
+  minHeartbeatMs: 10,
+  maxHeartbeatMs: 30_000,
+  requestTimeoutMs: 3_000,
+  retryFirstMs: 20,
+  retryMaxMs: 40,
+  playersGapMs: 60,
+}
+
+export function recordingLogger() {
+  return { debug: vi.fn(), info: vi.fn(), warn: vi.fn(), error: vi.fn() }
+}
+
+/** A folder that goes when the test is over. */
+export async function temporaryFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'gamekeeper-sdk-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** A configuration file as the fleet writes it; returns the environment that names it. */
+export async function configuredFor(
+  endpoint: string,
+  more: Partial<SdkConfigInput> = {},
+): Promise<{ readonly GSDK_CONFIG_FILE: string; readonly folder: string }> {
+  const folder = await temporaryFolder()
+  const path = join(folder, 'gsdkConfig.json')
+  const content = sdkConfigFile({
+    heartbeatEndpoint: endpoint,
+    sessionHostId: 'arena-x7k2p.6f1c',
+    buildMetadata: { map: 'dust' },
+    buildID: guid,
+    server: { namespace: 'default', name: 'arena-x7k2p' },
+    node: 'node-1',
+    publicAddress: '203.0.113.9',
+    ports: [{ name: 'game', listening: 7777, public: 10_003 }],
+    folders: { logs: join(folder, 'GameLogs'), certificates: join(folder, 'certs'), sharedContent: folder },
+    ...more,
+  })
+  await writeFile(path, JSON.stringify(content))
+  return { GSDK_CONFIG_FILE: path, folder }
+}
+
+/** A started SDK that speaks to this agent. */
+export async function startAgainst(agent: { readonly endpoint: string }, options: StartOptions = {}): Promise<Gsdk> {
+  const env = await configuredFor(agent.endpoint)
+  const gsdk = await start({
+    env: { GSDK_CONFIG_FILE: env.GSDK_CONFIG_FILE },
+    logger: recordingLogger(),
+    ...options,
+    timing: { ...quick, ...options.timing },
+  })
+  onTestFinished(() => gsdk.stop())
+  return gsdk
+}
+
+/** Waits until it holds, at most 5 s. */
+export function until(condition: () => boolean | undefined): Promise<void> {
+  return vi.waitFor(
+    () => {
+      if (condition() !== true) throw new Error(`still not so after 5 s: ${condition.toString()}`)
+    },
+    { timeout: 5_000, interval: 5 },
+  )
+}
