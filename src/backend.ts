@@ -75,6 +75,7 @@ export type DefaultStore =
   | { readonly kind: 'file'; readonly directory: string }
   | { readonly kind: 'own'; open(): Promise<Store> }
 
+/** Every call settles: an adapter bounds its own calls. The engine gives up on one after `limits.callMs` all the same. */
 export interface Backend {
   /** For logs and messages: `process`, `docker`… */
   readonly name: string

@@ -64,6 +64,8 @@ export interface FleetLimits {
   readonly maxWaiting: number
   /** The backend's list is read again at least this often. Default 60 s. */
   readonly resyncMs: number
+  /** A call of the backend that is not answered after this long, besides its grace period, counts as failed. Default 120 s. */
+  readonly callMs: number
   /** Most instances being started at once. Default 20. */
   readonly parallelCreates: number
   /** Most instances being ended at once; each may take its grace period. Default 100. */
@@ -83,6 +85,7 @@ export const defaultLimits: FleetLimits = Object.freeze({
   maxWaitMs: 60_000,
   maxWaiting: 10_000,
   resyncMs: 60_000,
+  callMs: 120_000,
   parallelCreates: 20,
   parallelDestroys: 100,
 })

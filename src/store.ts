@@ -31,6 +31,8 @@ export interface Collection<T extends Ref> {
 }
 
 export interface Store {
+  /** Other hosts write to it as well: it is read again at every resync. */
+  readonly shared: boolean
   readonly builds: Collection<Build>
   readonly servers: Collection<Server>
   readonly details: Collection<Detail>

@@ -15,6 +15,7 @@ import { accessSync, constants, readdirSync, readFileSync } from 'node:fs'
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { FleetError, messageOf } from '../../src/errors.js'
+import { makeDirectories } from '../../src/platform/make-directories.js'
 import type { Ref } from '../../src/rules/resources.js'
 import { type InstanceRecord, readRecord } from './record.js'
 
@@ -49,8 +50,8 @@ export class InstanceFiles {
   /** Makes what is missing. Rejects with `directory-unusable` when nothing can be kept here. */
   async open(): Promise<void> {
     try {
-      await mkdir(this.#instances, { recursive: true, mode: 0o700 })
-      await mkdir(this.logs, { recursive: true, mode: 0o700 })
+      await makeDirectories(this.#instances, 0o700)
+      await makeDirectories(this.logs, 0o700)
       for (const path of [this.#instances, this.logs])
         accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
     } catch (error) {

@@ -53,7 +53,10 @@ export function buildOperations(ctx: EngineContext, writer: BuildWriter, room: W
         countedCrashes: [],
         conditions: [],
       }
-      const entry = inventory.addBuild(build, await createRecord(build))
+      const revision = await createRecord(build)
+      // The answer may come so late that a resync has found the record before.
+      const found = lookUp(inventory.builds, build)
+      const entry = found?.record.uid === build.uid ? found : inventory.addBuild(build, revision)
       ctx.emitter.emit({ type: 'BuildCreated', ...buildEvent(ctx, build, `build ${build.name} was created`) })
       tellSkipped(build, support.value.skipped)
       ctx.enqueue(entry)

@@ -23,6 +23,7 @@ import { limiter } from './limiter.js'
 import { reconciler } from './reconciler.js'
 import { isSaved, LostServer, serverWriter } from './server-writer.js'
 import { steps } from './steps.js'
+import { storeResync } from './store-resync.js'
 import { waitingRoom } from './waiting-room.js'
 import { watcher } from './watcher.js'
 import { workQueue } from './work-queue.js'
@@ -92,7 +93,7 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
   const buildsWriter = buildWriter(store, inventory, buildChanged)
   const details = detailWriter(ctx)
   const beats = heartbeats(ctx, details.changed)
-  const watch = watcher(ctx, { running: beats.await, heartbeat, adopt: loadServer })
+  const watch = watcher(ctx, { running: beats.await, heartbeat, adopt: (server) => ctx.touch(loadServer(server)) })
   const isDraining = () => draining
   const step = steps(ctx, { writer, buildWriter: buildsWriter, details, watcher: watch })
   const queue = workQueue(
@@ -101,6 +102,10 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
   )
   const allocate = allocator(ctx, writer, room, isDraining)
   const builds = buildOperations(ctx, buildsWriter, room)
+  const resync = storeResync(ctx, {
+    adoptBuild: (build) => ctx.enqueue(loadBuild(build)),
+    adoptServer: (server) => ctx.touch(loadServer(server)),
+  })
 
   function serverChanged(entry: ServerEntry, before: Server): void {
     const { record, build } = entry
@@ -260,6 +265,7 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
     throw error
   }
   loaded = true
+  resync.start()
   lastTick = clock.elapsed()
   cancelTick = clock.after(tickMs, tick)
   for (const build of inventory.everyBuild) ctx.enqueue(build)
@@ -297,6 +303,7 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
       stopped = true
       cancelTick()
       watch.stop()
+      resync.stop()
       queue.stop()
       room.dismiss(error)
       await settle()

@@ -79,6 +79,8 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
     },
 
     await(entry) {
+      // It may have spoken before the backend said that it runs.
+      if (entry.build.heard.has(entry)) return
       entry.heardAt = clock.elapsed()
       entry.reports = noReports
       entry.build.unheard.add(entry)

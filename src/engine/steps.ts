@@ -9,6 +9,7 @@ import { sessionHostId } from '../rules/names.js'
 import type { Server } from '../rules/resources.js'
 import { withCondition, withoutCondition } from '../rules/status.js'
 import { graceMsOf } from '../rules/template.js'
+import { bounded } from './bounded.js'
 import type { BuildWriter } from './build-writer.js'
 import { type EngineContext, refOf, say, serverEvent } from './context.js'
 import type { Details } from './details.js'
@@ -61,7 +62,10 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
         // It may have been ended, or the host be closing, while it waited its turn.
         if (entry.record.state !== 'Pending' || entry.instance || ctx.stopped()) return undefined
         entry.asked = true
-        return backend.create(instanceSpec(entry, ctx.agentAddress))
+        const spec = instanceSpec(entry, ctx.agentAddress)
+        return bounded(clock, ctx.limits.callMs, `the start of ${entry.record.name}`, (signal) =>
+          backend.create(spec, { signal }),
+        )
       })
       if (!instance) return
       parts.watcher.observe(instance)
@@ -99,7 +103,12 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
     if (entry.asked) {
       const { graceMs, fraction } = grace(entry)
       const ref = refOf(entry.record)
-      await ctx.destroying(() => backend.destroy(ref, entry.record.uid, { graceMs: graceMs * fraction }))
+      const leftMs = graceMs * fraction
+      await ctx.destroying(() =>
+        bounded(clock, leftMs + ctx.limits.callMs, `the end of ${ref.name}`, (signal) =>
+          backend.destroy(ref, entry.record.uid, { graceMs: leftMs, signal }),
+        ),
+      )
     }
     await parts.details.remove(entry)
     if (entry.revision !== undefined && !entry.recordGone) await removeRecord(entry)

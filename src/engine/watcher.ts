@@ -11,6 +11,7 @@ import { transition } from '../rules/lifecycle.js'
 import { readSessionHostId } from '../rules/names.js'
 import { keyOf, type Ref, type Server } from '../rules/resources.js'
 import type { Versioned } from '../store.js'
+import { bounded } from './bounded.js'
 import { backoffLimits, type EngineContext } from './context.js'
 import { lookUp, type ServerEntry } from './inventory.js'
 
@@ -115,7 +116,7 @@ export function watcher(ctx: EngineContext, parts: WatcherParts): Watcher {
 
   async function list(): Promise<void> {
     const begun = observations
-    const instances = await backend.list()
+    const instances = await bounded(clock, limits.callMs, 'the list of instances', (signal) => backend.list({ signal }))
     if (stopped) return
     const seen = new Set<string>()
     for (const instance of instances) {
@@ -193,7 +194,12 @@ export function watcher(ctx: EngineContext, parts: WatcherParts): Watcher {
         observe(orphan.instance)
         return
       }
-      await ctx.destroying(() => backend.destroy(ref, uid, { graceMs: phase === 'exited' ? 0 : limits.silenceMs }))
+      const graceMs = phase === 'exited' ? 0 : limits.silenceMs
+      await ctx.destroying(() =>
+        bounded(clock, graceMs + limits.callMs, `the end of ${ref.name}`, (signal) =>
+          backend.destroy(ref, uid, { graceMs, signal }),
+        ),
+      )
       if (orphans.get(key) === orphan) orphans.delete(key)
     } catch (error) {
       orphan.quietSince = clock.elapsed()

@@ -1,7 +1,8 @@
 /** The directory of a file store: made, checked and flushed. Touches the file system only. */
-import { access, constants, mkdir, open, rm, writeFile } from 'node:fs/promises'
+import { access, constants, open, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { FleetError } from '../errors.js'
+import { makeDirectories } from '../platform/make-directories.js'
 import { reasonOf } from './failures.js'
 
 export function directoryUnusable(directory: string, error: unknown): FleetError {
@@ -16,7 +17,7 @@ export function directoryUnusable(directory: string, error: unknown): FleetError
  */
 export async function makeDirectory(directory: string): Promise<readonly string[]> {
   try {
-    const firstMade = await mkdir(directory, { recursive: true, mode: 0o700 })
+    const firstMade = await makeDirectories(directory, 0o700)
     const changed = [directory]
     if (firstMade !== undefined) {
       for (let at = directory; at.length >= firstMade.length; at = dirname(at)) changed.push(dirname(at))

@@ -72,6 +72,8 @@ async function abandon(environment: Environment, claimed: Claim | undefined): Pr
 }
 
 class FileStore implements Store {
+  /** One writer per directory. */
+  readonly shared = false
   readonly builds: Collection<Build>
   readonly servers: Collection<Server>
   readonly details: Collection<Detail>

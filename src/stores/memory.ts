@@ -12,6 +12,7 @@ import { changed, missing, storeClosed, taken, type CollectionName } from './fai
 export function memoryStore(): Store {
   const life = { closed: false }
   return Object.freeze({
+    shared: false,
     builds: new MemoryCollection<Build>('builds', life),
     servers: new MemoryCollection<Server>('servers', life),
     details: new MemoryCollection<Detail>('details', life),

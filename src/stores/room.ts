@@ -26,8 +26,6 @@ const pagesForRemovals = 128
 /** What is taken beyond the need, so that it is not taken often. */
 const growthBytes = 2 * 1_024 * 1_024
 
-const zeros = Buffer.alloc(256 * 1_024)
-
 export class Room {
   readonly #file: number
 
@@ -50,6 +48,7 @@ export class Room {
     } catch (error) {
       const after = countFitting()
       if (after === 0) throw error
+      // What fits goes ahead; the rest meets the same failure when its turn comes.
       return after
     }
     return writes.length
@@ -61,6 +60,7 @@ export class Room {
 
   /** In a transaction, which writes nothing: so that no other writer of the file is at work meanwhile. */
   #grow(root: RootDatabase, bytes: number): void {
+    const zeros = Buffer.alloc(256 * 1_024)
     root.transactionSync(() => {
       for (let size = fstatSync(this.#file).size; size < bytes;) {
         size += writeSync(this.#file, zeros, 0, Math.min(zeros.length, bytes - size), size)

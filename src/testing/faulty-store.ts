@@ -8,6 +8,7 @@ export function faultyStore(store: Store, faults: FaultSurroundings): Store {
   return {
     builds: faultyCollection('builds', store.builds, faults),
     servers: faultyCollection('servers', store.servers, faults),
+    shared: store.shared,
     details: faultyCollection('details', store.details, faults),
     close: () => store.close(),
   }

@@ -43,6 +43,7 @@ export function call<T>(world: World, host: Host, options: CallOptions, effect: 
       if (world.fault(`${of}: reply late`, faultiness)) {
         return void carryOut((result) => world.after(world.between(100, 8_000), () => pass(result)))
       }
+      if (of === 'backend' && world.fault(`${of}: never answers`, faultiness / 2)) return void carryOut(() => {})
       return void carryOut(pass)
     })
   })

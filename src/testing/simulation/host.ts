@@ -56,6 +56,12 @@ export class Host {
     })
   }
 
+  /** As `run`, but before all that has been waiting for it to wake up. */
+  runFirst(fn: () => void): void {
+    if (this.alive && this.suspended) this.#late.unshift(fn)
+    else this.run(fn)
+  }
+
   /** From now on it does nothing and hears nothing. What it had asked for may still happen. */
   crash(): void {
     this.alive = false

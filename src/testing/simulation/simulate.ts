@@ -53,6 +53,7 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
   } catch (error) {
     violation =
       error instanceof Violation ? error.message : `unexpected: ${error instanceof Error ? error.stack : error}`
+    story.lastWords()
   } finally {
     story.end()
   }
@@ -134,6 +135,16 @@ class Story {
     world.faulty = false
     await this.#pass(restMs)
     await this.#checkRest()
+  }
+
+  /** How things stand, for whoever reads the history of a breach. */
+  lastWords(): void {
+    for (const { spec, phase, game } of this.#backend.instances.values()) {
+      this.world.note(`instance ${spec.ref.name}: ${phase}, ${game?.character ?? 'not begun'}, ${game?.state ?? ''}`)
+    }
+    for (const { record } of this.#store.servers.values()) {
+      this.world.note(`record ${record.name}: ${record.state}, ${record.session?.id ?? 'no session'}`)
+    }
   }
 
   /** Nothing of the story may go on after it. */
@@ -254,7 +265,7 @@ class Story {
       if (this.#leader !== host || this.#electors.size < 2) return
       // Told first of all when it wakes up, as a host that watches its own lease would be.
       const listener = this.#electors.get(host)
-      host.run(() => listener?.lost())
+      host.runFirst(() => listener?.lost())
       this.#elect(host)
     })
   }
@@ -326,6 +337,7 @@ class Story {
         throw new Violation(`the store has ${record.name} as ${record.state}, the fleet as ${shown?.status.state}`)
       }
     }
+    if (servers.some(waitsForPorts)) return
     const before = { writes: this.#quietWrites(), creates: this.#backend.creates, destroys: this.#backend.destroys }
     await this.#pass(3 * minuteMs)
     const after = { writes: this.#quietWrites(), creates: this.#backend.creates, destroys: this.#backend.destroys }

@@ -33,6 +33,7 @@ export class StoreModel {
       faultiness: this.faultiness,
     }
     return {
+      shared: true,
       builds: this.#collection(this.builds, host, options),
       servers: this.#collection(this.servers, host, options),
       details: this.#collection(this.details, host, options),

@@ -1,0 +1,62 @@
+/** A host app's own module: gathers players, and sends each full group to a game server. */
+import { randomUUID } from 'node:crypto'
+import { type Fleet, FleetError } from 'gamekeeper'
+
+export interface Match {
+  readonly address: string
+  readonly port: number
+  readonly players: readonly string[]
+}
+
+export interface MatchmakerOptions {
+  readonly fleet: Pick<Fleet, 'allocate'>
+  readonly buildID: string
+  readonly playersPerMatch: number
+}
+
+/** What a player is told when every server is taken. */
+export class ServersBusy extends Error {
+  override readonly name = 'ServersBusy'
+}
+
+export class Matchmaker {
+  readonly #options: MatchmakerOptions
+  #gathering: { readonly players: string[]; readonly match: Promise<Match>; readonly start: () => void }
+
+  constructor(options: MatchmakerOptions) {
+    this.#options = options
+    this.#gathering = this.#newGroup()
+  }
+
+  /** Resolves when a match for this player has a server; rejects with `ServersBusy` when none comes in ten seconds. */
+  join(player: string): Promise<Match> {
+    const group = this.#gathering
+    group.players.push(player)
+    if (group.players.length === this.#options.playersPerMatch) {
+      this.#gathering = this.#newGroup()
+      group.start()
+    }
+    return group.match
+  }
+
+  #newGroup() {
+    const players: string[] = []
+    let start = () => {}
+    const full = new Promise<void>((resolve) => (start = resolve))
+    return { players, start, match: full.then(() => this.#startMatch(players)) }
+  }
+
+  async #startMatch(players: readonly string[]): Promise<Match> {
+    const { fleet, buildID } = this.#options
+    try {
+      const request = { buildID, sessionID: randomUUID(), initialPlayers: players }
+      const { IPV4Address, Ports } = await fleet.allocate(request, { waitMs: 10_000 })
+      return { address: IPV4Address, port: Number(Ports.split(':')[1]), players }
+    } catch (error) {
+      if (FleetError.is(error, 'none-standing-by') || FleetError.is(error, 'max-reached')) {
+        throw new ServersBusy('all servers are taken, please try again', { cause: error })
+      }
+      throw error
+    }
+  }
+}

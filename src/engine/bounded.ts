@@ -1,0 +1,21 @@
+/** Gives up on a call that is not answered: whoever asked can go on, and ask again. */
+import type { Clock } from '../clock.js'
+import { FleetError } from '../errors.js'
+
+/** Rejects with `unavailable` after `ms`; the call's signal fires then, so that what can stop does. */
+export function bounded<T>(
+  clock: Clock,
+  ms: number,
+  what: string,
+  call: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    const aborter = new AbortController()
+    const cancel = clock.after(ms, () => {
+      const error = new FleetError('unavailable', `${what} was not answered within ${ms / 1000} s`)
+      reject(error)
+      aborter.abort(error)
+    })
+    call(aborter.signal).then(resolve, reject).finally(cancel)
+  })
+}

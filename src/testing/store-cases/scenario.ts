@@ -1,0 +1,46 @@
+/** What the store scenarios are made of. */
+import assert from 'node:assert/strict'
+import { FleetError, type ErrorCode } from '../../errors.js'
+import type { Ref } from '../../rules/resources.js'
+import type { Collection, Store } from '../../store.js'
+
+export interface Kind<T extends Ref> {
+  readonly name: string
+  of(store: Store): Collection<T>
+  complete(ref: Ref): T
+  minimal(ref: Ref): T
+  /** Different for every n. */
+  changed(record: T, n: number): T
+}
+
+export interface Scenario {
+  readonly name: string
+  readonly run: (store: Store) => Promise<void>
+}
+
+export interface LastingScenario {
+  readonly name: string
+  /** Returns what `after` needs to know. */
+  readonly before: (store: Store) => Promise<readonly string[]>
+  readonly after: (store: Store, known: readonly string[]) => Promise<void>
+}
+
+export async function rejects(code: ErrorCode, promise: Promise<unknown>): Promise<void> {
+  const outcome = await promise.then(
+    (value) => ({ value }),
+    (error: unknown) => ({ error }),
+  )
+  if ('value' in outcome) assert.fail(`expected a rejection with ${code}, but it resolved to ${String(outcome.value)}`)
+  assert.ok(
+    FleetError.is(outcome.error, code),
+    `expected a rejection with ${code}, but it was ${String(outcome.error)}`,
+  )
+}
+
+export function byName<T extends Ref>(records: readonly T[]): readonly T[] {
+  return records.toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0))
+}
+
+export function range(count: number): readonly number[] {
+  return Array.from({ length: count }, (_, n) => n)
+}

@@ -1,0 +1,88 @@
+/** The bundled backends that need no engine pass the suite that everybody's can. */
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { systemClock } from 'gamekeeper'
+import { memoryBackend, type ServerScript } from 'gamekeeper/memory'
+import { processBackend } from 'gamekeeper/process'
+import { backendConformance, type ConformanceProgram } from 'gamekeeper/testing'
+import { afterAll, describe, expect, it, vi } from 'vitest'
+
+describe('the memory backend', () => {
+  const scripts: Record<ConformanceProgram, ServerScript> = {
+    runs: {},
+    'exits-0': { exitsWith: 0 },
+    'exits-3': { exitsWith: 3 },
+    'exits-5-late': { exitsWith: 5, exitsAfterMs: 100 },
+    'ignores-terminate': { ignoresTerminate: true },
+    'no-such-command': { cannotStart: 'no such command: arena' },
+  }
+  const cases = backendConformance({
+    graceMs: 200,
+    template: (program) => ({ metadata: { program }, spec: { containers: [{ name: 'game' }] } }),
+    async open({ publicPorts = 100 }) {
+      const backend = memoryBackend({
+        clock: systemClock,
+        portRange: { first: 20_000, last: 20_000 + publicPorts - 1 },
+        script: ({ template }) => {
+          for (const [program, script] of Object.entries(scripts)) {
+            if (JSON.stringify(template['metadata']).includes(`"${program}"`)) return script
+          }
+          return {}
+        },
+      })
+      return { backend, reopen: async () => backend, cleanup: async () => {} }
+    },
+  })
+  for (const one of cases) it(one.name, () => one.run())
+})
+
+describe('the process backend', () => {
+  const markers = mkdtempSync(join(tmpdir(), 'gamekeeper-conformance-'))
+  afterAll(() => rmSync(markers, { recursive: true }))
+
+  const sh = (script: string) => ['sh', '-c', script]
+  const commands: Record<ConformanceProgram, readonly string[]> = {
+    runs: ['sleep', '600'],
+    'exits-0': sh('exit 0'),
+    'exits-3': sh('exit 3'),
+    'exits-5-late': sh('sleep 1; exit 5'),
+    'ignores-terminate': sh(`trap '' TERM; : > "${markers}/$PF_GAMESERVER_NAME"; while :; do sleep 1; done`),
+    'no-such-command': ['/no/such/command'],
+  }
+  const cases = backendConformance({
+    graceMs: 500,
+    template: (program) => ({ spec: { containers: [{ name: 'game', command: commands[program] }] } }),
+    programUp: ({ ref }) => vi.waitFor(() => expect(existsSync(join(markers, ref.name))).toBe(true), 10_000),
+    async open({ publicPorts = 100 }) {
+      const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-conformance-'))
+      const portRange = await freeRange(publicPorts)
+      const open = () => processBackend({ directory, portRange, pollMs: 50 })
+      return { backend: open(), reopen: async () => open(), cleanup: () => rm(directory, { recursive: true }) }
+    },
+  })
+  for (const one of cases) it(one.name, () => one.run())
+})
+
+/** So many numbers in a row that nobody holds; each call another row. */
+async function freeRange(size: number): Promise<{ readonly first: number; readonly last: number }> {
+  for (;;) {
+    const first = nextFirst
+    nextFirst += size
+    const ports = Array.from({ length: size }, (_, i) => first + i)
+    const free = await Promise.all(ports.map(isFree))
+    if (free.every(Boolean)) return { first, last: first + size - 1 }
+  }
+}
+
+let nextFirst = 21_000
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer()
+      .once('error', () => resolve(false))
+      .listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
+  })
+}

@@ -1,0 +1,69 @@
+/** Decisions, "Allocation": which server is handed out, and why none is. */
+import { fc, test } from '@fast-check/vitest'
+import { describe, expect, it } from 'vitest'
+import { isAllocatable, pick, refusal, sessionKey } from '../../src/rules/allocation.js'
+import { type Server, serverStates } from '../../src/rules/resources.js'
+import { aServer, frozen } from './support.js'
+
+describe('isAllocatable', () => {
+  it.each(serverStates)('hands out servers that stand by and no others: %s', (state) => {
+    expect(isAllocatable(aServer(state))).toBe(state === 'StandingBy')
+  })
+
+  it('never hands out an Unhealthy server', () => {
+    expect(isAllocatable(aServer('StandingBy', { health: 'Unhealthy' }))).toBe(false)
+  })
+
+  it('never hands out a server whose address is not known yet', () => {
+    const { address: _address, ...unknown } = aServer('StandingBy')
+    expect(isAllocatable(frozen<Server>(unknown))).toBe(false)
+    expect(isAllocatable(aServer('StandingBy', { address: '' }))).toBe(false)
+  })
+
+  it('asks nothing else: a server without ports is handed out', () => {
+    expect(isAllocatable(aServer('StandingBy', { ports: [] }))).toBe(true)
+  })
+})
+
+describe('pick', () => {
+  it('takes the first ready of all, and looks at no other', () => {
+    const looked: string[] = []
+    function* candidates(): Generator<string> {
+      for (const name of ['first', 'second', 'third']) {
+        looked.push(name)
+        yield name
+      }
+    }
+    expect(pick(candidates())).toBe('first')
+    expect(looked).toEqual(['first'])
+  })
+
+  it('takes none of none', () => {
+    expect(pick(new Set())).toBeUndefined()
+  })
+})
+
+describe('refusal', () => {
+  const counts = (active: number, standingBy = 0) =>
+    frozen({ pending: 0, initializing: 0, standingBy, active, terminating: 9 })
+
+  it.each([
+    ['every server is in a match', counts(3), 3, 'max-reached'],
+    ['more than max are in a match', counts(4), 3, 'max-reached'],
+    ['there is room for one that is not ready yet', counts(2), 3, 'none-standing-by'],
+    ['one stands by that cannot be handed out', counts(2, 1), 3, 'none-standing-by'],
+    ['the build is to have none at all', counts(0), 0, 'max-reached'],
+  ] as const)('when %s', (_when, present, max, reason) => {
+    expect(refusal(present, max)).toBe(reason)
+  })
+})
+
+describe('sessionKey', () => {
+  test.prop([fc.uuid()])('is one for all spellings of a GUID', (id) => {
+    expect(sessionKey(id.toUpperCase())).toBe(sessionKey(id))
+  })
+
+  test.prop([fc.uuid(), fc.uuid()])('tells two GUIDs apart', (one, other) => {
+    expect(sessionKey(one) === sessionKey(other)).toBe(one === other)
+  })
+})

@@ -1,0 +1,35 @@
+/** Writes until the disk takes no more, then reads, removes and closes. Says what happened at each step. */
+import { FleetError } from '../../../src/errors.js'
+import { minimalDetail } from '../../../src/testing/records.js'
+import { fileStore } from '../../../src/stores/file.js'
+
+const [directory = ''] = process.argv.slice(2)
+const store = await fileStore({ directory })
+const { details } = store
+const say = (message: object) => process.stdout.write(`${JSON.stringify(message)}\n`)
+const large = (n: number) => ({
+  ...minimalDetail({ namespace: 'default', name: `arena-${n}` }),
+  players: ['x'.repeat(100_000)],
+})
+
+const revisions: string[] = []
+try {
+  for (;;) revisions.push(await details.create(large(revisions.length)))
+} catch (error) {
+  const failure = FleetError.is(error) ? error : undefined
+  say({
+    written: revisions.length,
+    code: failure?.code,
+    message: failure?.message,
+    cause: failure?.cause instanceof Error,
+  })
+}
+
+const together = await Promise.allSettled(Array.from({ length: 50 }, (_, i) => details.create(large(1_000 + i))))
+say({ codes: [...new Set(together.map((one) => (one.status === 'rejected' ? one.reason.code : 'written')))] })
+say({ readable: (await details.list()).length })
+
+for (const [n, revision] of revisions.slice(0, 5).entries()) await details.delete(large(n), revision)
+say({ readable: (await details.list()).length })
+await store.close()
+say({ closed: true })

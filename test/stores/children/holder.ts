@@ -1,0 +1,22 @@
+/** Opens the store of a directory when told to, says how that went, and holds it until told to stop. */
+import { createInterface } from 'node:readline'
+import { FleetError } from '../../../src/errors.js'
+import { fileStore } from '../../../src/stores/file.js'
+
+const [directory = '', user] = process.argv.slice(2)
+const input = createInterface({ input: process.stdin })[Symbol.asyncIterator]()
+const say = (message: object) => process.stdout.write(`${JSON.stringify(message)}\n`)
+
+say({ ready: true })
+await input.next()
+// Root may do anything anywhere; a test of permissions asks for somebody who may not.
+if (user !== undefined && process.getuid?.() === 0) process.setuid?.(Number(user))
+try {
+  const store = await fileStore({ directory })
+  say({ opened: process.pid })
+  await input.next()
+  await store.close()
+} catch (error) {
+  say(FleetError.is(error) ? { code: error.code, message: error.message } : { message: String(error) })
+}
+process.stdin.destroy()

@@ -1,0 +1,190 @@
+import { open as openLmdb } from 'lmdb'
+import { execFile } from 'node:child_process'
+import { mkdir, readdir, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { currentProcess } from '../../src/platform/process-identity.js'
+import { fileStore } from '../../src/stores/file.js'
+import { minimalServer } from '../../src/testing/records.js'
+import { nextMessage, startChild } from './child.js'
+import { temporaryDirectory } from './temporary.js'
+
+const ref = { namespace: 'default', name: 'arena' }
+
+describe('the directory', () => {
+  test('is made with its parents, for the eyes of its user only', async () => {
+    const directory = join(await temporaryDirectory(), 'parent', 'store.d')
+    const store = await fileStore({ directory })
+    await store.servers.create(minimalServer(ref))
+    await store.close()
+    for (const path of [directory, join(directory, '..')]) expect((await stat(path)).mode & 0o777).toBe(0o700)
+    expect((await readdir(directory)).toSorted()).toEqual(['data.mdb', 'lock.mdb'])
+    for (const file of await readdir(directory)) {
+      expect((await stat(join(directory, file))).mode & 0o777).toBe(0o600)
+    }
+  })
+
+  test('is refused when a file is in its way', async () => {
+    const directory = join(await temporaryDirectory(), 'file')
+    await writeFile(directory, 'something else')
+    await expect(fileStore({ directory })).rejects.toMatchObject({
+      code: 'directory-unusable',
+      message: expect.stringMatching(new RegExp(`the directory ${directory} cannot be used: .*exists`)),
+    })
+  })
+
+  test('is refused when a parent is a file', async () => {
+    const file = join(await temporaryDirectory(), 'file')
+    await writeFile(file, 'something else')
+    await expect(fileStore({ directory: join(file, 'store') })).rejects.toMatchObject({
+      code: 'directory-unusable',
+      message: expect.stringContaining('not a directory'),
+    })
+  })
+
+  test('is refused when its user may not write there', async () => {
+    const directory = await temporaryDirectory()
+    await mkdir(join(directory, 'locked'), { mode: 0o500 })
+    const child = startChild('holder.ts', [join(directory, 'locked', 'store'), '65534'])
+    await nextMessage(child)
+    child.say('open')
+    expect(await nextMessage(child)).toEqual({
+      code: 'directory-unusable',
+      message: expect.stringContaining('permission denied'),
+    })
+    await child.ended()
+  })
+
+  test('is refused when its data file is no database', async () => {
+    const directory = await temporaryDirectory()
+    await writeFile(join(directory, 'data.mdb'), 'these are not the records you are looking for '.repeat(1_000))
+    await expect(fileStore({ directory })).rejects.toMatchObject({ code: 'directory-unusable' })
+  })
+
+  test('is refused when a later version wrote a later format, and stays as it is', async () => {
+    const directory = await temporaryDirectory()
+    await writeAbout(directory, { format: '2' })
+    await expect(fileStore({ directory })).rejects.toMatchObject({
+      code: 'directory-unusable',
+      message: expect.stringContaining('holds data of format 2'),
+    })
+    expect(await readAbout(directory)).toEqual({ format: '2' })
+  })
+})
+
+describe('one writer for a directory', () => {
+  test('the same process is refused a second store, and the first works on', async () => {
+    const directory = await temporaryDirectory()
+    const store = await fileStore({ directory })
+    const revision = await store.servers.create(minimalServer(ref))
+    const writes = store.servers.update(minimalServer(ref), revision)
+    await expect(fileStore({ directory })).rejects.toMatchObject({
+      code: 'directory-in-use',
+      message: `the directory ${directory} is in use by this process (${process.pid})`,
+    })
+    await store.servers.update({ ...minimalServer(ref), node: 'here' }, await writes)
+    expect((await store.servers.get(ref))?.record.node).toBe('here')
+    await store.close()
+    const next = await fileStore({ directory })
+    expect((await next.servers.get(ref))?.record.node).toBe('here')
+    await next.close()
+  })
+
+  test('another process is refused, and told who holds it', async () => {
+    const directory = await temporaryDirectory()
+    const holder = await startHolder(directory)
+    await expect(fileStore({ directory })).rejects.toMatchObject({
+      code: 'directory-in-use',
+      message: `the directory ${directory} is in use by process ${holder.pid}`,
+    })
+    holder.say('close')
+    await holder.ended()
+    await (await fileStore({ directory })).close()
+  })
+
+  test('a holder that was killed blocks nobody, and the next one says whom it follows', async () => {
+    const directory = await temporaryDirectory()
+    const holder = await startHolder(directory)
+    await holder.kill()
+    const told: object[] = []
+    const ignore = () => {}
+    const logger = { debug: ignore, info: (fields: object) => told.push(fields), warn: ignore, error: ignore }
+    await (await fileStore({ directory, logger })).close()
+    expect(told).toEqual([{ directory, pid: holder.pid }])
+  })
+
+  test('a holder whose number belongs to a later process blocks nobody', async () => {
+    const directory = await temporaryDirectory()
+    await writeAbout(directory, { holder: JSON.stringify({ ...currentProcess(), startedAt: 'long ago' }) })
+    await (await fileStore({ directory })).close()
+  })
+
+  test('of processes that open it at once, one gets it', async () => {
+    const directory = join(await temporaryDirectory(), 'store')
+    const children = Array.from({ length: 4 }, () => startChild('holder.ts', [directory]))
+    onTestFinished(async () => {
+      await Promise.all(children.map((child) => child.kill()))
+    })
+    await Promise.all(children.map(nextMessage))
+    for (const child of children) child.say('open')
+    const answers = await Promise.all(children.map(nextMessage))
+    const winners = children.filter((_, i) => isOpened(answers[i]))
+    expect(winners).toHaveLength(1)
+    const message = `the directory ${directory} is in use by process ${winners[0]?.pid}`
+    for (const answer of answers) if (!isOpened(answer)) expect(answer).toEqual({ code: 'directory-in-use', message })
+  })
+
+  test('closing lets the next one in, however often it is called', async () => {
+    const directory = await temporaryDirectory()
+    for (let round = 0; round < 3; round++) {
+      const store = await fileStore({ directory })
+      await Promise.all([store.close(), store.close()])
+      await store.close()
+      expect(await readAbout(directory)).not.toHaveProperty('holder')
+    }
+  })
+})
+
+test('the native part of lmdb is loaded when a store is opened, not before', async () => {
+  const file = new URL('../../src/stores/file.ts', import.meta.url).href
+  const loaded = `process.report.getReport().sharedObjects.some((path) => path.includes('lmdb'))`
+  const script = `
+    process.report.excludeNetwork = true
+    const { fileStore } = await import('${file}')
+    const before = ${loaded}
+    const store = await fileStore({ directory: process.argv[1] })
+    console.log(before, ${loaded})
+    await store.close()`
+  const args = ['--import', import.meta.resolve('tsx'), '--input-type=module', '-e', script, await temporaryDirectory()]
+  const { stdout } = await promisify(execFile)(process.execPath, args)
+  expect(stdout.trim()).toBe('false true')
+})
+
+async function startHolder(directory: string) {
+  const child = startChild('holder.ts', [directory])
+  onTestFinished(() => child.kill())
+  await nextMessage(child)
+  child.say('open')
+  expect(await nextMessage(child)).toEqual({ opened: child.pid })
+  return child
+}
+
+function isOpened(answer: unknown): boolean {
+  return typeof answer === 'object' && answer !== null && 'opened' in answer
+}
+
+async function writeAbout(directory: string, values: Readonly<Record<string, string>>): Promise<void> {
+  const root = openLmdb<string, string>(directory, { encoding: 'string', overlappingSync: false })
+  const about = root.openDB<string, string>('about', { encoding: 'string' })
+  for (const [key, value] of Object.entries(values)) await about.put(key, value)
+  await root.close()
+}
+
+async function readAbout(directory: string): Promise<Record<string, string>> {
+  const root = openLmdb<string, string>(directory, { encoding: 'string', overlappingSync: false })
+  const about = root.openDB<string, string>('about', { encoding: 'string' })
+  const values = Object.fromEntries(Array.from(about.getRange(), ({ key, value }) => [key, value]))
+  await root.close()
+  return values
+}

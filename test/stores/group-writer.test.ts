@@ -1,0 +1,108 @@
+import { open as openLmdb } from 'lmdb'
+import { expect, onTestFinished, test } from 'vitest'
+import { openCollections, openEnvironment } from '../../src/stores/environment.js'
+import { GroupWriter, type OpenEnvironment } from '../../src/stores/group-writer.js'
+import { Room } from '../../src/stores/room.js'
+import { temporaryDirectory } from './temporary.js'
+
+interface Faults {
+  /** The next transaction fails, and the environment answers nothing from then on. */
+  die: boolean
+  noRoom: boolean
+}
+
+test('after a write that left the database dead it is opened again, and reads and writes go on', async () => {
+  const { writer, faults, opened } = await startWriter()
+  const first = await create(writer, 'arena-1')
+  faults.die = true
+  const failed = create(writer, 'arena-2')
+  await expect(failed).rejects.toMatchObject({
+    code: 'unavailable',
+    message: 'writing default/arena-2 to details failed: the disk is on fire',
+    cause: new Error('the disk is on fire'),
+  })
+  const { details } = writer.environment.collections
+  expect(details.getEntry('default/arena-1')).toEqual({ value: '{}', version: first })
+  expect(details.doesExist('default/arena-2')).toBe(false)
+  expect(await create(writer, 'arena-2')).toBeGreaterThan(first ?? 0)
+  expect(opened()).toBe(2)
+})
+
+test('all that wait for one transaction fail with it, and what is asked for meanwhile is written', async () => {
+  const { writer, faults } = await startWriter()
+  faults.die = true
+  const failed = ['arena-1', 'arena-2', 'arena-3'].map((name) => create(writer, name))
+  const later = failed.map((write) => write.catch(() => create(writer, `later-${failed.indexOf(write)}`)))
+  for (const one of await Promise.allSettled(failed)) expect(one.status).toBe('rejected')
+  expect(new Set(await Promise.all(later)).size).toBe(3)
+})
+
+test('while there is no room writes are refused, and once there is they work again', async () => {
+  const { writer, faults, opened } = await startWriter()
+  faults.noRoom = true
+  for (const name of ['arena-1', 'arena-2']) {
+    await expect(create(writer, name)).rejects.toMatchObject({ code: 'unavailable', cause: new Error('no space left') })
+  }
+  faults.noRoom = false
+  expect(await create(writer, 'arena-1')).toBeGreaterThan(0)
+  expect(opened()).toBe(1)
+})
+
+test('a version is never given out twice, whether its write failed or not', async () => {
+  const { writer, faults } = await startWriter()
+  const seen = new Set<number>()
+  for (let n = 0; n < 20; n++) {
+    faults.die = n % 3 === 0
+    const version = await create(writer, `arena-${n}`).catch(() => undefined)
+    if (version === undefined) continue
+    expect(seen.has(version)).toBe(false)
+    expect(Number(writer.environment.about.get('versions'))).toBeGreaterThanOrEqual(version)
+    seen.add(version)
+  }
+  expect(seen.size).toBe(13)
+})
+
+function create(writer: GroupWriter, name: string): Promise<number | undefined> {
+  return writer.write({ collection: 'details', key: `default/${name}`, value: '{}', signal: undefined })
+}
+
+async function startWriter() {
+  const directory = await temporaryDirectory()
+  const faults: Faults = { die: false, noRoom: false }
+  let opened = 0
+  const openIt = () => {
+    opened++
+    const environment = openEnvironment({ open: openLmdb }, directory)
+    return mortal({ ...environment, collections: openCollections(environment) }, faults)
+  }
+  const environment = openIt()
+  const room = new Room(directory)
+  const make = room.make.bind(room)
+  room.make = (...args) => {
+    if (faults.noRoom) throw new Error('no space left')
+    return make(...args)
+  }
+  const writer = new GroupWriter({ environment, room, lastVersion: 0, reopen: () => Promise.resolve(openIt()) })
+  onTestFinished(() => writer.close())
+  return { writer, faults, opened: () => opened }
+}
+
+/** A real environment that behaves, once told to die, as lmdb's does after it failed to write its header. */
+function mortal(environment: OpenEnvironment, faults: Faults): OpenEnvironment {
+  const { root } = environment
+  const batch = root.batch.bind(root)
+  const transactionSync = root.transactionSync.bind(root)
+  let dead = false
+  root.batch = (action) => {
+    if (!faults.die) return batch(action)
+    faults.die = false
+    dead = true
+    const commitError = Promise.reject(new Error('the disk is on fire'))
+    return Promise.reject(Object.assign(new Error('Commit failed (see commitError for details)'), { commitError }))
+  }
+  root.transactionSync = (action, flags) => {
+    if (dead) throw new Error('MDB_PANIC: Update of meta page failed or environment had fatal error')
+    return transactionSync(action, flags)
+  }
+  return environment
+}
