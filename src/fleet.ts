@@ -1,11 +1,8 @@
 /** The facade: what a host app holds in its hands. */
 import type { EventListener, FleetEventType } from './events.js'
 import type { Heartbeat, HeartbeatAnswer } from './rules/heartbeat.js'
-import type { AllocationRequest } from './rules/resources.js'
+import type { AllocationRequest, RefLike } from './rules/resources.js'
 import type { Allocation, GameServer, GameServerBuild, GameServerBuildDetail, GameServerDetail } from './rules/wire.js'
-
-/** A name in the namespace `default`, or a name with its namespace. */
-export type RefLike = string | { readonly name: string; readonly namespace?: string }
 
 export interface CallOptions {
   readonly signal?: AbortSignal

@@ -24,7 +24,7 @@ export interface FleetOptions {
   readonly store?: Store
   /**
    * Where game servers send their heartbeats. Default: an agent on 127.0.0.1:56001 for backends whose servers need one.
-   * `false` starts none: the host mounts `agentRoutes(fleet)` and gives `{ mounted: 'host:port' }`.
+   * `false` starts none: the host mounts `agentListener(fleet)` and gives `{ mounted: 'host:port' }`.
    */
   readonly agent?: AgentOptions | { readonly mounted: string }
   /** Group of `apiVersion`. Default `mps.gamekeeper.com`. */

@@ -4,8 +4,7 @@
  */
 import type { Backend, BackendListener, BackendOptions, DestroyOptions, InstanceSpec } from '../../src/backend.js'
 import { FleetError, throwIfAborted } from '../../src/errors.js'
-import type { RefLike } from '../../src/fleet.js'
-import { keyOf, type Ref } from '../../src/rules/resources.js'
+import { keyOf, type Ref, type RefLike } from '../../src/rules/resources.js'
 import { abortable } from './abortable.js'
 import { listenersOf } from './listeners.js'
 import { machinesOf } from './machines.js'

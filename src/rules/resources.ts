@@ -9,6 +9,9 @@ export interface Ref {
   readonly name: string
 }
 
+/** A name in the namespace `default`, or a name with its namespace. */
+export type RefLike = string | { readonly name: string; readonly namespace?: string }
+
 /** A Kubernetes PodTemplateSpec as its author wrote it, whichever the backend. Read through `template.ts`. */
 export type PodTemplateSpec = Readonly<Record<string, unknown>>
 

@@ -59,6 +59,7 @@ function checkVariable(entry: Fields, at: string): Refusal | undefined {
 const protocols = ['TCP', 'UDP', 'SCTP']
 
 function checkPorts(ports: readonly Fields[], at: string): Refusal | undefined {
+  const numbers = new Map<unknown, number>()
   return firstOf(ports, (entry, i) => {
     const { containerPort, protocol, name } = entry
     if (!isPort(containerPort)) {
@@ -67,16 +68,13 @@ function checkPorts(ports: readonly Fields[], at: string): Refusal | undefined {
     if (isGiven(protocol) && !protocols.some((known) => known === protocol)) {
       return invalid(`${at}[${i}].protocol`, `must be one of ${protocols.join(', ')}, but is ${shown(protocol)}`)
     }
+    if (!isGiven(name)) return undefined
     // A game finds its ports by name: of two with one name it would find only one.
-    const other = ports.find(
-      (port) => isGiven(name) && port['name'] === name && port['containerPort'] !== containerPort,
-    )
-    if (other) {
-      return invalid(
-        `${at}[${i}].name`,
-        `must name one port, but ${shown(name)} names ${shown(other['containerPort'])} and ${containerPort}`,
-      )
+    const other = numbers.get(name) ?? containerPort
+    if (other !== containerPort) {
+      return invalid(`${at}[${i}].name`, `must name one port, but ${shown(name)} names ${other} and ${containerPort}`)
     }
+    numbers.set(name, containerPort)
     return checkStrings(entry, ['name'], `${at}[${i}]`)
   })
 }

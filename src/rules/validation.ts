@@ -171,7 +171,8 @@ function portListProblem(value: unknown): Refusal {
   if (wrong >= 0) {
     return invalid(`spec.portsToExpose[${wrong}]`, `must be an integer from 1 to 65535, but is ${shown(value[wrong])}`)
   }
-  const repeat = value.findIndex((port, i) => value.indexOf(port) !== i)
+  const seen = new Set<unknown>()
+  const repeat = value.findIndex((port) => seen.has(port) || !seen.add(port))
   return invalid(`spec.portsToExpose[${repeat}]`, `must not repeat a port, but ${shown(value[repeat])} stands twice`)
 }
 

@@ -18,6 +18,7 @@ export {
 } from './faults.js'
 export { type BackendFaults, type EventFault, faultyBackend, type FaultyEvent } from './faulty-backend.js'
 export { faultyStore } from './faulty-store.js'
+export * from './records.js'
 export { seededRandom } from './random.js'
 export { storeConformance, type StoreConformanceOptions } from './store-conformance.js'
 export { type VirtualClock, virtualClock, type VirtualClockOptions } from './virtual-clock.js'

@@ -186,7 +186,12 @@ class Story {
       if (fleet) now(() => createBuild(this.#cast, fleet, name).catch(() => undefined))
     }
     const rush = world.oneOf([1_000, 5_000, 20_000]) ?? 5_000
-    whileFaulty(rush / 10, rush * 2, () => now(() => caller(this.#cast)))
+    // Most of the time a fleet has nothing to do: a crash in the middle of something has to be aimed.
+    const aimed = world.oneOf([0, 0, 0.01, 0.05]) ?? 0
+    whileFaulty(rush / 10, rush * 2, () => {
+      now(() => caller(this.#cast))
+      if (world.chance(aimed)) world.after(world.between(0, 30), () => this.#crashLeader())
+    })
     whileFaulty(10_000, 120_000, () => now(() => operate(this.#cast)))
     const trouble = world.oneOf([0, 1, 1, 1])
     if (trouble === 0) return
@@ -256,6 +261,14 @@ class Story {
     this.#electors.delete(host)
     if (this.#leader === host) this.#leaderless()
     this.world.after(this.world.between(0, 60_000), () => this.#startHost())
+  }
+
+  #crashLeader(): void {
+    const leader = this.#leader
+    if (!leader?.alive) return
+    this.world.faults['host: crash'] = (this.world.faults['host: crash'] ?? 0) + 1
+    this.world.note(`trouble: host: crash (${leader.name}), in the middle of something`)
+    this.#crash(leader)
   }
 
   #suspend(host: Host, ms: number): void {
