@@ -77,8 +77,11 @@ export function allocator(
     }
     for (;;) {
       const held = inventory.serverBySession(session.id)
-      if (held?.uncertain) await settle(held)
-      else if (held?.record.session) return allocationOf(held.record)
+      if (held?.uncertain) {
+        await settle(held)
+        continue
+      }
+      if (held?.record.session) return allocationOf(held.record)
 
       const build = inventory.buildByID(request.buildID)
       if (!build) throw new FleetError('not-found', `no build has the buildID ${JSON.stringify(request.buildID)}`)

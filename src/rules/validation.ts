@@ -98,7 +98,7 @@ function readTemplate(template: unknown): Checked<PodTemplateSpec> {
 export function readPatch(body: unknown): Checked<BuildPatch> {
   if (!isObject(body)) return invalid('body', `must be an object with standingBy, max or both, but is ${shown(body)}`)
   const unknown = Object.keys(body).find((field) => field !== 'standingBy' && field !== 'max')
-  if (unknown !== undefined) return invalid(unknown, 'cannot be patched; only standingBy and max can')
+  if (unknown !== undefined) return invalid(unknown || '""', 'cannot be patched; only standingBy and max can')
   const { standingBy, max } = body
   if (standingBy === undefined && max === undefined) return invalid('body', 'must name standingBy, max or both')
   if (standingBy !== undefined && !isCount(standingBy)) return notACount('standingBy', standingBy)
@@ -172,7 +172,11 @@ function portListProblem(value: unknown): Refusal {
     return invalid(`spec.portsToExpose[${wrong}]`, `must be an integer from 1 to 65535, but is ${shown(value[wrong])}`)
   }
   const seen = new Set<unknown>()
-  const repeat = value.findIndex((port) => seen.has(port) || !seen.add(port))
+  const repeat = value.findIndex((port) => {
+    if (seen.has(port)) return true
+    seen.add(port)
+    return false
+  })
   return invalid(`spec.portsToExpose[${repeat}]`, `must not repeat a port, but ${shown(value[repeat])} stands twice`)
 }
 

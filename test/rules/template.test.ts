@@ -376,8 +376,8 @@ describe('refused by every backend', () => {
           { name: 'game', containerPort: 7778 },
         ],
       }),
-      `${first}.ports[0].name`,
-      'must name one port, but "game" names 7778 and 7777',
+      `${first}.ports[1].name`,
+      'must name one port, but "game" names 7777 and 7778',
     ],
     ['resources of another type', container({ resources: [] }), `${first}.resources`, 'must be an object, but is []'],
     [

@@ -263,6 +263,7 @@ describe('a patch', () => {
     ['an array', [1], 'body', 'must be an object with standingBy, max or both, but is [1]'],
     ['another key', { max: 3, portsToExpose: [] }, 'portsToExpose', 'cannot be patched; only standingBy and max can'],
     ['a spec', { spec: { max: 3 } }, 'spec', 'cannot be patched; only standingBy and max can'],
+    ['a key without a name', { '': 1 }, '""', 'cannot be patched; only standingBy and max can'],
     ['a status', { status: {} }, 'status', 'cannot be patched; only standingBy and max can'],
     ...(['standingBy', 'max'] as const).flatMap((field): [string, unknown, string, string][] => [
       [`${field} -1`, { [field]: -1 }, field, `${count} -1`],
