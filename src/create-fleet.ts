@@ -72,7 +72,7 @@ interface LeaderTerm {
 
 function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Store, agentAddress: string): LeaderTerm {
   const { logger, clock, elector, limits } = resolved
-  const emitter = fleetEmitter(logger)
+  const emitter = fleetEmitter(logger, limits.eventLogSize)
   const goOn: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIntervalMs: limits.heartbeatIntervalMs }
   let engine: Engine | undefined
   let leader: string | undefined

@@ -3,8 +3,9 @@
  * can break.
  */
 import { EventEmitter } from 'eventemitter3'
-import type { Logger } from './logger.js'
+import { EventLog } from './event-log.js'
 import { messageOf } from './errors.js'
+import type { Logger } from './logger.js'
 import type { ConditionType, EndingReason, Health, Ref, ServerState } from './rules/resources.js'
 
 interface About {
@@ -22,7 +23,7 @@ interface AboutServer extends AboutBuild {
   readonly server: Ref
 }
 
-export type FleetEvent =
+export type UnnumberedEvent =
   | ({ readonly type: 'BuildCreated' } & AboutBuild)
   | ({ readonly type: 'BuildPatched'; readonly standingBy: number; readonly max: number } & AboutBuild)
   | ({ readonly type: 'BuildDeleted' } & AboutBuild)
@@ -46,24 +47,51 @@ export type FleetEvent =
   | ({ readonly type: 'BackendAway' | 'BackendBack' } & About)
   | ({ readonly type: 'LeadershipChanged'; readonly leads: boolean } & About)
 
-export type FleetEventType = FleetEvent['type']
-export type EventOf<T extends FleetEventType> = Extract<FleetEvent, { readonly type: T }>
+export type FleetEventType = UnnumberedEvent['type']
+/** `seq` counts the events that this host has logged, from 1; it is 0 for one that is not logged. */
+export type FleetEvent = UnnumberedEvent & { readonly seq: number }
+export type EventOf<T extends FleetEventType> = Extract<UnnumberedEvent, { readonly type: T }> & {
+  readonly seq: number
+}
 export type EventListener<T extends FleetEventType | '*'> = (
   event: T extends FleetEventType ? EventOf<T> : FleetEvent,
 ) => void
 
-export interface FleetEmitter {
-  /** Hands the event to whoever listens to its type or to `*`. Never throws. */
-  emit(event: FleetEvent): void
-  /** True when somebody would hear it: hot paths ask before they build an event. */
-  heard(type: FleetEventType): boolean
-  /** Listens until the returned function is called. `*` hears all. */
-  on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void
+/** Stands in place of events that the log no longer holds. */
+export interface EventsDropped {
+  readonly type: 'EventsDropped'
+  /** The last of those missing. */
+  readonly seq: number
+  /** The first of those missing. */
+  readonly from: number
+  readonly message: string
 }
 
+export interface ReadEventsOptions {
+  /** Number of the first event wanted. Default: the next one to happen. */
+  readonly from?: number
+  /** Ends the reading. */
+  readonly signal?: AbortSignal
+}
+
+export interface FleetEmitter {
+  /** Numbers the event, keeps it in the log and hands it to whoever listens to its type or to `*`. Never throws. */
+  emit(event: UnnumberedEvent): void
+  /** Listens until the returned function is called. `*` hears all. */
+  on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void
+  /** Events as they come, beginning in the log. A reader that falls behind the log gets `EventsDropped` and goes on. */
+  read(options?: ReadEventsOptions): AsyncIterableIterator<FleetEvent | EventsDropped>
+  /** What the log holds, oldest first. */
+  logged(): Iterable<FleetEvent>
+}
+
+/** Who plays where changes all the time and explains nothing: it is told, and not kept. */
+const notKept: ReadonlySet<FleetEventType> = new Set(['PlayersChanged'])
+
 /** A listener that throws or rejects is logged, and harms neither the fleet nor the other listeners. */
-export function fleetEmitter(logger: Logger): FleetEmitter {
+export function fleetEmitter(logger: Logger, logSize: number): FleetEmitter {
   const emitter = new EventEmitter<string>()
+  const log = new EventLog(logSize)
 
   const failed = (type: string, error: unknown) => {
     logger.error({ error: messageOf(error), event: type }, 'an event listener failed')
@@ -71,11 +99,9 @@ export function fleetEmitter(logger: Logger): FleetEmitter {
 
   return {
     emit(event) {
-      if (emitter.listenerCount(event.type) > 0) emitter.emit(event.type, event)
-      if (emitter.listenerCount('*') > 0) emitter.emit('*', event)
-    },
-    heard(type) {
-      return emitter.listenerCount(type) > 0 || emitter.listenerCount('*') > 0
+      const numbered = notKept.has(event.type) ? Object.assign(event, { seq: 0 }) : log.keep(event)
+      if (emitter.listenerCount(event.type) > 0) emitter.emit(event.type, numbered)
+      if (emitter.listenerCount('*') > 0) emitter.emit('*', numbered)
     },
     on(type, listener) {
       const guarded = (event: Parameters<typeof listener>[0]) => {
@@ -91,5 +117,7 @@ export function fleetEmitter(logger: Logger): FleetEmitter {
         emitter.off(type, guarded)
       }
     },
+    read: (options) => log.read(options),
+    logged: () => log,
   }
 }

@@ -58,6 +58,8 @@ export interface FleetLimits {
   readonly backoffLastMs: number
   /** A server that stayed up this long resets the pause. Default 60 s. */
   readonly backoffResetMs: number
+  /** Events that the log keeps for `explain` and `events`. Default 10,000. */
+  readonly eventLogSize: number
   /** Longest that an allocation may wait. Default 60 s. */
   readonly maxWaitMs: number
   /** Most callers waiting in the whole fleet. Default 10,000. */
@@ -82,6 +84,7 @@ export const defaultLimits: FleetLimits = Object.freeze({
   backoffFirstMs: 1_000,
   backoffLastMs: 60_000,
   backoffResetMs: 60_000,
+  eventLogSize: 10_000,
   maxWaitMs: 60_000,
   maxWaiting: 10_000,
   resyncMs: 60_000,

@@ -6,7 +6,7 @@ import { FleetError, messageOf, throwIfAborted } from '../errors.js'
 import { pick, refusal, sessionKey } from '../rules/allocation.js'
 import type { AllocationRequest, Session } from '../rules/resources.js'
 import { type Allocation, allocationOf } from '../rules/wire.js'
-import { type EngineContext, say, serverEvent } from './context.js'
+import { type EngineContext, serverEvent } from './context.js'
 import { type BuildEntry, countsOf, type ServerEntry } from './inventory.js'
 import { isSaved, LostServer, type ServerWriter } from './server-writer.js'
 import type { WaitingRoom } from './waiting-room.js'
@@ -98,12 +98,12 @@ export function allocator(
       }
       if (await give(entry, session)) {
         const waitedMs = clock.elapsed() - since
-        say(ctx, 'Allocated', () => ({
+        ctx.emitter.emit({
           type: 'Allocated',
           ...serverEvent(ctx, entry, `${entry.record.name} was handed to session ${session.id}`),
           sessionID: session.id,
           waitedMs,
-        }))
+        })
         return allocationOf(entry.record)
       }
     }

@@ -1,7 +1,7 @@
 /** What the parts of the engine share: the ports to the outside, the inventory, and how to ask for attention. */
 import type { Backend } from '../backend.js'
 import type { Clock } from '../clock.js'
-import type { FleetEmitter, FleetEvent } from '../events.js'
+import type { FleetEmitter } from '../events.js'
 import type { Logger } from '../logger.js'
 import type { FleetLimits } from '../options.js'
 import type { BackoffLimits } from '../rules/backoff.js'
@@ -53,11 +53,6 @@ export function serverEvent(
   message: string,
 ): { readonly at: number; readonly build: Ref; readonly server: Ref; readonly message: string } {
   return { at: ctx.clock.now(), build: buildRefOf(entry.record), server: refOf(entry.record), message }
-}
-
-/** Emits only what somebody would hear; the event is not even made otherwise. */
-export function say(ctx: Pick<EngineContext, 'emitter'>, type: FleetEvent['type'], event: () => FleetEvent): void {
-  if (ctx.emitter.heard(type)) ctx.emitter.emit(event())
 }
 
 export function backoffLimits(ctx: Pick<EngineContext, 'limits'>): BackoffLimits {

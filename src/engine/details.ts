@@ -1,7 +1,7 @@
 /** Writes who is connected: at most once a second per server, the latest list, never in the way of a heartbeat. */
 import { FleetError, messageOf } from '../errors.js'
 import type { Detail } from '../rules/resources.js'
-import { type EngineContext, say, serverEvent } from './context.js'
+import { type EngineContext, serverEvent } from './context.js'
 import type { ServerEntry } from './inventory.js'
 
 export interface Details {
@@ -53,11 +53,11 @@ export function detailWriter(ctx: EngineContext): Details {
   return {
     changed(entry) {
       dirty.add(entry)
-      say(ctx, 'PlayersChanged', () => ({
+      ctx.emitter.emit({
         type: 'PlayersChanged',
         ...serverEvent(ctx, entry, `${entry.players.length} players on ${entry.record.name}`),
         players: entry.players,
-      }))
+      })
     },
 
     flush() {

@@ -15,7 +15,7 @@ import type { Store, Versioned } from '../store.js'
 import { type Allocator, allocator } from './allocator.js'
 import { buildWriter } from './build-writer.js'
 import { type BuildOperations, buildOperations } from './builds.js'
-import { backoffLimits, buildEvent, type EngineContext, say, serverEvent } from './context.js'
+import { backoffLimits, buildEvent, type EngineContext, serverEvent } from './context.js'
 import { detailWriter } from './details.js'
 import { heartbeats } from './heartbeats.js'
 import { type BuildEntry, createInventory, type Inventory, type ServerEntry } from './inventory.js'
@@ -112,20 +112,20 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
     if (!isSaved(entry)) build.todo.add(entry)
     ctx.enqueue(build)
     if (record.state !== before.state) {
-      say(ctx, 'ServerStateChanged', () => ({
+      ctx.emitter.emit({
         type: 'ServerStateChanged',
         ...serverEvent(ctx, entry, `${record.name} went from ${before.state} to ${record.state}`),
         from: before.state,
         to: record.state,
-      }))
+      })
       if (record.state === 'Terminating') serverEnding(entry)
     }
     if (record.health !== before.health) {
-      say(ctx, 'ServerHealthChanged', () => ({
+      ctx.emitter.emit({
         type: 'ServerHealthChanged',
         ...serverEvent(ctx, entry, `${record.name} is ${record.health} now`),
         health: record.health,
-      }))
+      })
     }
   }
 
@@ -137,12 +137,12 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
       entry.build.backoff = afterFailure(entry.build.backoff, clock.elapsed(), backoffLimits(ctx))
       logger.warn({ server: name, reason: ending.reason }, `${name} crashed: ${ending.message}`)
     }
-    say(ctx, 'ServerEnding', () => ({
+    ctx.emitter.emit({
       type: 'ServerEnding',
       ...serverEvent(ctx, entry, `${name} ends: ${ending.message}`),
       reason: ending.reason,
       crash: ending.crash,
-    }))
+    })
   }
 
   function buildChanged(build: BuildEntry, before: Build): void {

@@ -10,7 +10,7 @@ import { type EndingReason, keyOf, type Server } from '../rules/resources.js'
 import { plan, type PlanInput } from '../rules/scaling.js'
 import { buildHealth, withoutCondition } from '../rules/status.js'
 import type { BuildWriter } from './build-writer.js'
-import { backoffLimits, buildEvent, buildRefOf, type EngineContext, say, serverEvent } from './context.js'
+import { backoffLimits, buildEvent, buildRefOf, type EngineContext, serverEvent } from './context.js'
 import type { BuildEntry, ServerEntry } from './inventory.js'
 import type { LinkedSet } from './linked-set.js'
 
@@ -88,7 +88,7 @@ export function reconciler(ctx: EngineContext, parts: ReconcilerParts): Reconcil
     }
     const entry = inventory.addServer(build, record, undefined)
     build.todo.add(entry)
-    say(ctx, 'ServerCreated', () => ({ type: 'ServerCreated', ...serverEvent(ctx, entry, `${name} was created`) }))
+    ctx.emitter.emit({ type: 'ServerCreated', ...serverEvent(ctx, entry, `${name} was created`) })
   }
 
   function endFirst(bucket: LinkedSet<ServerEntry>, count: number, reason: EndingReason, message: string): number {
@@ -122,12 +122,12 @@ export function reconciler(ctx: EngineContext, parts: ReconcilerParts): Reconcil
       entry.retry = againMs === undefined ? noBackoff : { failures: 0, until: clock.elapsed() + againMs }
     } catch (error) {
       entry.retry = afterFailure(entry.retry, clock.elapsed(), backoffLimits(ctx))
-      say(ctx, 'ReconcileFailed', () => ({
+      ctx.emitter.emit({
         type: 'ReconcileFailed',
         at: clock.now(),
         build: buildRefOf(entry.record),
         message: messageOf(error),
-      }))
+      })
       ctx.logger.warn({ server: entry.record.name, error: messageOf(error) }, 'could not be done, will be tried again')
     } finally {
       entry.busy = false

@@ -11,7 +11,7 @@ import { withCondition, withoutCondition } from '../rules/status.js'
 import { graceMsOf } from '../rules/template.js'
 import { bounded } from './bounded.js'
 import type { BuildWriter } from './build-writer.js'
-import { type EngineContext, refOf, say, serverEvent } from './context.js'
+import { type EngineContext, refOf, serverEvent } from './context.js'
 import type { Details } from './details.js'
 import type { ServerEntry } from './inventory.js'
 import { isSaved, LostServer, type ServerWriter } from './server-writer.js'
@@ -71,11 +71,11 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
       parts.watcher.observe(instance)
     } catch (error) {
       entry.pendingReason = messageOf(error)
-      say(ctx, 'ServerStartFailed', () => ({
+      ctx.emitter.emit({
         type: 'ServerStartFailed',
         ...serverEvent(ctx, entry, `${entry.record.name} could not be started yet: ${messageOf(error)}`),
         reason: messageOf(error),
-      }))
+      })
       if (!build.deleted) await setBlocked(entry, error)
       throw error
     }
@@ -113,10 +113,10 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
     await parts.details.remove(entry)
     if (entry.revision !== undefined && !entry.recordGone) await removeRecord(entry)
     inventory.remove(entry)
-    say(ctx, 'ServerRemoved', () => ({
+    ctx.emitter.emit({
       type: 'ServerRemoved',
       ...serverEvent(ctx, entry, `${entry.record.name} is gone`),
-    }))
+    })
     return undefined
   }
 

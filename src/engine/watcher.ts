@@ -157,8 +157,14 @@ export function watcher(ctx: EngineContext, parts: WatcherParts): Watcher {
         if (listAgain && away.failures === 0) {
           listAgain = false
           relist()
-        } else cancelTimer = clock.after(Math.max(0, pauseMs), relist)
+        } else listAfter(Math.max(0, pauseMs))
       })
+  }
+
+  /** Instead of what was planned before: a timer that is forgotten would outlive the fleet, and its process with it. */
+  function listAfter(ms: number): void {
+    cancelTimer()
+    cancelTimer = stopped ? () => {} : clock.after(ms, relist)
   }
 
   function backAgain(): void {
@@ -222,7 +228,7 @@ export function watcher(ctx: EngineContext, parts: WatcherParts): Watcher {
         heartbeat: parts.heartbeat,
       })
       await list()
-      cancelTimer = clock.after(limits.resyncMs, relist)
+      listAfter(limits.resyncMs)
     },
 
     stop() {
