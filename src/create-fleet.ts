@@ -4,7 +4,7 @@ import { startEngine, type Engine } from './engine/engine.js'
 import { countsOf, lookUp, type ServerEntry, serversOf } from './engine/inventory.js'
 import { FleetError, messageOf, throwIfAborted } from './errors.js'
 import { fleetEmitter } from './events.js'
-import type { AllocateOptions, Drained, DrainOptions, Fleet } from './fleet.js'
+import type { AllocateOptions, CallOptions, Drained, DrainOptions, Explanation, Fleet } from './fleet.js'
 import { type FleetOptions, type ResolvedOptions, resolveOptions } from './options.js'
 import type { Heartbeat, HeartbeatAnswer } from './rules/heartbeat.js'
 import { afterFailure, noBackoff } from './rules/backoff.js'
@@ -238,6 +238,19 @@ function facade(
 
     heartbeat: term.heartbeat,
     on: term.emitter.on,
+    events: term.emitter.read,
+
+    async explain(like: RefLike, { signal }: CallOptions = {}): Promise<Explanation> {
+      throwIfAborted(signal)
+      const ref = toRef(like)
+      const entry = lookUp(term.engine().inventory.servers, ref)
+      const events = [...term.emitter.logged()].filter((event) => 'server' in event && keyOf(event.server) === keyOf(ref))
+      if (!entry && events.length === 0) {
+        throw new FleetError('not-found', `server ${keyOf(ref)} does not exist, and the log knows nothing of it`)
+      }
+      const text = events.map(({ at, message }) => `${new Date(at).toISOString()}  ${message}`).join('\n')
+      return { ...(entry && { server: showServer(entry) }), events, text }
+    },
 
     async drain({ deadlineMs, signal }: DrainOptions = {}): Promise<Drained> {
       throwIfAborted(signal)

@@ -1,5 +1,5 @@
 /** The facade: what a host app holds in its hands. */
-import type { EventListener, FleetEventType } from './events.js'
+import type { EventListener, EventsDropped, FleetEvent, FleetEventType, ReadEventsOptions } from './events.js'
 import type { Heartbeat, HeartbeatAnswer } from './rules/heartbeat.js'
 import type { AllocationRequest, RefLike } from './rules/resources.js'
 import type { Allocation, GameServer, GameServerBuild, GameServerBuildDetail, GameServerDetail } from './rules/wire.js'
@@ -61,6 +61,15 @@ export interface Drained {
   readonly remaining: number
 }
 
+export interface Explanation {
+  /** As it is now; absent when it is gone. */
+  readonly server?: GameServer
+  /** What happened to it, oldest first. */
+  readonly events: readonly FleetEvent[]
+  /** The same in sentences, a line each, with the time of day. */
+  readonly text: string
+}
+
 export interface Fleet {
   readonly builds: Builds
   readonly servers: Servers
@@ -77,6 +86,13 @@ export interface Fleet {
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
   /** Listens to one type of event, or to all with `*`, until the returned function is called. */
   on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void
+  /**
+   * Events by number, from the log and then as they happen, until the signal fires. A reader that asks for what the log
+   * no longer holds, or falls behind it, gets one `EventsDropped` and goes on.
+   */
+  events(options?: ReadEventsOptions): AsyncIterableIterator<FleetEvent | EventsDropped>
+  /** Why a server is as it is, or why it was ended: what the log still knows of it. Throws `not-found` when that is nothing. */
+  explain(server: RefLike, options?: CallOptions): Promise<Explanation>
   /** No new allocation, idle servers end, Active ones go on to their end. Resolves when all are gone, or at the deadline. */
   drain(options?: DrainOptions): Promise<Drained>
   /** Lets go of everything and leaves the game servers running: the next host finds them again. */

@@ -12,7 +12,14 @@ export type {
 export { type Clock, systemClock } from './clock.js'
 export { alwaysLeader, type ElectionListener, type Elector } from './elector.js'
 export { type ErrorCode, errorCodes, FleetError } from './errors.js'
-export type { EventListener, EventOf, FleetEvent, FleetEventType } from './events.js'
+export type {
+  EventListener,
+  EventOf,
+  EventsDropped,
+  FleetEvent,
+  FleetEventType,
+  ReadEventsOptions,
+} from './events.js'
 export { createFleet } from './create-fleet.js'
 export type * from './fleet.js'
 export type { Logger } from './logger.js'

@@ -23,6 +23,8 @@ export type ServerEvent =
   | { readonly type: 'gone' }
   /** No first heartbeat within the limit, or none for too long. */
   | { readonly type: 'silent'; readonly spoke: boolean; readonly limitMs: number }
+  /** It runs and talks, and is not standing by within the limit. */
+  | { readonly type: 'neverReady'; readonly limitMs: number }
   /** The game reported Unhealthy often enough in a row. */
   | { readonly type: 'reportedUnhealthy'; readonly reports: number }
   /** Somebody wants it to end: scaling, an operator, a drain. */
@@ -62,6 +64,14 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
         message: event.spoke
           ? `no heartbeat for ${seconds(event.limitMs)}`
           : `no heartbeat within ${seconds(event.limitMs)} of its process running`,
+        crash: true,
+        at: now,
+      })
+    case 'neverReady':
+      if (server.state !== 'Pending' && server.state !== 'Initializing') return server
+      return ended(server, {
+        reason: 'NeverReady',
+        message: `not standing by within ${seconds(event.limitMs)} of its process running`,
         crash: true,
         at: now,
       })

@@ -26,14 +26,31 @@ export interface BuildSpec {
   readonly portsToExpose: readonly number[]
   /** Crashes after which the build is Unhealthy and gets no new servers. Absent: never. */
   readonly crashesToMarkUnhealthy?: number
+  /** Limits of this build in place of the fleet's. */
+  readonly health?: HealthLimits
   readonly template: PodTemplateSpec
   /** Handed to every game server through its SDK. */
   readonly buildMetadata?: Readonly<Record<string, string>>
 }
 
+/** All whole numbers, at least 1. What is absent is as the fleet has it, or without limit where it has none. */
+export interface HealthLimits {
+  /** Within which the first heartbeat must come, once the process runs. */
+  readonly firstHeartbeatSeconds?: number
+  /** Silence after which a server is Unhealthy. */
+  readonly silenceSeconds?: number
+  /** Within which a server must be standing by, once its process runs. Without limit when absent. */
+  readonly initializingSeconds?: number
+  /** Longer sessions set the condition `LongSession`. Without limit when absent. */
+  readonly sessionSeconds?: number
+  /** True: a session that is too long is ended. Otherwise no limit ever ends a match. */
+  readonly endLongSessions?: boolean
+}
+
 /** Something that is true of a build now and that its operator should know. */
 export interface Condition {
-  /** `Crashing`: a server crashed lately, creation backs off. `CreateBlocked`: the backend cannot start servers now. */
+  /** `Crashing`: a server crashed lately, creation backs off. `CreateBlocked`: the backend cannot start servers now. `LongSession`: a session
+   * lasts longer than the build allows. */
   readonly type: ConditionType
   /** One word for programs: an error code, `NonZeroExit`, `Silent`… */
   readonly reason: string
@@ -43,7 +60,7 @@ export interface Condition {
   readonly since: number
 }
 
-export type ConditionType = 'Crashing' | 'CreateBlocked'
+export type ConditionType = 'Crashing' | 'CreateBlocked' | 'LongSession'
 
 export interface Build extends Ref {
   /** Tells this build from a later one of the same name. */
@@ -96,9 +113,13 @@ export type EndingReason =
   /** Its instance is not there any more and nobody knows why. */
   | 'Gone'
   | 'NeverSpoke'
+  | 'NeverReady'
   | 'Silent'
   | 'ReportedUnhealthy'
+  | 'SessionTooLong'
   | 'ScaledDown'
+  /** It runs a template that its build no longer has. */
+  | 'Replaced'
   | 'Deleted'
   | 'BuildDeleted'
   | 'Drained'

@@ -1,7 +1,7 @@
 /** Reads what callers hand in: builds, patches and allocation requests. Pure; says which field is wrong and how. */
 import { isBuildName, isNamespace, maxBuildNameLength, maxNamespaceLength } from './names.js'
 import { type Checked, invalid, isObject, shown, valid } from './problem.js'
-import type { AllocationRequest, BuildSpec, PodTemplateSpec } from './resources.js'
+import type { AllocationRequest, BuildSpec, HealthLimits, PodTemplateSpec } from './resources.js'
 import { isPort } from './ports.js'
 import { checkTemplate, type TemplateSupport } from './template.js'
 
@@ -23,6 +23,7 @@ const specFields: ReadonlySet<string> = new Set([
   'max',
   'portsToExpose',
   'crashesToMarkUnhealthy',
+  'health',
   'template',
   'buildMetadata',
 ])
@@ -52,7 +53,7 @@ function readSpec(spec: unknown): Checked<BuildSpec> {
   if (unknown !== undefined) {
     return invalid(`spec.${unknown}`, `is not a field of a build; known are ${[...specFields].join(', ')}`)
   }
-  const { buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, template, buildMetadata } = spec
+  const { buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, health, template, buildMetadata } = spec
   if (typeof buildID !== 'string' || buildID.length === 0 || buildID.length > maxBuildIDLength) {
     return invalid(
       'spec.buildID',
@@ -67,6 +68,8 @@ function readSpec(spec: unknown): Checked<BuildSpec> {
   if (crashesToMarkUnhealthy !== undefined && !(isCount(crashesToMarkUnhealthy) && crashesToMarkUnhealthy >= 1)) {
     return invalid('spec.crashesToMarkUnhealthy', `must be an integer ≥ 1, but is ${shown(crashesToMarkUnhealthy)}`)
   }
+  const limits = health === undefined ? undefined : readHealthLimits(health)
+  if (limits && !limits.ok) return limits
   const copied = readTemplate(template)
   if (!copied.ok) return copied
   if (buildMetadata !== undefined && !isStrings(buildMetadata)) return metadataProblem(buildMetadata)
@@ -76,9 +79,41 @@ function readSpec(spec: unknown): Checked<BuildSpec> {
     max,
     portsToExpose: [...portsToExpose],
     ...(crashesToMarkUnhealthy !== undefined && { crashesToMarkUnhealthy }),
+    ...(limits && { health: limits.value }),
     template: copied.value,
     ...(buildMetadata !== undefined && { buildMetadata: { ...buildMetadata } }),
   })
+}
+
+const healthSeconds = ['firstHeartbeatSeconds', 'silenceSeconds', 'initializingSeconds', 'sessionSeconds'] as const
+
+function readHealthLimits(health: unknown): Checked<HealthLimits> {
+  if (!isObject(health)) return invalid('spec.health', `must be an object of limits, but is ${shown(health)}`)
+  const known: readonly string[] = [...healthSeconds, 'endLongSessions']
+  const unknown = Object.keys(health).find((field) => !known.includes(field))
+  if (unknown !== undefined) {
+    return invalid(`spec.health.${unknown}`, `is not a limit of a build; known are ${known.join(', ')}`)
+  }
+  const limits: { -readonly [name in keyof HealthLimits]: HealthLimits[name] } = {}
+  for (const name of healthSeconds) {
+    const value = health[name]
+    if (value === undefined) continue
+    if (!isCount(value) || value < 1) {
+      return invalid(`spec.health.${name}`, `must be an integer ≥ 1, in seconds, but is ${shown(value)}`)
+    }
+    limits[name] = value
+  }
+  const { endLongSessions } = health
+  if (endLongSessions !== undefined) {
+    if (typeof endLongSessions !== 'boolean') {
+      return invalid('spec.health.endLongSessions', `must be true or false, but is ${shown(endLongSessions)}`)
+    }
+    if (limits.sessionSeconds === undefined) {
+      return invalid('spec.health.endLongSessions', 'says nothing without spec.health.sessionSeconds')
+    }
+    limits.endLongSessions = endLongSessions
+  }
+  return valid(limits)
 }
 
 /** Reads the shape that every backend needs. The copy is the fleet's own: what its author changes later is not in it. */

@@ -1,0 +1,27 @@
+/** Which limits hold for a build: its own where it has some, else the fleet's. Pure. */
+import type { HealthLimits } from './resources.js'
+
+/** In ms. What is absent has no limit. */
+export interface LifeLimits {
+  readonly firstHeartbeatMs: number
+  readonly silenceMs: number
+  readonly initializingMs?: number
+  readonly sessionMs?: number
+}
+
+export function lifeLimits(
+  own: HealthLimits | undefined,
+  fleet: { readonly firstHeartbeatMs: number; readonly silenceMs: number },
+): LifeLimits {
+  const { firstHeartbeatSeconds, silenceSeconds, initializingSeconds, sessionSeconds } = own ?? {}
+  return {
+    firstHeartbeatMs: ms(firstHeartbeatSeconds) ?? fleet.firstHeartbeatMs,
+    silenceMs: ms(silenceSeconds) ?? fleet.silenceMs,
+    ...(initializingSeconds !== undefined && { initializingMs: initializingSeconds * 1000 }),
+    ...(sessionSeconds !== undefined && { sessionMs: sessionSeconds * 1000 }),
+  }
+}
+
+function ms(seconds: number | undefined): number | undefined {
+  return seconds === undefined ? undefined : seconds * 1000
+}
