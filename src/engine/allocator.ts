@@ -143,7 +143,6 @@ export function allocator(
       await writer.save(entry)
     } catch (error) {
       if (error instanceof LostServer) {
-        inventory.release(entry)
         ctx.touch(entry)
         return false
       }
@@ -168,7 +167,6 @@ export function allocator(
       await writer.resolve(entry)
     } catch (error) {
       if (!(error instanceof LostServer)) throw unavailable(error)
-      inventory.release(entry)
       ctx.touch(entry)
     }
   }

@@ -20,6 +20,7 @@ import { detailWriter } from './details.js'
 import { heartbeats } from './heartbeats.js'
 import { type BuildEntry, createInventory, type Inventory, type ServerEntry } from './inventory.js'
 import { limiter } from './limiter.js'
+import { overdue } from './overdue.js'
 import { reconciler } from './reconciler.js'
 import { isSaved, LostServer, serverWriter } from './server-writer.js'
 import { steps } from './steps.js'
@@ -93,6 +94,7 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
   const buildsWriter = buildWriter(store, inventory, buildChanged)
   const details = detailWriter(ctx)
   const beats = heartbeats(ctx, details.changed)
+  const late = overdue(ctx, buildsWriter)
   const watch = watcher(ctx, { running: beats.await, heartbeat, adopt: (server) => ctx.touch(loadServer(server)) })
   const isDraining = () => draining
   const step = steps(ctx, { writer, buildWriter: buildsWriter, details, watcher: watch })
@@ -227,8 +229,8 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
       store.details.list(),
     ])
     buildRecords.forEach(loadBuild)
-    // First ready, first handed out, also across a restart.
-    const inOrder = [...serverRecords].sort((a, b) => readyAt(a.record) - readyAt(b.record))
+    // Each list of the inventory is in the order of time, also across a restart: first ready, first handed out.
+    const inOrder = [...serverRecords].sort((a, b) => since(a.record) - since(b.record))
     inOrder.forEach(loadServer)
     for (const { record, revision } of detailRecords) {
       const entry = inventory.servers.get(keyOf(record))
@@ -247,9 +249,9 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
 
   function tick(): void {
     const now = clock.elapsed()
-    if (now - lastTick > tickMs + lateMs) beats.forgive()
+    if (now - lastTick > tickMs + lateMs) late.forgive()
     lastTick = now
-    beats.expire()
+    late.check()
     watch.sweep()
     details.flush()
     cancelTick = clock.after(tickMs, tick)
@@ -323,8 +325,9 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
   }
 }
 
-function readyAt(server: Server): number {
-  return server.reachedStandingByOn ?? server.createdAt
+/** When it came into its present state. */
+function since(server: Server): number {
+  return server.reachedActiveOn ?? server.reachedStandingByOn ?? server.createdAt
 }
 
 /** What can still be said of a build whose record is gone: enough to end its servers. */

@@ -1,23 +1,17 @@
 /**
- * Answers heartbeats: constant work, no I/O, and no write unless state, health or players changed. Also notices who
- * has fallen silent.
+ * Answers heartbeats: constant work, no I/O, and no write unless state, health or players changed.
  */
 import { afterReport, healthOf, isUnfit, noReports } from '../rules/health.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/heartbeat.js'
 import { isIdle, transition } from '../rules/lifecycle.js'
 import type { EngineContext } from './context.js'
-import type { BuildEntry, ServerEntry } from './inventory.js'
-import type { LinkedSet } from './linked-set.js'
+import type { ServerEntry } from './inventory.js'
 
 export interface Heartbeats {
   /** `unknown` answers for ids that no server has. */
   beat(hostId: string, heartbeat: Heartbeat, unknown: () => 'Continue' | 'Terminate'): HeartbeatAnswer
   /** From now on the first heartbeat of this server is awaited. */
   await(entry: ServerEntry): void
-  /** Ends or marks whoever has been silent for too long. */
-  expire(): void
-  /** The host was away: everybody gets the full allowance again. */
-  forgive(): void
 }
 
 export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEntry) => void): Heartbeats {
@@ -58,15 +52,6 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
     return heartbeat.state === 'StandingBy' ? entry.answers.active : entry.answers.lasting
   }
 
-  function expireSet(set: LinkedSet<ServerEntry>, limitMs: number, spoke: boolean): void {
-    const now = clock.elapsed()
-    for (const entry of set) {
-      if (now - entry.heardAt < limitMs) return
-      set.delete(entry)
-      inventory.update(entry, transition(entry.record, { type: 'silent', spoke, limitMs }, clock.now()))
-    }
-  }
-
   return {
     beat(hostId, heartbeat, unknown) {
       const entry = inventory.serverByHostId(hostId)
@@ -79,32 +64,14 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
     },
 
     await(entry) {
+      entry.runsSince = clock.elapsed()
       // It may have spoken before the backend said that it runs.
       if (entry.build.heard.has(entry)) return
-      entry.heardAt = clock.elapsed()
+      entry.heardAt = entry.runsSince
       entry.reports = noReports
       entry.build.unheard.add(entry)
     },
-
-    expire() {
-      for (const build of inventory.everyBuild) {
-        expireSet(build.unheard, limits.firstHeartbeatMs, false)
-        expireSet(build.heard, limits.silenceMs, true)
-      }
-    },
-
-    forgive() {
-      const now = clock.elapsed()
-      for (const build of inventory.everyBuild) forgiveAll(build, now)
-    },
   }
-}
-
-/** Nobody has been heard since the host was away, so all are awaited anew. */
-function forgiveAll(build: BuildEntry, now: number): void {
-  for (const entry of build.heard) build.unheard.add(entry)
-  build.heard.clear()
-  for (const entry of build.unheard) entry.heardAt = now
 }
 
 function sessionAnswers(entry: ServerEntry, nextHeartbeatIntervalMs: number): NonNullable<ServerEntry['answers']> {

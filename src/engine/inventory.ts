@@ -46,6 +46,8 @@ export interface ServerEntry {
   reports: HealthMemory
   /** Elapsed ms: of its last heartbeat, or since when this host waits for the first. */
   heardAt: number
+  /** Elapsed ms at which this host first knew that its process runs. */
+  runsSince: number | undefined
   /** Elapsed ms at which it began to end. */
   endingSince: number | undefined
   /** Its crash is in the build's durable count. */
@@ -220,6 +222,8 @@ export function createInventory(listener: InventoryListener): Inventory {
     },
 
     grant(entry, record) {
+      // Another host may have given it to another session than this one meant to.
+      if (entry.intent?.id !== record.session?.id) unindex(entry.intent, entry)
       entry.intent = undefined
       entry.uncertain = false
       this.update(entry, record)
@@ -309,6 +313,7 @@ function newServer(build: BuildEntry, record: Server, revision: string | undefin
     pendingReason: undefined,
     reports: noReports,
     heardAt: 0,
+    runsSince: undefined,
     endingSince: undefined,
     crashCounted: false,
     players: [],

@@ -9,7 +9,10 @@ import type { Server } from '../rules/resources.js'
 import type { Store, Versioned } from '../store.js'
 import type { Inventory, ServerEntry } from './inventory.js'
 
-/** The record is not ours to write: it is gone from the store, or another host has handed the server out. */
+/**
+ * The record is not ours to write: it is gone from the store, and the server ends; or another host has handed the server
+ * out, and it is that session's. Either way the entry tells so already.
+ */
 export class LostServer extends Error {}
 
 const mostAttempts = 5
@@ -48,7 +51,7 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
 
   async function settle(entry: ServerEntry): Promise<void> {
     const current = await store.servers.get(entry.record)
-    if (current?.record.uid !== entry.record.uid) throw lost(entry, 'its record is gone from the store', undefined)
+    if (current?.record.uid !== entry.record.uid) throw gone(entry, 'its record is gone from the store', undefined)
     entry.revision = current.revision
     if (current.record.session && current.record.session.id === entry.intent?.id) {
       landed(entry, undefined, current.record)
@@ -74,7 +77,7 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
         landed(entry, base, written)
         return
       } catch (error) {
-        if (FleetError.is(error, 'not-found')) throw lost(entry, 'its record is gone from the store', error)
+        if (FleetError.is(error, 'not-found')) throw gone(entry, 'its record is gone from the store', error)
         if (await readBack(entry, base, written, error)) return
         if (attempt >= mostAttempts) throw error
       }
@@ -86,9 +89,9 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
     const current = await store.servers.get(entry.record)
     if (current === undefined) {
       if (entry.revision === undefined) return false
-      throw lost(entry, 'its record is gone from the store', error)
+      throw gone(entry, 'its record is gone from the store', error)
     }
-    if (current.record.uid !== written.uid) throw lost(entry, 'its name belongs to another server', error)
+    if (current.record.uid !== written.uid) throw gone(entry, 'its name belongs to another server', error)
     // Still what we wrote upon: the write may land late, and then the next one, upon the same revision, fails and tells.
     if (current.revision === entry.revision) return false
     entry.revision = current.revision
@@ -108,6 +111,16 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
     const next = entry.record === base ? written : transition(entry.record, { type: 'allocated', session }, clock.now())
     if (next.session?.id === session.id) inventory.grant(entry, next)
     else inventory.release(entry)
+  }
+
+  /** Without a record it is nobody's: nothing is left to write or to hand out, and it ends. */
+  function gone(entry: ServerEntry, why: string, cause: unknown): LostServer {
+    const error = lost(entry, why, cause)
+    entry.recordGone = true
+    const event = { type: 'end' as const, reason: 'Deleted' as const, message: error.message }
+    inventory.update(entry, transition(entry.record, event, clock.now()))
+    inventory.release(entry)
+    return error
   }
 
   /** Another host has handed it out: that stands. */

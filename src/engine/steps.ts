@@ -4,7 +4,6 @@
  */
 import type { InstanceSpec } from '../backend.js'
 import { FleetError, messageOf } from '../errors.js'
-import { transition } from '../rules/lifecycle.js'
 import { sessionHostId } from '../rules/names.js'
 import type { Server } from '../rules/resources.js'
 import { withCondition, withoutCondition } from '../rules/status.js'
@@ -46,12 +45,8 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
       // An intent that is not uncertain is being written by the call that has it.
       else if (!entry.intent) await parts.writer.save(entry)
     } catch (error) {
+      // The entry tells already what it is now, and this step goes on from there.
       if (!(error instanceof LostServer)) throw error
-      inventory.release(entry)
-      if (entry.record === entry.stored) return
-      entry.recordGone = true
-      const message = messageOf(error)
-      inventory.update(entry, transition(entry.record, { type: 'end', reason: 'Deleted', message }, clock.now()))
     }
   }
 

@@ -1,0 +1,69 @@
+/**
+ * Decides how a build comes from an old template to its present one: idle servers a few at a time, new ones first where
+ * `max` has room, never an Active one. Pure. A template that never gets ready stops it: at most a batch of servers may be
+ * on the way to ready, and an old one only goes when a new one is ready or when there is no room to start one.
+ */
+import type { BuildSpec } from './resources.js'
+
+/** Idle servers by state; those being handed out count as Active. */
+export interface IdleCounts {
+  readonly pending: number
+  readonly initializing: number
+  readonly standingBy: number
+}
+
+export interface RolloutInput {
+  readonly spec: Pick<BuildSpec, 'standingBy' | 'max'>
+  readonly current: IdleCounts
+  readonly outdated: IdleCounts
+  /** Of any template. */
+  readonly active: number
+  readonly waiting: number
+  readonly mayCreate: boolean
+  readonly createsPerPass: number
+  readonly deletesPerPass: number
+}
+
+export interface RolloutPlan {
+  readonly create: number
+  /** Outdated idle servers to end: Pending first, then Initializing, then StandingBy. */
+  readonly replace: number
+  /** Idle servers of the present template that are too many, in the same order. */
+  readonly surplus: number
+  readonly partial: boolean
+}
+
+/** A quarter of the wanted servers, at least one: how many may be on the way to ready at once. */
+export function rolloutBatch(wanted: number): number {
+  return Math.max(1, Math.ceil(wanted / 4))
+}
+
+export function planRollout(input: RolloutInput): RolloutPlan {
+  const { current } = input
+  const old = total(input.outdated)
+  const onTheWay = current.pending + current.initializing
+  const updated = onTheWay + current.standingBy
+  const wanted = input.spec.standingBy + input.waiting
+  const room = input.spec.max - old - updated - input.active
+
+  // What is missing is created as always; beyond that, one batch of replacements at a time.
+  const missing = Math.max(0, wanted - old - updated)
+  const renewed = Math.max(0, Math.min(wanted - updated - missing, rolloutBatch(wanted) - onTheWay))
+  const asked = input.mayCreate ? missing + renewed : 0
+  const possible = Math.min(asked, Math.max(0, room))
+
+  const notNeeded = old + current.standingBy - wanted
+  const toMakeRoom = Math.min(renewed, asked - possible)
+  const overMax = -room
+  const replaced = Math.min(old, Math.max(0, notNeeded, toMakeRoom, overMax))
+  const tooMany = Math.min(updated, Math.max(0, updated - wanted, overMax - replaced))
+
+  const create = Math.min(possible, input.createsPerPass)
+  const replace = Math.min(replaced, input.deletesPerPass)
+  const surplus = Math.min(tooMany, input.deletesPerPass - replace)
+  return { create, replace, surplus, partial: create < possible || replace < replaced || surplus < tooMany }
+}
+
+function total(counts: IdleCounts): number {
+  return counts.pending + counts.initializing + counts.standingBy
+}
