@@ -1,11 +1,18 @@
 /** Makes a fleet: opens the store, starts the agent, and runs an engine for as long as this host leads. */
 import { type Agent, startAgent } from './agent/index.js'
 import { startEngine, type Engine } from './engine/engine.js'
-import { countsOf, lookUp, type ServerEntry, serversOf } from './engine/inventory.js'
+import { countsOf, generationsOf, lookUp, type ServerEntry, serversOf } from './engine/inventory.js'
 import { FleetError, messageOf, throwIfAborted } from './errors.js'
 import { fleetEmitter } from './events.js'
-import type { AllocateOptions, CallOptions, Drained, DrainOptions, Explanation, Fleet } from './fleet.js'
-import { type FleetOptions, type ResolvedOptions, resolveOptions } from './options.js'
+import type { AllocateOptions, Explanation, Fleet } from './fleet.js'
+import {
+  type CallOptions,
+  type Drained,
+  type DrainOptions,
+  type FleetOptions,
+  type ResolvedOptions,
+  resolveOptions,
+} from './options.js'
 import type { Heartbeat, HeartbeatAnswer } from './rules/heartbeat.js'
 import { afterFailure, noBackoff } from './rules/backoff.js'
 import { shown } from './rules/problem.js'
@@ -154,7 +161,7 @@ function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Sto
 
 function facade(
   term: LeaderTerm,
-  { apiGroup, clock, limits }: ResolvedOptions,
+  { apiGroup, limits }: ResolvedOptions,
   agentAddress: string | undefined,
   cleanUp: readonly (() => Promise<void>)[],
 ): Fleet {
@@ -167,7 +174,8 @@ function facade(
     return entry
   }
   const findBuild = (like: RefLike) => term.engine().builds.find(toRef(like))
-  const showBuild = (build: ReturnType<typeof findBuild>) => gameServerBuild(build.record, countsOf(build), apiGroup)
+  const showBuild = (build: ReturnType<typeof findBuild>) =>
+    gameServerBuild(build.record, countsOf(build), apiGroup, generationsOf(build))
   const showServer = (entry: ServerEntry) => gameServer(entry.record, apiGroup, entry.pendingReason)
   const showDetail = (entry: ServerEntry) =>
     gameServerDetail(entry.record, { ...entry.record, players: entry.players }, apiGroup)
@@ -192,6 +200,18 @@ function facade(
         throwIfAborted(signal)
         return showBuild(await term.engine().builds.patch(toRef(ref), change))
       },
+      async update(ref, change, { signal } = {}) {
+        throwIfAborted(signal)
+        return showBuild(await term.engine().builds.update(toRef(ref), change))
+      },
+      async drain(ref, options = {}) {
+        throwIfAborted(options.signal)
+        return term.engine().drainBuild(findBuild(ref), options)
+      },
+      async resume(ref, { signal } = {}) {
+        throwIfAborted(signal)
+        return showBuild(await term.engine().builds.setDraining(toRef(ref), false))
+      },
       async delete(ref, { signal } = {}) {
         throwIfAborted(signal)
         await term.engine().builds.delete(toRef(ref))
@@ -207,6 +227,10 @@ function facade(
         throwIfAborted(signal)
         const entries = build === undefined ? term.engine().inventory.servers.values() : serversOf(findBuild(build))
         return [...entries].map(showServer)
+      },
+      async drain(ref, options = {}) {
+        throwIfAborted(options.signal)
+        return term.engine().drainServer(findServer(ref), options)
       },
       async delete(ref, { signal } = {}) {
         throwIfAborted(signal)
@@ -244,7 +268,9 @@ function facade(
       throwIfAborted(signal)
       const ref = toRef(like)
       const entry = lookUp(term.engine().inventory.servers, ref)
-      const events = [...term.emitter.logged()].filter((event) => 'server' in event && keyOf(event.server) === keyOf(ref))
+      const events = [...term.emitter.logged()].filter(
+        (event) => 'server' in event && keyOf(event.server) === keyOf(ref),
+      )
       if (!entry && events.length === 0) {
         throw new FleetError('not-found', `server ${keyOf(ref)} does not exist, and the log knows nothing of it`)
       }
@@ -252,33 +278,9 @@ function facade(
       return { ...(entry && { server: showServer(entry) }), events, text }
     },
 
-    async drain({ deadlineMs, signal }: DrainOptions = {}): Promise<Drained> {
-      throwIfAborted(signal)
-      const engine = term.engine()
-      engine.drain()
-      await new Promise<void>((resolve, reject) => {
-        const stop = () => {
-          cancel()
-          unlisten()
-          signal?.removeEventListener('abort', aborted)
-        }
-        const done = () => {
-          stop()
-          resolve()
-        }
-        const aborted = () => {
-          stop()
-          reject(new FleetError('aborted', 'waiting for the drain was aborted; the fleet stays drained'))
-        }
-        const check = () => {
-          if (engine.inventory.servers.size === 0) done()
-        }
-        const unlisten = engine.onRemoved(check)
-        const cancel = deadlineMs === undefined ? () => {} : clock.after(deadlineMs, done)
-        signal?.addEventListener('abort', aborted, { once: true })
-        check()
-      })
-      return { remaining: engine.inventory.servers.size }
+    async drain(options: DrainOptions = {}): Promise<Drained> {
+      throwIfAborted(options.signal)
+      return term.engine().drainFleet(options)
     },
 
     close() {

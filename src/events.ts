@@ -26,6 +26,8 @@ interface AboutServer extends AboutBuild {
 export type UnnumberedEvent =
   | ({ readonly type: 'BuildCreated' } & AboutBuild)
   | ({ readonly type: 'BuildPatched'; readonly standingBy: number; readonly max: number } & AboutBuild)
+  /** Its spec was changed by `builds.update`. */
+  | ({ readonly type: 'BuildUpdated' } & AboutBuild)
   | ({ readonly type: 'BuildDeleted' } & AboutBuild)
   /** Fields of the template that this backend leaves out, since they only concern another. Said once a build. */
   | ({ readonly type: 'TemplateFieldsSkipped'; readonly fields: readonly string[] } & AboutBuild)
@@ -40,6 +42,8 @@ export type UnnumberedEvent =
   | ({ readonly type: 'ServerRemoved' } & AboutServer)
   | ({ readonly type: 'Allocated'; readonly sessionID: string; readonly waitedMs: number } & AboutServer)
   | ({ readonly type: 'PlayersChanged'; readonly players: readonly string[] } & AboutServer)
+  /** A drain goes on: servers still there, and how many of them have a match. */
+  | ({ readonly type: 'DrainProgress'; readonly remaining: number; readonly active: number } & About)
   /** An instance without a record: it is ended, unless a match may be running on it. */
   | ({ readonly type: 'OrphanFound'; readonly instance: Ref } & About)
   /** A pass could not be carried out and is tried again. */

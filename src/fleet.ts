@@ -1,17 +1,19 @@
 /** The facade: what a host app holds in its hands. */
 import type { EventListener, EventsDropped, FleetEvent, FleetEventType, ReadEventsOptions } from './events.js'
+import type { CallOptions, Drained, DrainOptions } from './options.js'
 import type { Heartbeat, HeartbeatAnswer } from './rules/heartbeat.js'
-import type { AllocationRequest, RefLike } from './rules/resources.js'
+import type { AllocationRequest, BuildSpec, RefLike } from './rules/resources.js'
 import type { Allocation, GameServer, GameServerBuild, GameServerBuildDetail, GameServerDetail } from './rules/wire.js'
-
-export interface CallOptions {
-  readonly signal?: AbortSignal
-}
 
 /** What `builds.create` takes: `status`, `apiVersion` and `kind` may stand there and are ignored. Checked in full. */
 export interface GameServerBuildInput {
   readonly metadata: { readonly name: string; readonly namespace?: string }
   readonly spec: GameServerBuild['spec']
+}
+
+/** What `builds.update` changes. */
+export type BuildUpdate = {
+  readonly [name in Exclude<keyof BuildSpec, 'buildID'>]?: BuildSpec[name] | undefined
 }
 
 export interface Builds {
@@ -26,6 +28,16 @@ export interface Builds {
     change: { readonly standingBy?: number; readonly max?: number },
     options?: CallOptions,
   ): Promise<GameServerBuild>
+  /**
+   * Changes a spec, all but its buildID; `undefined` takes an optional field away. A change of template, ports or
+   * metadata replaces idle servers a few at a time, never an Active one; going back is the same call. Throws `invalid`
+   * or `not-found`.
+   */
+  update(ref: RefLike, change: BuildUpdate, options?: CallOptions): Promise<GameServerBuild>
+  /** Hands out and creates nothing any more, also after a restart, until `resume`; ends what is idle. */
+  drain(ref: RefLike, options?: DrainOptions): Promise<Drained>
+  /** Ends a drain: the build is scaled as its spec says again. */
+  resume(ref: RefLike, options?: CallOptions): Promise<GameServerBuild>
   /** Ends all its servers, Active ones included. Throws `not-found`. Its name is free when this resolves. */
   delete(ref: RefLike, options?: CallOptions): Promise<void>
 }
@@ -35,6 +47,8 @@ export interface Servers {
   get(ref: RefLike, options?: CallOptions): Promise<GameServer>
   /** All, or those of one build; throws `not-found` when there is no such build. */
   list(options?: CallOptions & { readonly build?: RefLike }): Promise<readonly GameServer[]>
+  /** Ends it if it is idle, and waits for the end of its match if it is Active. It is replaced. Throws `not-found`. */
+  drain(ref: RefLike, options?: DrainOptions): Promise<Drained>
   /** Ends a server, also an Active one: it is told, has its grace period, and is replaced. Throws `not-found`. */
   delete(ref: RefLike, options?: CallOptions): Promise<void>
 }
@@ -49,16 +63,6 @@ export interface Details {
 export interface AllocateOptions extends CallOptions {
   /** How long to wait for a server when none stands by. Default 0: refuse at once. At most `limits.maxWaitMs`. */
   readonly waitMs?: number
-}
-
-export interface DrainOptions extends CallOptions {
-  /** Gives up waiting for Active servers after this long. Default: never. */
-  readonly deadlineMs?: number
-}
-
-export interface Drained {
-  /** Servers still there: matches that went on past the deadline. */
-  readonly remaining: number
 }
 
 export interface Explanation {

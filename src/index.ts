@@ -12,18 +12,19 @@ export type {
 export { type Clock, systemClock } from './clock.js'
 export { alwaysLeader, type ElectionListener, type Elector } from './elector.js'
 export { type ErrorCode, errorCodes, FleetError } from './errors.js'
-export type {
-  EventListener,
-  EventOf,
-  EventsDropped,
-  FleetEvent,
-  FleetEventType,
-  ReadEventsOptions,
-} from './events.js'
+export type { EventListener, EventOf, EventsDropped, FleetEvent, FleetEventType, ReadEventsOptions } from './events.js'
 export { createFleet } from './create-fleet.js'
 export type * from './fleet.js'
 export type { Logger } from './logger.js'
-export { type AgentOptions, defaultLimits, type FleetLimits, type FleetOptions } from './options.js'
+export {
+  type AgentOptions,
+  type CallOptions,
+  defaultLimits,
+  type Drained,
+  type DrainOptions,
+  type FleetLimits,
+  type FleetOptions,
+} from './options.js'
 export type { Heartbeat, HeartbeatAnswer } from './rules/heartbeat.js'
 export type * from './rules/resources.js'
 export type { PortRange } from './rules/ports.js'

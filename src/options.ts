@@ -38,6 +38,22 @@ export interface FleetOptions {
   readonly elector?: Elector
 }
 
+export interface CallOptions {
+  readonly signal?: AbortSignal
+}
+
+export interface DrainOptions extends CallOptions {
+  /** What becomes of Active servers. Default `wait`: they go on to their end. `terminate`: they are told, as by a deletion. */
+  readonly active?: 'wait' | 'terminate'
+  /** Gives up waiting for Active servers after this long. Default: never. */
+  readonly deadlineMs?: number
+}
+
+export interface Drained {
+  /** Servers still there: matches that went on past the deadline. */
+  readonly remaining: number
+}
+
 /** Numbers an operator may tune. Times in ms. */
 export interface FleetLimits {
   /** No first heartbeat this long after its process runs: Unhealthy, removed, one crash. Default 60 s. */

@@ -20,6 +20,11 @@ export interface Allocator {
   allocate(request: AllocationRequest, options: AllocatorOptions): Promise<Allocation>
 }
 
+interface UnderWay {
+  readonly buildID: string
+  readonly result: Promise<Allocation>
+}
+
 export function allocator(
   ctx: EngineContext,
   writer: ServerWriter,
@@ -28,7 +33,7 @@ export function allocator(
 ): Allocator {
   const { clock, inventory } = ctx
   /** Calls under way by session: a second one for the same session joins instead of taking another server. */
-  const underWay = new Map<string, Promise<Allocation>>()
+  const underWay = new Map<string, UnderWay>()
 
   function allocate(request: AllocationRequest, options: AllocatorOptions): Promise<Allocation> {
     const key = sessionKey(request.sessionID)
@@ -36,9 +41,9 @@ export function allocator(
     if (held?.record.session) return Promise.resolve(allocationOf(held.record))
     const first = underWay.get(key)
     if (first) return join(first, request, options)
-    const call = findOnce(key, request, options)
-    underWay.set(key, call)
-    return call
+    const result = findOnce(key, request, options)
+    underWay.set(key, { buildID: request.buildID, result })
+    return result
   }
 
   async function findOnce(key: string, request: AllocationRequest, options: AllocatorOptions): Promise<Allocation> {
@@ -50,22 +55,43 @@ export function allocator(
     }
   }
 
-  /** Takes what the call before gets. Where that one gives up for reasons of its own, this one goes on by itself. */
-  async function join(
-    first: Promise<Allocation>,
-    request: AllocationRequest,
-    options: AllocatorOptions,
-  ): Promise<Allocation> {
+  /**
+   * Takes what the call before gets, waiting no longer than it may itself. Where that one gives up for reasons of its
+   * own, this one goes on by itself.
+   */
+  async function join(first: UnderWay, request: AllocationRequest, options: AllocatorOptions): Promise<Allocation> {
     const since = clock.elapsed()
+    const leftMs = () => Math.max(0, options.waitMs - (clock.elapsed() - since))
     try {
-      return await orAborted(first, options.signal)
+      const allocation = await outcomeOf(first, request, options)
+      if (allocation) return allocation
     } catch (error) {
       throwIfAborted(options.signal)
-      const gaveUp = FleetError.is(error, 'aborted') || isRefusal(error)
-      const waitMs = options.waitMs - (clock.elapsed() - since)
-      if (!gaveUp || (isRefusal(error) && waitMs <= 0)) throw error
-      return allocate(request, { ...options, waitMs: Math.max(0, waitMs) })
+      const ofItsOwn =
+        first.buildID !== request.buildID || FleetError.is(error, 'aborted') || (isRefusal(error) && leftMs() > 0)
+      if (!ofItsOwn) throw error
+      return allocate(request, { ...options, waitMs: leftMs() })
     }
+    throw refused(buildOf(request), options.waitMs)
+  }
+
+  /** What the call before gets; undefined when the time is up and no server is on its way to the session yet. */
+  function outcomeOf(
+    first: UnderWay,
+    { sessionID }: AllocationRequest,
+    { waitMs, signal }: AllocatorOptions,
+  ): Promise<Allocation | undefined> {
+    return new Promise((resolve, reject) => {
+      const aborted = () => reject(new FleetError('aborted', 'the caller stopped waiting', { cause: signal?.reason }))
+      const cancel = clock.after(waitMs, () => {
+        if (!inventory.serverBySession(sessionID)) resolve(undefined)
+      })
+      signal?.addEventListener('abort', aborted, { once: true })
+      first.result.then(resolve, reject).finally(() => {
+        cancel()
+        signal?.removeEventListener('abort', aborted)
+      })
+    })
   }
 
   async function find(request: AllocationRequest, { waitMs, signal }: AllocatorOptions): Promise<Allocation> {
@@ -76,6 +102,7 @@ export function allocator(
       initialPlayers: request.initialPlayers ?? [],
     }
     for (;;) {
+      throwIfAborted(signal)
       const held = inventory.serverBySession(session.id)
       if (held?.uncertain) {
         await settle(held)
@@ -83,8 +110,7 @@ export function allocator(
       }
       if (held?.record.session) return allocationOf(held.record)
 
-      const build = inventory.buildByID(request.buildID)
-      if (!build) throw new FleetError('not-found', `no build has the buildID ${JSON.stringify(request.buildID)}`)
+      const build = buildOf(request)
       if (build.draining || isDraining()) {
         throw new FleetError('draining', `build ${build.record.name} is being drained and hands out no servers`)
       }
@@ -93,7 +119,7 @@ export function allocator(
         entry = await waitFor(build, session, since, waitMs, signal)
         if (signal?.aborted) {
           inventory.release(entry)
-          throwIfAborted(signal)
+          continue
         }
       }
       if (await give(entry, session)) {
@@ -109,8 +135,14 @@ export function allocator(
     }
   }
 
+  function buildOf({ buildID }: AllocationRequest): BuildEntry {
+    const build = inventory.buildByID(buildID)
+    if (!build) throw new FleetError('not-found', `no build has the buildID ${JSON.stringify(buildID)}`)
+    return build
+  }
+
   function reserveNow(build: BuildEntry, session: Session): ServerEntry | undefined {
-    const entry = pick(build.buckets.ready)
+    const entry = pick(build.buckets.ready, build.buckets.oldReady)
     if (entry) reserve(entry, session)
     return entry
   }
@@ -196,14 +228,4 @@ function unavailable(cause: unknown): FleetError {
     `the store did not answer, so nothing was handed out for certain; the same call again settles it (${messageOf(cause)})`,
     { cause },
   )
-}
-
-function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (!signal) return promise
-  return new Promise<T>((resolve, reject) => {
-    const aborted = () => reject(new FleetError('aborted', 'the caller stopped waiting', { cause: signal.reason }))
-    if (signal.aborted) aborted()
-    signal.addEventListener('abort', aborted, { once: true })
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', aborted))
-  })
 }

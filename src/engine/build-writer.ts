@@ -56,8 +56,11 @@ export function buildWriter(
   async function write(build: BuildEntry, batch: readonly Pending[]): Promise<readonly Pending[]> {
     let base = build.record
     let revision = build.revision
+    let left = batch
     for (let attempt = 1; ; attempt++) {
-      const { record, accepted } = apply(base, batch)
+      const { record, accepted } = apply(base, left)
+      // Who was told that a change is refused must not find it made by a later attempt.
+      left = accepted
       if (record === base && revision === build.revision) return accepted
       try {
         put(build, record, await store.builds.update(record, revision))

@@ -1,7 +1,8 @@
 /** Creates, patches and deletes builds: checked, durable before it is answered, and in force at once. */
 import { FleetError } from '../errors.js'
 import { transition } from '../rules/lifecycle.js'
-import type { Problem } from '../rules/problem.js'
+import { isObject, type Problem, shown } from '../rules/problem.js'
+import { withCondition, withoutCondition } from '../rules/status.js'
 import { type Build, keyOf, type Ref } from '../rules/resources.js'
 import {
   type BuildInput,
@@ -19,6 +20,8 @@ import type { WaitingRoom } from './waiting-room.js'
 export interface BuildOperations {
   create(input: unknown): Promise<BuildEntry>
   patch(ref: Ref, change: unknown): Promise<BuildEntry>
+  update(ref: Ref, change: unknown): Promise<BuildEntry>
+  setDraining(ref: Ref, draining: boolean): Promise<BuildEntry>
   delete(ref: Ref): Promise<void>
   /** Throws `not-found`. */
   find(ref: Ref): BuildEntry
@@ -116,6 +119,35 @@ export function buildOperations(ctx: EngineContext, writer: BuildWriter, room: W
     return build
   }
 
+  async function update(ref: Ref, change: unknown): Promise<BuildEntry> {
+    const build = find(ref)
+    const support = ctx.backend.capabilities.template
+    let skipped: readonly string[] = []
+    await writer.change(build, (record) => {
+      const next = updated(record, change)
+      const honoured = checkForBackend(next.spec, support)
+      if (!honoured.ok) throw invalidField(honoured.problem)
+      skipped = honoured.value.skipped
+      return next
+    })
+    ctx.emitter.emit({ type: 'BuildUpdated', ...buildEvent(ctx, build.record, `build ${ref.name} was updated`) })
+    tellSkipped(build.record, skipped)
+    return build
+  }
+
+  async function setDraining(ref: Ref, draining: boolean): Promise<BuildEntry> {
+    const build = find(ref)
+    const message = 'an operator drains it: nothing is handed out or created until it is resumed'
+    await writer.change(build, (record) => ({
+      ...record,
+      conditions: draining
+        ? withCondition(record.conditions, { type: 'Draining', reason: 'Drained', message, since: clock.now() })
+        : withoutCondition(record.conditions, 'Draining'),
+    }))
+    if (draining) room.dismiss(new FleetError('draining', `build ${ref.name} is being drained`), build)
+    return build
+  }
+
   async function remove(ref: Ref): Promise<void> {
     const build = find(ref)
     await deleteRecord(build)
@@ -143,7 +175,7 @@ export function buildOperations(ctx: EngineContext, writer: BuildWriter, room: W
     }
   }
 
-  return { create, patch, delete: remove, find }
+  return { create, patch, update, setDraining, delete: remove, find }
 }
 
 function patched(build: Build, change: BuildPatch): Build {
@@ -151,6 +183,19 @@ function patched(build: Build, change: BuildPatch): Build {
   const refusal = checkBounds(spec.standingBy, spec.max, '')
   if (refusal) throw invalidField(refusal.problem)
   return { ...build, spec }
+}
+
+function updated(build: Build, change: unknown): Build {
+  if (!isObject(change)) throw new FleetError('invalid', `the change must be an object, but is ${shown(change)}`)
+  if ('buildID' in change && change['buildID'] !== build.spec.buildID) {
+    throw new FleetError('invalid', 'spec.buildID cannot be changed; create another build')
+  }
+  const spec = Object.fromEntries(
+    Object.entries({ ...build.spec, ...change }).filter(([, value]) => value !== undefined),
+  )
+  const checked = readBuildInput({ metadata: refOf(build), spec })
+  if (!checked.ok) throw invalidField(checked.problem)
+  return { ...build, spec: checked.value.spec }
 }
 
 function invalidField(problem: Problem): FleetError {

@@ -5,7 +5,7 @@
 import type { Backend } from '../backend.js'
 import { FleetError, messageOf } from '../errors.js'
 import { type FleetEmitter } from '../events.js'
-import type { ResolvedOptions } from '../options.js'
+import type { Drained, DrainOptions, ResolvedOptions } from '../options.js'
 import { afterFailure, noBackoff } from '../rules/backoff.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/heartbeat.js'
 import { transition } from '../rules/lifecycle.js'
@@ -17,11 +17,13 @@ import { buildWriter } from './build-writer.js'
 import { type BuildOperations, buildOperations } from './builds.js'
 import { backoffLimits, buildEvent, type EngineContext, serverEvent } from './context.js'
 import { detailWriter } from './details.js'
+import { drainer } from './drain.js'
 import { heartbeats } from './heartbeats.js'
-import { type BuildEntry, createInventory, type Inventory, type ServerEntry } from './inventory.js'
+import { type BuildEntry, createInventory, type Inventory, type ServerEntry, serversOf } from './inventory.js'
 import { limiter } from './limiter.js'
 import { overdue } from './overdue.js'
 import { reconciler } from './reconciler.js'
+import { scaler } from './scaler.js'
 import { isSaved, LostServer, serverWriter } from './server-writer.js'
 import { steps } from './steps.js'
 import { storeResync } from './store-resync.js'
@@ -36,10 +38,10 @@ export interface Engine {
   heartbeat(hostId: string, heartbeat: Heartbeat): HeartbeatAnswer
   /** Ends a server for an operator. Resolves when that is durable. */
   deleteServer(entry: ServerEntry): Promise<void>
-  /** Ends all that is idle and hands out nothing any more. */
-  drain(): void
-  /** Calls back whenever a server is gone; for `drain`. */
-  onRemoved(fn: () => void): () => void
+  /** Hands out nothing any more and empties the fleet. */
+  drainFleet(options: DrainOptions): Promise<Drained>
+  drainBuild(build: BuildEntry, options: DrainOptions): Promise<Drained>
+  drainServer(entry: ServerEntry, options: DrainOptions): Promise<Drained>
   /** Stops acting. Servers go on; waiting callers get `error`. */
   stop(error: FleetError): Promise<void>
 }
@@ -62,7 +64,6 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
   const { clock, limits, logger } = options
   let stopped = false
   let draining = false
-  const removedListeners = new Set<() => void>()
 
   const inventory = createInventory({
     ready: (entry) => room.serve(entry),
@@ -98,12 +99,11 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
   const watch = watcher(ctx, { running: beats.await, heartbeat, adopt: (server) => ctx.touch(loadServer(server)) })
   const isDraining = () => draining
   const step = steps(ctx, { writer, buildWriter: buildsWriter, details, watcher: watch })
-  const queue = workQueue(
-    clock,
-    reconciler(ctx, { buildWriter: buildsWriter, step: stepAndTell, waiting: room.waiting, isDraining }),
-  )
+  const scale = scaler(ctx, { waiting: room.waiting, isDraining })
+  const queue = workQueue(clock, reconciler(ctx, { buildWriter: buildsWriter, step: stepAndTell, scale }))
   const allocate = allocator(ctx, writer, room, isDraining)
   const builds = buildOperations(ctx, buildsWriter, room)
+  const drains = drainer(ctx)
   const resync = storeResync(ctx, {
     adoptBuild: (build) => ctx.enqueue(loadBuild(build)),
     adoptServer: (server) => ctx.touch(loadServer(server)),
@@ -132,11 +132,15 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
   }
 
   function serverEnding(entry: ServerEntry): void {
-    const { ending, name } = entry.record
+    const { ending, name, session } = entry.record
     entry.endingSince = clock.elapsed()
+    entry.told = session !== undefined && entry.build.heard.has(entry)
     if (!ending) return
-    if (ending.crash) {
+    // One that exits though nobody has played on it is no crash, but the next one would do the same.
+    if (ending.crash || (ending.reason === 'Exited' && !session)) {
       entry.build.backoff = afterFailure(entry.build.backoff, clock.elapsed(), backoffLimits(ctx))
+    }
+    if (ending.crash) {
       logger.warn({ server: name, reason: ending.reason }, `${name} crashed: ${ending.message}`)
     }
     ctx.emitter.emit({
@@ -180,7 +184,7 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
 
   async function stepAndTell(entry: ServerEntry): Promise<number | undefined> {
     const again = await step(entry)
-    if (inventory.servers.get(keyOf(entry.record)) !== entry) for (const fn of removedListeners) fn()
+    if (inventory.servers.get(keyOf(entry.record)) !== entry) drains.removed()
     return again
   }
 
@@ -249,7 +253,10 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
 
   function tick(): void {
     const now = clock.elapsed()
-    if (now - lastTick > tickMs + lateMs) late.forgive()
+    if (now - lastTick > tickMs + lateMs) {
+      late.forgive()
+      watch.forgive()
+    }
     lastTick = now
     late.check()
     watch.sweep()
@@ -289,15 +296,21 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
       }
     },
 
-    drain() {
+    drainFleet(drainOptions) {
       draining = true
       room.dismiss(new FleetError('draining', 'the fleet is being drained and hands out no servers'))
       for (const build of inventory.everyBuild) ctx.enqueue(build)
+      return drains.drain({ what: 'the fleet', entries: () => inventory.servers.values() }, drainOptions)
     },
 
-    onRemoved(fn) {
-      removedListeners.add(fn)
-      return () => removedListeners.delete(fn)
+    async drainBuild(build, drainOptions) {
+      await builds.setDraining(build.record, true)
+      return drains.drain({ what: `build ${build.record.name}`, entries: () => serversOf(build) }, drainOptions)
+    },
+
+    drainServer(entry, drainOptions) {
+      const entries = () => (inventory.servers.get(keyOf(entry.record)) === entry ? [entry] : [])
+      return drains.drain({ what: `server ${entry.record.name}`, entries }, drainOptions)
     },
 
     async stop(error) {

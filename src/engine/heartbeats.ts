@@ -64,12 +64,13 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
     },
 
     await(entry) {
-      entry.runsSince = clock.elapsed()
-      // It may have spoken before the backend said that it runs.
-      if (entry.build.heard.has(entry)) return
-      entry.heardAt = entry.runsSince
+      const { heard, unheard } = entry.build
+      entry.runsSince ??= clock.elapsed()
+      // It may have spoken before the backend said that it runs, and a late event may say so again.
+      if (heard.has(entry) || unheard.has(entry)) return
+      entry.heardAt = clock.elapsed()
       entry.reports = noReports
-      entry.build.unheard.add(entry)
+      unheard.add(entry)
     },
   }
 }

@@ -10,10 +10,25 @@ import type { HeartbeatAnswer } from '../rules/heartbeat.js'
 import { sessionHostId } from '../rules/names.js'
 import { type Build, keyOf, type Ref, type Server, type Session } from '../rules/resources.js'
 import type { BuildCounts } from '../rules/status.js'
+import { templateHash } from '../rules/template-hash.js'
 import { LinkedSet } from './linked-set.js'
 
-/** Where a server stands for the engine: its state, with StandingBy told apart by whether it can be handed out. */
-export type Bucket = 'pending' | 'initializing' | 'ready' | 'unready' | 'reserved' | 'active' | 'terminating'
+/**
+ * Where a server stands for the engine: its state, with StandingBy told apart by whether it can be handed out, and idle
+ * servers by whether they run what their build now says (`old…`: they do not).
+ */
+export type Bucket =
+  | 'pending'
+  | 'initializing'
+  | 'ready'
+  | 'unready'
+  | 'oldPending'
+  | 'oldInitializing'
+  | 'oldReady'
+  | 'oldUnready'
+  | 'reserved'
+  | 'active'
+  | 'terminating'
 
 export interface ServerEntry {
   readonly build: BuildEntry
@@ -50,6 +65,8 @@ export interface ServerEntry {
   runsSince: number | undefined
   /** Elapsed ms at which it began to end. */
   endingSince: number | undefined
+  /** It has played and still talked when it began to end: its heartbeats tell it. */
+  told: boolean
   /** Its crash is in the build's durable count. */
   crashCounted: boolean
   players: readonly string[]
@@ -71,7 +88,10 @@ export interface BuildEntry {
   readonly unheard: LinkedSet<ServerEntry>
   /** Servers that have spoken to this host, longest silent first. */
   readonly heard: LinkedSet<ServerEntry>
+  /** Of its present spec. */
+  templateHash: string
   backoff: Backoff
+  /** An operator drains it. */
   draining: boolean
   changing: boolean
 }
@@ -123,7 +143,7 @@ export function createInventory(listener: InventoryListener): Inventory {
     entry.build.buckets[entry.bucket].delete(entry)
     entry.build.buckets[bucket].add(entry)
     entry.bucket = bucket
-    if (bucket === 'ready') listener.ready(entry)
+    if (isReady(bucket)) listener.ready(entry)
   }
 
   function index(session: Session | undefined, entry: ServerEntry): void {
@@ -141,20 +161,13 @@ export function createInventory(listener: InventoryListener): Inventory {
       record,
       revision,
       deleted,
-      buckets: {
-        pending: new LinkedSet(),
-        initializing: new LinkedSet(),
-        ready: new LinkedSet(),
-        unready: new LinkedSet(),
-        reserved: new LinkedSet(),
-        active: new LinkedSet(),
-        terminating: new LinkedSet(),
-      },
+      buckets: newBuckets(),
       todo: new Set(),
       unheard: new LinkedSet(),
       heard: new LinkedSet(),
+      templateHash: templateHash(record.spec),
       backoff: noBackoff,
-      draining: false,
+      draining: isDrained(record),
       changing: false,
     }
     everyBuild.add(build)
@@ -179,8 +192,13 @@ export function createInventory(listener: InventoryListener): Inventory {
     addDeletedBuild: (record) => newBuild(record, '', true),
 
     replaceBuild(build, record, revision) {
+      const changed = build.record.spec !== record.spec
       build.record = record
       build.revision = revision
+      build.draining = isDrained(record)
+      if (!changed) return
+      build.templateHash = templateHash(record.spec)
+      for (const entry of [...serversOf(build)]) place(entry)
     },
 
     deleteBuild(build) {
@@ -199,7 +217,7 @@ export function createInventory(listener: InventoryListener): Inventory {
       const bucket = bucketOf(entry)
       entry.bucket = bucket
       build.buckets[bucket].add(entry)
-      if (bucket === 'ready') listener.ready(entry)
+      if (isReady(bucket)) listener.ready(entry)
       return entry
     },
 
@@ -254,11 +272,11 @@ export function createInventory(listener: InventoryListener): Inventory {
 
 /** Servers of a build by state, as their records say. */
 export function countsOf(build: BuildEntry): BuildCounts {
-  const { pending, initializing, ready, unready, reserved, active, terminating } = build.buckets
+  const { pending, initializing, ready, unready, reserved, active, terminating, ...old } = build.buckets
   return {
-    pending: pending.size,
-    initializing: initializing.size,
-    standingBy: ready.size + unready.size + reserved.size,
+    pending: pending.size + old.oldPending.size,
+    initializing: initializing.size + old.oldInitializing.size,
+    standingBy: ready.size + unready.size + old.oldReady.size + old.oldUnready.size + reserved.size,
     active: active.size,
     terminating: terminating.size,
   }
@@ -273,15 +291,58 @@ export function lookUp<T>(map: ReadonlyMap<string, T>, ref: Ref): T | undefined 
   return map.get(keyOf(ref))
 }
 
+/** Servers that go on, by whether they run what their build now says. Walks over them: for people, not for hot paths. */
+export function generationsOf(build: BuildEntry): { readonly updated: number; readonly outdated: number } {
+  let updated = 0
+  let outdated = 0
+  for (const entry of serversOf(build)) {
+    if (entry.record.state === 'Terminating') continue
+    if (isCurrent(entry)) updated++
+    else outdated++
+  }
+  return { updated, outdated }
+}
+
+function isCurrent(entry: ServerEntry): boolean {
+  return entry.record.templateHash === entry.build.templateHash
+}
+
+function isDrained(record: Build): boolean {
+  return record.conditions.some((condition) => condition.type === 'Draining')
+}
+
+function isReady(bucket: Bucket): boolean {
+  return bucket === 'ready' || bucket === 'oldReady'
+}
+
+function newBuckets(): Record<Bucket, LinkedSet<ServerEntry>> {
+  const set = () => new LinkedSet<ServerEntry>()
+  return {
+    pending: set(),
+    initializing: set(),
+    ready: set(),
+    unready: set(),
+    oldPending: set(),
+    oldInitializing: set(),
+    oldReady: set(),
+    oldUnready: set(),
+    reserved: set(),
+    active: set(),
+    terminating: set(),
+  }
+}
+
 function bucketOf(entry: ServerEntry): Bucket {
+  const current = isCurrent(entry)
   switch (entry.record.state) {
     case 'Pending':
-      return 'pending'
+      return current ? 'pending' : 'oldPending'
     case 'Initializing':
-      return 'initializing'
+      return current ? 'initializing' : 'oldInitializing'
     case 'StandingBy':
       if (entry.intent) return 'reserved'
-      return isAllocatable(entry.record) ? 'ready' : 'unready'
+      if (isAllocatable(entry.record)) return current ? 'ready' : 'oldReady'
+      return current ? 'unready' : 'oldUnready'
     case 'Active':
       return 'active'
     case 'Terminating':
@@ -315,6 +376,7 @@ function newServer(build: BuildEntry, record: Server, revision: string | undefin
     heardAt: 0,
     runsSince: undefined,
     endingSince: undefined,
+    told: false,
     crashCounted: false,
     players: [],
     detailRevision: undefined,

@@ -30,9 +30,9 @@ export function overdue(ctx: EngineContext, buildWriter: BuildWriter): Overdue {
     }
   }
 
-  function neverReady(build: BuildEntry, limitMs: number): void {
+  function neverReady(bucket: LinkedSet<ServerEntry>, limitMs: number): void {
     const now = clock.elapsed()
-    for (const entry of build.buckets.initializing) {
+    for (const entry of bucket) {
       if (now - (entry.runsSince ?? now) < limitMs) return
       inventory.update(entry, transition(entry.record, { type: 'neverReady', limitMs }, clock.now()))
     }
@@ -86,7 +86,10 @@ export function overdue(ctx: EngineContext, buildWriter: BuildWriter): Overdue {
         const limits: LifeLimits = lifeLimits(build.record.spec.health, ctx.limits)
         silent(build.unheard, limits.firstHeartbeatMs, false)
         silent(build.heard, limits.silenceMs, true)
-        if (limits.initializingMs !== undefined) neverReady(build, limits.initializingMs)
+        if (limits.initializingMs !== undefined) {
+          neverReady(build.buckets.initializing, limits.initializingMs)
+          neverReady(build.buckets.oldInitializing, limits.initializingMs)
+        }
         sessions(build, limits.sessionMs)
       }
     },
@@ -99,6 +102,7 @@ export function overdue(ctx: EngineContext, buildWriter: BuildWriter): Overdue {
         build.heard.clear()
         for (const entry of build.unheard) entry.heardAt = now
         for (const entry of build.buckets.initializing) entry.runsSince = now
+        for (const entry of build.buckets.oldInitializing) entry.runsSince = now
       }
     },
   }

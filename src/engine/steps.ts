@@ -85,20 +85,21 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
   async function setBlocked(entry: ServerEntry, error: unknown): Promise<void> {
     const reason = FleetError.is(error) ? error.code : 'internal'
     const message = messageOf(error)
-    await parts.buildWriter.change(entry.build, (record) => ({
-      ...record,
-      conditions: withCondition(record.conditions, { type: 'CreateBlocked', reason, message, since: clock.now() }),
-    }))
+    await parts.buildWriter.change(entry.build, (record) => {
+      const condition = { type: 'CreateBlocked' as const, reason, message, since: clock.now() }
+      const conditions = withCondition(record.conditions, condition)
+      // Each server that waits fails again and again: what is told already is not written again.
+      return conditions === record.conditions ? record : { ...record, conditions }
+    })
   }
 
   async function end(entry: ServerEntry): Promise<number | undefined> {
     await countCrash(entry)
-    const waitMs = toldFirst(entry)
-    if (waitMs > 0) return waitMs
+    const { aloneMs, leftMs } = graceOf(entry)
+    const waitMs = (entry.endingSince ?? 0) + aloneMs - clock.elapsed()
+    if (waitMs > 0 && entry.instance?.phase === 'running') return waitMs
     if (entry.asked) {
-      const { graceMs, fraction } = grace(entry)
       const ref = refOf(entry.record)
-      const leftMs = graceMs * fraction
       await ctx.destroying(() =>
         bounded(clock, leftMs + ctx.limits.callMs, `the end of ${ref.name}`, (signal) =>
           backend.destroy(ref, entry.record.uid, { graceMs: leftMs, signal }),
@@ -141,25 +142,6 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
     }
   }
 
-  /**
-   * How long to wait before its instance is ended. One that had a session and still talks is first told by its
-   * heartbeats, and has half of its grace period to go by itself, since many games know only that way.
-   */
-  function toldFirst(entry: ServerEntry): number {
-    if (!isTold(entry)) return 0
-    const { graceMs } = grace(entry)
-    return (entry.endingSince ?? 0) + graceMs / 2 - clock.elapsed()
-  }
-
-  function isTold(entry: ServerEntry): boolean {
-    return entry.record.session !== undefined && entry.instance?.phase === 'running' && entry.build.heard.has(entry)
-  }
-
-  function grace(entry: ServerEntry): { readonly graceMs: number; readonly fraction: number } {
-    const fraction = entry.record.session !== undefined && entry.build.heard.has(entry) ? 0.5 : 1
-    return { graceMs: graceMsOf(entry.build.record.spec.template), fraction }
-  }
-
   async function removeRecord(entry: ServerEntry): Promise<void> {
     if (entry.revision === undefined) return
     try {
@@ -175,6 +157,16 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
   }
 
   return step
+}
+
+/**
+ * The two halves of a grace period: one to go by itself, for a game that its heartbeats tell, since many games know only
+ * that way; and what is left for its backend to end it. A game that nothing tells has it all for the second.
+ */
+function graceOf(entry: ServerEntry): { readonly aloneMs: number; readonly leftMs: number } {
+  const graceMs = graceMsOf(entry.build.record.spec.template)
+  const aloneMs = entry.told ? graceMs / 2 : 0
+  return { aloneMs, leftMs: graceMs - aloneMs }
 }
 
 /** Something is left to do that does not wait for anything to happen. */

@@ -25,6 +25,8 @@ export interface Watcher {
   strangerSpoke(hostId: string, claims: GameState): 'Continue' | 'Terminate'
   /** Ends orphans that nobody plays on. Called once a second. */
   sweep(): void
+  /** The host was away and heard nobody: orphans get the full allowance again. */
+  forgive(): void
 }
 
 export interface WatcherParts {
@@ -105,10 +107,11 @@ export function watcher(ctx: EngineContext, parts: WatcherParts): Watcher {
   }
 
   function missing(entry: ServerEntry): void {
+    // One that nobody has seen yet is simply asked for.
+    const wasThere = entry.instance !== undefined || entry.record.state !== 'Pending'
     entry.instance = undefined
     entry.observed = ++observations
-    // One that never ran is simply asked for again.
-    if (entry.record.state !== 'Pending') {
+    if (wasThere) {
       inventory.update(entry, transition(entry.record, { type: 'gone' }, clock.now()))
     }
     ctx.touch(entry)
@@ -256,6 +259,11 @@ export function watcher(ctx: EngineContext, parts: WatcherParts): Watcher {
         const over = orphan.instance.phase === 'exited' || now - orphan.quietSince >= limits.silenceMs
         if (over && !orphan.busy) void endOrphan(key, orphan)
       }
+    },
+
+    forgive() {
+      const now = clock.elapsed()
+      for (const orphan of orphans.values()) orphan.quietSince = now
     },
   }
 }

@@ -1,6 +1,6 @@
 /** The management API: builds, game servers and their details, as the service description has them. */
 import type { Context, Hono } from 'hono'
-import type { Fleet } from '../fleet.js'
+import type { Builds, Details, Servers } from '../fleet.js'
 import type { Ref } from '../rules/resources.js'
 import { readBuildInput, readPatch } from '../rules/validation.js'
 import { defaultMaxBodyBytes, readJson } from './body.js'
@@ -15,7 +15,11 @@ export interface ManagementOptions {
 }
 
 /** The part of a fleet that the management API calls. */
-export type ManagedFleet = Pick<Fleet, 'builds' | 'servers' | 'details'>
+export interface ManagedFleet {
+  readonly builds: Pick<Builds, 'create' | 'list' | 'get' | 'patch' | 'delete'>
+  readonly servers: Pick<Servers, 'list' | 'get' | 'delete'>
+  readonly details: Details
+}
 
 /** A Hono app: mount it as it is, hand its `fetch` to a web-standard runtime, or wrap it in `nodeHandler`. */
 export function managementRoutes(fleet: ManagedFleet, options: ManagementOptions = {}): Hono {

@@ -12,9 +12,13 @@ export function isAllocatable(server: Server): boolean {
   )
 }
 
-/** First ready, first handed out: the candidates come in the order in which they became ready. */
-export function pick<T>(candidates: Iterable<T>): T | undefined {
+/**
+ * First ready, first handed out: candidates come in the order in which they became ready. Those of an earlier template
+ * only when there is none of the present one.
+ */
+export function pick<T>(candidates: Iterable<T>, outdated: Iterable<T> = []): T | undefined {
   for (const candidate of candidates) return candidate
+  for (const candidate of outdated) return candidate
   return undefined
 }
 

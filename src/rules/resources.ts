@@ -50,7 +50,7 @@ export interface HealthLimits {
 /** Something that is true of a build now and that its operator should know. */
 export interface Condition {
   /** `Crashing`: a server crashed lately, creation backs off. `CreateBlocked`: the backend cannot start servers now. `LongSession`: a session
-   * lasts longer than the build allows. */
+   * lasts longer than the build allows. `Draining`: an operator drains it: nothing is handed out, nothing is created. */
   readonly type: ConditionType
   /** One word for programs: an error code, `NonZeroExit`, `Silent`… */
   readonly reason: string
@@ -60,7 +60,7 @@ export interface Condition {
   readonly since: number
 }
 
-export type ConditionType = 'Crashing' | 'CreateBlocked' | 'LongSession'
+export type ConditionType = 'Crashing' | 'CreateBlocked' | 'LongSession' | 'Draining'
 
 export interface Build extends Ref {
   /** Tells this build from a later one of the same name. */
@@ -132,6 +132,8 @@ export interface Server extends Ref {
   /** Name of its build, in the same namespace. */
   readonly build: string
   readonly buildUid: string
+  /** Of what it was started with: tells whether its build still wants it so. See `template-hash.ts`. */
+  readonly templateHash: string
   /** Wall time in ms, as every time below. */
   readonly createdAt: number
   readonly state: ServerState

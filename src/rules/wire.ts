@@ -37,6 +37,8 @@ export interface GameServerBuild {
     readonly health: BuildHealth
     /** `"<currentStandingBy>/<spec.standingBy>"`. */
     readonly currentStandingByReadyDesired: string
+    /** Servers that go on by whether they run the present template. Only while there are both. */
+    readonly rollout?: { readonly updated: number; readonly outdated: number }
     /** What keeps the build from its wanted servers now. Absent when nothing does. */
     readonly conditions?: readonly WireCondition[]
   }
@@ -88,7 +90,12 @@ export interface Allocation {
   readonly SessionID: string
 }
 
-export function gameServerBuild(build: Build, counts: BuildCounts, apiGroup: string): GameServerBuild {
+export function gameServerBuild(
+  build: Build,
+  counts: BuildCounts,
+  apiGroup: string,
+  generations?: { readonly updated: number; readonly outdated: number },
+): GameServerBuild {
   return {
     apiVersion: apiVersionOf(apiGroup),
     kind: 'GameServerBuild',
@@ -102,6 +109,7 @@ export function gameServerBuild(build: Build, counts: BuildCounts, apiGroup: str
       currentInitializing: counts.initializing,
       health: buildHealth(build),
       currentStandingByReadyDesired: readyOfDesired(counts.standingBy, build.spec.standingBy),
+      ...(generations && generations.outdated > 0 && { rollout: generations }),
       ...(build.conditions.length > 0 && {
         conditions: build.conditions.map(({ type, reason, message, since }) => ({
           type,

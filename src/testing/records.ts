@@ -90,6 +90,7 @@ export function minimalServer(ref: Ref): Server {
     token: `token-of-${ref.name}`,
     build: 'arena',
     buildUid: 'uid-of-arena',
+    templateHash: '0123456789abcd',
     createdAt: 1_700_000_000_000,
     state: 'Pending',
     health: 'Unknown',

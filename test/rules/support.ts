@@ -41,6 +41,7 @@ const born = {
   token: '6f1c',
   build: 'arena',
   buildUid: 'build-uid',
+  templateHash: '0123456789abcd',
   createdAt,
 } as const
 

@@ -1,0 +1,95 @@
+/**
+ * Empties a server, a build or the whole fleet: idle servers end, Active ones go on to their end, unless it is asked to
+ * end them too. Says how far it is after every server that has gone.
+ */
+import type { Clock } from '../clock.js'
+import { FleetError } from '../errors.js'
+import type { Drained, DrainOptions } from '../options.js'
+import { isIdle, transition } from '../rules/lifecycle.js'
+import type { EngineContext } from './context.js'
+import type { ServerEntry } from './inventory.js'
+
+export interface DrainScope {
+  /** For messages: `the fleet`, `build arena`, `server arena-x7k2p`. */
+  readonly what: string
+  /** What is still there of it. */
+  entries(): Iterable<ServerEntry>
+}
+
+export interface Drainer {
+  /** Resolves when all are gone, or at the deadline. */
+  drain(scope: DrainScope, options: DrainOptions): Promise<Drained>
+  /** Tells that a server is gone. */
+  removed(): void
+}
+
+export function drainer(ctx: EngineContext): Drainer {
+  const { clock, inventory } = ctx
+  const watching = new Set<() => void>()
+
+  function begin(scope: DrainScope, active: NonNullable<DrainOptions['active']>): void {
+    const event = { type: 'end' as const, reason: 'Drained' as const, message: `${scope.what} is being drained` }
+    for (const entry of [...scope.entries()]) {
+      // One that is just being handed out is as good as Active.
+      if (active === 'wait' && (!isIdle(entry.record) || entry.intent)) continue
+      inventory.update(entry, transition(entry.record, event, clock.now()))
+    }
+  }
+
+  return {
+    async drain(scope, { active = 'wait', deadlineMs, signal }) {
+      begin(scope, active)
+      const count = () => {
+        let remaining = 0
+        let matches = 0
+        for (const entry of scope.entries()) {
+          remaining++
+          if (entry.record.state === 'Active') matches++
+        }
+        const message = `draining ${scope.what}: ${remaining} servers left, ${matches} of them with a match`
+        ctx.emitter.emit({ type: 'DrainProgress', at: clock.now(), message, remaining, active: matches })
+        return remaining
+      }
+      const remaining = await untilNone(clock, count, watching, deadlineMs, signal)
+      return { remaining }
+    },
+
+    removed() {
+      for (const look of [...watching]) look()
+    },
+  }
+}
+
+/** Resolves with what is left: 0, or more at the deadline. */
+function untilNone(
+  clock: Clock,
+  count: () => number,
+  watching: Set<() => void>,
+  deadlineMs: number | undefined,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      cancel()
+      watching.delete(look)
+      signal?.removeEventListener('abort', aborted)
+    }
+    const look = () => {
+      if (count() > 0) return
+      stop()
+      resolve(0)
+    }
+    const aborted = () => {
+      stop()
+      reject(new FleetError('aborted', 'waiting for the drain was aborted; what was begun goes on'))
+    }
+    const over = () => {
+      stop()
+      resolve(count())
+    }
+    const cancel = deadlineMs === undefined ? () => {} : clock.after(deadlineMs, over)
+    watching.add(look)
+    signal?.addEventListener('abort', aborted, { once: true })
+    look()
+  })
+}

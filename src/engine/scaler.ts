@@ -1,0 +1,147 @@
+/** Carries out the plan of a build: adds servers as records, and begins the end of idle ones. Synchronous. */
+import { transition } from '../rules/lifecycle.js'
+import { serverName, suffixLength } from '../rules/names.js'
+import { type EndingReason, keyOf, type Server } from '../rules/resources.js'
+import { planRollout } from '../rules/rollout.js'
+import { plan } from '../rules/scaling.js'
+import { buildHealth } from '../rules/status.js'
+import { type EngineContext, serverEvent } from './context.js'
+import type { Bucket, BuildEntry, ServerEntry } from './inventory.js'
+
+export interface ScalerParts {
+  readonly waiting: (build: BuildEntry) => number
+  readonly isDraining: () => boolean
+}
+
+/** Scales one build; returns in how many ms to come again when a pause after a crash is what holds it back. */
+export type Scaler = (build: BuildEntry) => number | undefined
+
+/** In the order in which they are ended; those that cannot be handed out go before those that can. */
+const current = ['pending', 'initializing', 'unready', 'ready'] as const
+const outdated = ['oldPending', 'oldInitializing', 'oldUnready', 'oldReady'] as const
+
+export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
+  const { clock, inventory, limits } = ctx
+
+  function scale(build: BuildEntry): number | undefined {
+    if (build.deleted) return undefined
+    const pauseMs = build.backoff.until - clock.elapsed()
+    const mayCreate = pauseMs <= 0 && buildHealth(build.record) === 'Healthy'
+    const draining = build.draining || parts.isDraining()
+    const partial =
+      draining || sizeOf(build, outdated) === 0 ? keep(build, mayCreate, draining) : renew(build, mayCreate)
+    if (partial) ctx.enqueue(build)
+    return pauseMs > 0 ? pauseMs : undefined
+  }
+
+  /** Every server runs what the build says, or all are to go: only their number may be wrong. */
+  function keep(build: BuildEntry, mayCreate: boolean, draining: boolean): boolean {
+    const { buckets } = build
+    const { create, destroy, partial } = plan({
+      ...demand(build),
+      pending: buckets.pending.size + buckets.oldPending.size,
+      initializing: buckets.initializing.size + buckets.oldInitializing.size,
+      standingBy: buckets.ready.size + buckets.unready.size + buckets.oldReady.size + buckets.oldUnready.size,
+      mayCreate,
+      draining,
+    })
+    add(build, create)
+    const reason: EndingReason = draining ? 'Drained' : 'ScaledDown'
+    const message = draining ? 'its build is being drained' : 'there are more idle servers than its build wants'
+    end(build, ['oldPending', 'pending'], destroy.pending, reason, message)
+    end(build, ['oldInitializing', 'initializing'], destroy.initializing, reason, message)
+    end(build, ['oldUnready', 'unready', 'oldReady', 'ready'], destroy.standingBy, reason, message)
+    return partial
+  }
+
+  /** Some idle servers run an earlier template: they make way for new ones. */
+  function renew(build: BuildEntry, mayCreate: boolean): boolean {
+    const { buckets } = build
+    const { create, replace, surplus, partial } = planRollout({
+      ...demand(build),
+      current: {
+        pending: buckets.pending.size,
+        initializing: buckets.initializing.size,
+        standingBy: buckets.ready.size + buckets.unready.size,
+      },
+      outdated: {
+        pending: buckets.oldPending.size,
+        initializing: buckets.oldInitializing.size,
+        standingBy: buckets.oldReady.size + buckets.oldUnready.size,
+      },
+      mayCreate,
+    })
+    add(build, create)
+    end(build, outdated, replace, 'Replaced', 'it runs a template that its build no longer has')
+    end(build, current, surplus, 'ScaledDown', 'there are more idle servers than its build wants')
+    return partial
+  }
+
+  function demand(build: BuildEntry) {
+    return {
+      spec: build.record.spec,
+      // A server being handed out is as good as Active: it must neither be ended nor be counted as idle.
+      active: build.buckets.active.size + build.buckets.reserved.size,
+      waiting: parts.waiting(build),
+      createsPerPass: limits.createsPerPass,
+      deletesPerPass: limits.deletesPerPass,
+    }
+  }
+
+  function add(build: BuildEntry, count: number): void {
+    for (let i = 0; i < count; i++) addServer(build)
+  }
+
+  function addServer(build: BuildEntry): void {
+    const { namespace, name: buildName, uid: buildUid } = build.record
+    let name = serverName(buildName, clock.randomBytes(suffixLength))
+    while (inventory.servers.has(keyOf({ namespace, name }))) {
+      name = serverName(buildName, clock.randomBytes(suffixLength))
+    }
+    const record: Server = {
+      namespace,
+      name,
+      uid: hex(clock.randomBytes(8)),
+      token: hex(clock.randomBytes(16)),
+      build: buildName,
+      buildUid,
+      templateHash: build.templateHash,
+      createdAt: clock.now(),
+      state: 'Pending',
+      health: 'Unknown',
+    }
+    const entry = inventory.addServer(build, record, undefined)
+    build.todo.add(entry)
+    ctx.emitter.emit({ type: 'ServerCreated', ...serverEvent(ctx, entry, `${name} was created`) })
+  }
+
+  function end(
+    build: BuildEntry,
+    buckets: readonly Bucket[],
+    count: number,
+    reason: EndingReason,
+    message: string,
+  ): void {
+    let left = count
+    for (const name of buckets) {
+      for (const entry of left > 0 ? build.buckets[name] : none) {
+        inventory.update(entry, transition(entry.record, { type: 'end', reason, message }, clock.now()))
+        if (--left === 0) return
+      }
+    }
+  }
+
+  return scale
+}
+
+const none: readonly ServerEntry[] = []
+
+function sizeOf(build: BuildEntry, buckets: readonly Bucket[]): number {
+  let size = 0
+  for (const name of buckets) size += build.buckets[name].size
+  return size
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex')
+}
