@@ -152,9 +152,9 @@ function withHealth(server: Server, health: Health): Server {
   return server.health === health ? server : { ...server, health }
 }
 
-/** An Active server is never removed by scaling, and a drain lets it go on to its end. */
+/** An Active server is never removed by scaling or by a rolling change; a drain ends it only when asked to. */
 function sparesMatches(reason: EndingReason): boolean {
-  return reason === 'ScaledDown' || reason === 'Drained'
+  return reason === 'ScaledDown' || reason === 'Replaced'
 }
 
 function saysGoodbye(claims: GameState): boolean {

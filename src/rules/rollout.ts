@@ -46,9 +46,9 @@ export function planRollout(input: RolloutInput): RolloutPlan {
   const wanted = input.spec.standingBy + input.waiting
   const room = input.spec.max - old - updated - input.active
 
-  // What is missing is created as always; beyond that, one batch of replacements at a time.
+  // What is missing is created as always; beyond that, one batch at a time may be on the way.
   const missing = Math.max(0, wanted - old - updated)
-  const renewed = Math.max(0, Math.min(wanted - updated - missing, rolloutBatch(wanted) - onTheWay))
+  const renewed = Math.max(0, Math.min(wanted - updated - missing, rolloutBatch(wanted) - onTheWay - missing))
   const asked = input.mayCreate ? missing + renewed : 0
   const possible = Math.min(asked, Math.max(0, room))
 

@@ -183,7 +183,7 @@ const rows: readonly Row[] = [
     { type: 'end', reason: 'BuildDeleted', message: 'build arena was deleted' },
     removed('BuildDeleted', false, 'build arena was deleted'),
   ),
-  ...(['ScaledDown', 'Drained'] as const).map((reason) =>
+  ...(['ScaledDown', 'Replaced'] as const).map((reason) =>
     ifIdle(
       `idle | ${reason} | Terminating; an Active server is never removed by scaling`,
       { type: 'end', reason, message: 'too many' },

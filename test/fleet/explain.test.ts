@@ -1,0 +1,90 @@
+/** The log of events: why a server was ended, and reading along without missing anything unnoticed. */
+import { describe, expect, it } from 'vitest'
+import type { EventsDropped, FleetEvent } from 'gamekeeper'
+import { aBuild, ask, failureOf, only, playing, stage, untilReady } from './stage.js'
+
+describe('explain', () => {
+  it('tells in words why a server is gone', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    await untilReady(s, fleet, 1)
+    const { metadata } = only(await fleet.servers.list())
+    only(s.backend.servers()).exit(3)
+    await s.clock.advance(5_000)
+    const { server, events, text } = await fleet.explain(metadata)
+    expect(server).toBeUndefined()
+    expect(events.map(({ type }) => type)).toEqual([
+      'ServerCreated',
+      'ServerStateChanged',
+      'ServerStateChanged',
+      'ServerHealthChanged',
+      'ServerStateChanged',
+      'ServerEnding',
+      'ServerRemoved',
+    ])
+    expect(text).toContain(`${metadata.name} ends: its process exited with 3`)
+  })
+
+  it('tells of one that is still there as well', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    await untilReady(s, fleet, 1)
+    await fleet.allocate(ask(1))
+    const { ref } = await playing(s, fleet, 1)
+    const { server, text } = await fleet.explain(ref)
+    expect(server?.status.state).toBe('Active')
+    expect(text).toContain(`was handed to session ${ask(1).sessionID}`)
+  })
+
+  it('is not-found for a name that nobody knows', async () => {
+    const fleet = await stage().open()
+    expect((await failureOf(fleet.explain('arena-00000'))).code).toBe('not-found')
+  })
+})
+
+describe('events', () => {
+  it('come from the log, then as they happen, until the signal fires', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    await untilReady(s, fleet, 1)
+    const reading = new AbortController()
+    const read: (FleetEvent | EventsDropped)[] = []
+    const done = (async () => {
+      for await (const event of fleet.events({ from: 1, signal: reading.signal })) read.push(event)
+    })()
+    await s.clock.settle()
+    const logged = read.length
+    expect(read[0]).toMatchObject({ seq: 1 })
+    await fleet.allocate(ask(1))
+    await s.clock.settle()
+    expect(read.length).toBeGreaterThan(logged)
+    expect(read.map(({ seq }) => seq)).toEqual(read.map((_, i) => i + 1))
+    reading.abort()
+    await done
+  })
+
+  it('without from begin with what happens next', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    const events = fleet.events()
+    const next = events.next()
+    await s.clock.settle()
+    await fleet.builds.create(aBuild({ standingBy: 0 }))
+    expect(await next).toMatchObject({ value: { type: 'BuildCreated' } })
+  })
+
+  it('say what is missing when the log is too small', async () => {
+    const s = stage({ limits: { eventLogSize: 3 } })
+    const fleet = await s.open()
+    await fleet.builds.create(aBuild({ standingBy: 3 }))
+    await untilReady(s, fleet, 3)
+    const events = fleet.events({ from: 1 })
+    const first = await events.next()
+    expect(first.value).toMatchObject({ type: 'EventsDropped', from: 1 })
+    const second = await events.next()
+    expect(second.value.seq).toBe(first.value.seq + 1)
+  })
+})

@@ -1,0 +1,118 @@
+/** `builds.update`: idle servers come to the new template a few at a time, matches go on, and going back is the same. */
+import { describe, expect, it } from 'vitest'
+import type { BuildUpdate, Fleet } from 'gamekeeper'
+import { aBuild, ask, failureOf, playing, serversBy, type Stage, stage, statusOf, untilReady } from './stage.js'
+
+const template = (image: string) => ({ spec: { containers: [{ name: 'game', image }] } })
+
+async function begun(s: Stage, wish: { standingBy: number; max: number }): Promise<Fleet> {
+  const fleet = await s.open()
+  const build = aBuild(wish)
+  await fleet.builds.create({ ...build, spec: { ...build.spec, template: template('one') } })
+  await untilReady(s, fleet, wish.standingBy)
+  return fleet
+}
+
+const imagesOf = (s: Stage) =>
+  s.backend
+    .servers()
+    .map(({ spec }) => JSON.stringify(spec.template).includes('"two"'))
+    .reduce((sum, two) => (two ? { ...sum, two: sum.two + 1 } : { ...sum, one: sum.one + 1 }), { one: 0, two: 0 })
+
+describe('a rolling change', () => {
+  it('replaces every idle server, and no match', async () => {
+    const s = stage()
+    const fleet = await begun(s, { standingBy: 4, max: 10 })
+    await fleet.allocate(ask(1))
+    await untilReady(s, fleet, 4)
+    await fleet.builds.update('arena', { template: template('two') })
+    await s.clock.until(() => imagesOf(s).one === 1 && imagesOf(s).two === 4)
+    await s.clock.advance(60_000)
+    expect(imagesOf(s)).toEqual({ one: 1, two: 4 })
+    expect(await serversBy(fleet, 'Active')).toMatchObject([{ status: { sessionID: ask(1).sessionID } }])
+    expect(await statusOf(fleet)).toMatchObject({ rollout: { updated: 4, outdated: 1 }, crashesCount: 0 })
+  })
+
+  it('never exceeds max on the way, nor stands with less than three quarters', async () => {
+    const s = stage({ memory: { startLatencyMs: 500, readyAfterMs: 500 } })
+    const fleet = await begun(s, { standingBy: 8, max: 8 })
+    await fleet.builds.update('arena', { template: template('two') })
+    while ((await statusOf(fleet)).rollout) {
+      const status = await statusOf(fleet)
+      expect(status.currentPending + status.currentInitializing + status.currentStandingBy).toBeLessThanOrEqual(8)
+      expect(status.currentStandingBy).toBeGreaterThanOrEqual(6)
+      await s.clock.advance(100)
+    }
+    expect(imagesOf(s)).toEqual({ one: 0, two: 8 })
+  })
+
+  it('hands out servers of the new template first', async () => {
+    const s = stage({ memory: { startLatencyMs: 1_000 } })
+    const fleet = await begun(s, { standingBy: 4, max: 10 })
+    await fleet.builds.update('arena', { template: template('two') })
+    // The second begins once the first is ready, and most of the old ones are still there.
+    await s.clock.until(() => imagesOf(s).two === 2)
+    expect(imagesOf(s).one).toBeGreaterThan(1)
+    await fleet.allocate(ask(1))
+    const { spec } = await playing(s, fleet, 1)
+    expect(JSON.stringify(spec.template)).toContain('"two"')
+  })
+
+  it('stops at a template that never gets ready, and goes back by the same call', async () => {
+    const s = stage({
+      memory: {
+        script: ({ template: given }) => (JSON.stringify(given).includes('"two"') ? { autoReady: false } : {}),
+      },
+    })
+    const fleet = await begun(s, { standingBy: 4, max: 10 })
+    const before = (await serversBy(fleet, 'StandingBy')).map((server) => server.metadata.name)
+    await fleet.builds.update('arena', { template: template('two') })
+    await s.clock.advance(30_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 4, rollout: { updated: 1, outdated: 4 } })
+    expect((await serversBy(fleet, 'StandingBy')).map((server) => server.metadata.name)).toEqual(before)
+    await fleet.builds.update('arena', { template: template('one') })
+    await s.clock.advance(30_000)
+    expect((await statusOf(fleet)).rollout).toBeUndefined()
+    expect((await serversBy(fleet, 'StandingBy')).map((server) => server.metadata.name)).toEqual(before)
+    expect(imagesOf(s)).toEqual({ one: 4, two: 0 })
+  })
+
+  it('goes on after a restart of the host', async () => {
+    const s = stage({ memory: { startLatencyMs: 2_000 } })
+    const fleet = await begun(s, { standingBy: 4, max: 5 })
+    await fleet.builds.update('arena', { template: template('two') })
+    await s.clock.advance(1_000)
+    s.crash()
+    await s.open()
+    await s.clock.until(() => imagesOf(s).one === 0 && imagesOf(s).two === 4)
+  })
+
+  it.each([
+    ['another buildID', { buildID: 'other' }, 'spec.buildID'],
+    ['an unknown field', { image: 'x' }, 'spec.image'],
+    ['a template that is none', { template: {} }, 'spec.template.spec'],
+    ['more standing by than max', { standingBy: 11 }, 'spec.standingBy'],
+  ])('refuses %s', async (_, change, field) => {
+    const s = stage()
+    const fleet = await begun(s, { standingBy: 1, max: 10 })
+    const bad: BuildUpdate = JSON.parse(JSON.stringify(change))
+    const failure = await failureOf(fleet.builds.update('arena', bad))
+    expect(failure.code).toBe('invalid')
+    expect(failure.message).toContain(field)
+    expect(await fleet.builds.get('arena')).toMatchObject({ spec: { standingBy: 1, template: template('one') } })
+  })
+
+  it('takes an optional field away with undefined, which heals an Unhealthy build', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, crashesToMarkUnhealthy: 1 }))
+    await untilReady(s, fleet, 1)
+    s.backend.servers()[0]?.exit(1)
+    await s.clock.until(async () => (await statusOf(fleet)).health === 'Unhealthy')
+    await s.clock.advance(60_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 0 })
+    await fleet.builds.update('arena', { crashesToMarkUnhealthy: undefined })
+    await untilReady(s, fleet, 1)
+    expect(await statusOf(fleet)).toMatchObject({ health: 'Healthy', crashesCount: 1 })
+  })
+})

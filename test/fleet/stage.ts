@@ -1,0 +1,266 @@
+/**
+ * A fleet on a stage: the real engine over the memory backend and the memory store, in virtual time. Calls are counted,
+ * and go wrong as a test says; a host can leave, crash and come back.
+ */
+import {
+  createFleet,
+  type Backend,
+  type Fleet,
+  type FleetEvent,
+  type FleetEventType,
+  type FleetOptions,
+  type GameServer,
+  type Store,
+} from 'gamekeeper'
+import { memoryBackend, type MemoryBackend, type MemoryBackendOptions, type MemoryServer } from 'gamekeeper/memory'
+import {
+  type CallFault,
+  type EventFault,
+  faultyBackend,
+  type FaultyCall,
+  type FaultyEvent,
+  faultyStore,
+  type FaultPlan,
+  virtualClock,
+  type VirtualClock,
+} from 'gamekeeper/testing'
+import { expect, onTestFinished } from 'vitest'
+import { memoryStore } from '../../src/stores/memory.js'
+
+export type Call = FaultyCall & { readonly of: 'store' | 'backend'; readonly atMs: number }
+
+export interface StageOptions {
+  /** How the game servers behave. Default: they become ready by themselves. */
+  readonly memory?: Omit<MemoryBackendOptions, 'clock'>
+  readonly limits?: FleetOptions['limits']
+}
+
+export interface Stage {
+  readonly clock: VirtualClock
+  /** The game servers, to be played. */
+  readonly backend: MemoryBackend
+  /** The records as they lie there: another writer, or an inspector. */
+  readonly records: Store
+  /** What happens to the fleet's calls and events from now on. */
+  readonly faults: {
+    store: FaultPlan<FaultyCall, CallFault>
+    backend: FaultPlan<FaultyCall, CallFault>
+    events: FaultPlan<FaultyEvent, EventFault>
+  }
+  /** All calls of all hosts so far, in order. */
+  readonly calls: readonly Call[]
+  /** All events of all hosts so far, in order. */
+  readonly events: readonly FleetEvent[]
+  eventsOf<T extends FleetEventType>(type: T): readonly Extract<FleetEvent, { type: T }>[]
+  /** Begins a host: the first, or one that comes after another has left. */
+  open(options?: Partial<FleetOptions>): Promise<Fleet>
+  /** The last host dies at this moment: what it has asked for may be done, but it does and hears nothing more. */
+  crash(): void
+}
+
+const nothing = () => undefined
+
+export function stage({ memory, limits }: StageOptions = {}): Stage {
+  const clock = virtualClock()
+  const backend = memoryBackend({ clock, ...memory })
+  const records = memoryStore()
+  const faults: Stage['faults'] = { store: nothing, backend: nothing, events: nothing }
+  const calls: Call[] = []
+  const events: FleetEvent[] = []
+  let crash = () => {}
+
+  const told =
+    (of: Call['of']): FaultPlan<FaultyCall, CallFault> =>
+    (call) => {
+      calls.push({ ...call, of, atMs: clock.elapsed() })
+      return faults[of](call)
+    }
+
+  return {
+    clock,
+    backend,
+    records,
+    faults,
+    calls,
+    events,
+    eventsOf: <T extends FleetEventType>(type: T) =>
+      events.filter((event): event is Extract<FleetEvent, { type: T }> => event.type === type),
+    async open(options = {}) {
+      const host = mortal(clock)
+      crash = host.crash
+      const fleet = await createFleet({
+        backend: host.backend(
+          faultyBackend(backend, { clock, calls: told('backend'), events: (event) => faults.events(event) }),
+        ),
+        store: host.store(faultyStore(records, { clock, calls: told('store') })),
+        clock: host.clock,
+        ...(limits && { limits }),
+        ...options,
+      })
+      fleet.on('*', (event) => events.push(event))
+      onTestFinished(async () => {
+        Object.assign(faults, { store: nothing, backend: nothing, events: nothing })
+        if (host.alive()) await fleet.close()
+      })
+      return fleet
+    },
+    crash: () => crash(),
+  }
+}
+
+/** A host process that can die between any two steps: its calls are never answered then, and its timers are gone. */
+function mortal(clock: VirtualClock) {
+  let dead = false
+  const unwatch: (() => void)[] = []
+  const never = new Promise<never>(() => {})
+  const living = async <T>(call: () => Promise<T>): Promise<T> => {
+    if (dead) return never
+    try {
+      const result = await call()
+      return dead ? await never : result
+    } catch (error) {
+      if (dead) return never
+      throw error
+    }
+  }
+  const collection = <T extends Store['builds'] | Store['servers'] | Store['details']>(inner: T): T =>
+    new Proxy(inner, {
+      get(target, name) {
+        const method: unknown = Reflect.get(target, name)
+        if (typeof method !== 'function') return method
+        return (...given: unknown[]) => living(() => Promise.resolve(Reflect.apply(method, target, given)))
+      },
+    })
+
+  return {
+    alive: () => !dead,
+    crash() {
+      dead = true
+      for (const stop of unwatch) stop()
+    },
+    clock: {
+      now: clock.now,
+      elapsed: clock.elapsed,
+      randomBytes: clock.randomBytes,
+      after: (ms: number, fn: () => void) =>
+        clock.after(ms, () => {
+          if (!dead) fn()
+        }),
+    },
+    backend: (inner: Backend): Backend => ({
+      ...inner,
+      create: (spec, options) => living(() => inner.create(spec, options)),
+      destroy: (ref, uid, options) => living(() => inner.destroy(ref, uid, options)),
+      list: (options) => living(() => inner.list(options)),
+      watch(listener) {
+        const stop = inner.watch(listener)
+        unwatch.push(stop)
+        return stop
+      },
+    }),
+    store: (inner: Store): Store => ({
+      ...inner,
+      builds: collection(inner.builds),
+      servers: collection(inner.servers),
+      details: collection(inner.details),
+    }),
+  }
+}
+
+export interface BuildWish {
+  readonly name?: string
+  readonly namespace?: string
+  readonly buildID?: string
+  readonly standingBy?: number
+  readonly max?: number
+  readonly portsToExpose?: readonly number[]
+  readonly crashesToMarkUnhealthy?: number
+  readonly graceSeconds?: number
+  readonly buildMetadata?: Readonly<Record<string, string>>
+}
+
+/** A build as a host would write it; its buildID is its name unless said otherwise. */
+export function aBuild(wish: BuildWish = {}) {
+  const { name = 'arena', namespace, buildID = name, standingBy = 2, max = 10, portsToExpose = [7777] } = wish
+  const { crashesToMarkUnhealthy, graceSeconds, buildMetadata } = wish
+  return {
+    metadata: { name, ...(namespace !== undefined && { namespace }) },
+    spec: {
+      buildID,
+      standingBy,
+      max,
+      portsToExpose,
+      ...(crashesToMarkUnhealthy !== undefined && { crashesToMarkUnhealthy }),
+      ...(buildMetadata !== undefined && { buildMetadata }),
+      template: {
+        spec: {
+          containers: [{ name: 'game' }],
+          ...(graceSeconds !== undefined && { terminationGracePeriodSeconds: graceSeconds }),
+        },
+      },
+    },
+  }
+}
+
+/** The n-th session of a test. */
+export function session(n: number): string {
+  return `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`
+}
+
+/** A request for the build `arena`. */
+export function ask(n: number, more: { readonly buildID?: string; readonly sessionCookie?: string } = {}) {
+  return { buildID: 'arena', sessionID: session(n), ...more }
+}
+
+export async function statusOf(fleet: Fleet, build = 'arena') {
+  return (await fleet.builds.get(build)).status
+}
+
+/** Lets time pass until so many servers stand by. */
+export function untilReady({ clock }: Stage, fleet: Fleet, count: number, build = 'arena'): Promise<void> {
+  return clock.until(async () => (await statusOf(fleet, build)).currentStandingBy === count)
+}
+
+export async function serversBy(fleet: Fleet, state: GameServer['status']['state']): Promise<readonly GameServer[]> {
+  return (await fleet.servers.list()).filter((server) => server.status.state === state)
+}
+
+/** The part of the server that plays this session. */
+export async function playing({ backend }: Stage, fleet: Fleet, n: number): Promise<MemoryServer> {
+  const server = (await fleet.servers.list()).find(({ status }) => status.sessionID === session(n))
+  if (!server) throw new Error(`nobody plays session ${n}`)
+  return backend.server(server.metadata)
+}
+
+/** The one server that there is. */
+export function only<T>(items: readonly T[]): T {
+  const [item, ...others] = items
+  if (item === undefined || others.length > 0) throw new Error(`there must be one, but there are ${items.length}`)
+  return item
+}
+
+export function nth<T>(items: readonly T[], index: number): T {
+  const item = items[index]
+  if (item === undefined) throw new Error(`there is no item ${index} of ${items.length}`)
+  return item
+}
+
+/** What becomes of a promise, told without waiting for it. */
+export function watched<T>(promise: Promise<T>): { readonly outcome: () => 'pending' | { value: T } | { error: unknown } } {
+  let outcome: 'pending' | { value: T } | { error: unknown } = 'pending'
+  promise.then(
+    (value) => (outcome = { value }),
+    (error: unknown) => (outcome = { error }),
+  )
+  return { outcome: () => outcome }
+}
+
+/** The error with which a call ended that must fail. */
+export async function failureOf(promise: Promise<unknown>): Promise<{ readonly code: string; readonly message: string }> {
+  const outcome = await promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+  expect(outcome).toMatchObject({ name: 'FleetError' })
+  return outcome as { readonly code: string; readonly message: string }
+}
