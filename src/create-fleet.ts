@@ -3,7 +3,7 @@ import { type Agent, startAgent } from './agent/index.js'
 import { startEngine, type Engine } from './engine/engine.js'
 import { countsOf, generationsOf, lookUp, type ServerEntry, serversOf } from './engine/inventory.js'
 import { FleetError, messageOf, throwIfAborted } from './errors.js'
-import { fleetEmitter } from './events.js'
+import { fleetEmitter } from './emitter.js'
 import type { AllocateOptions, Explanation, Fleet } from './fleet.js'
 import {
   type CallOptions,

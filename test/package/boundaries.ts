@@ -25,7 +25,7 @@ const layers: readonly Layer[] = [
   { name: 'basics', paths: files('clock', 'errors', 'logger'), layers: ['rules'], packages: ['node:crypto'] },
   {
     name: 'contracts',
-    paths: files('backend', 'store', 'elector', 'event-log', 'events', 'options'),
+    paths: files('backend', 'store', 'elector', 'emitter', 'event-log', 'events', 'options'),
     layers: ['rules', 'basics'],
     packages: ['eventemitter3'],
   },

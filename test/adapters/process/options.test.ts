@@ -20,10 +20,10 @@ test('the defaults are those of the documentation', () => {
 })
 
 test('it says what it honours and where its records belong', () => {
-  const backend = processBackend({ directory: '/tmp/some-fleet' })
+  const backend = processBackend({ directory: '/srv/some-fleet' })
   expect(backend.name).toBe('process')
   expect(backend.capabilities).toEqual({ template: 'process', agent: true })
-  expect(backend.defaultStore).toEqual({ kind: 'file', directory: '/tmp/some-fleet/store' })
+  expect(backend.defaultStore).toEqual({ kind: 'file', directory: '/srv/some-fleet/store' })
 })
 
 test.each<[object, RegExp]>([
