@@ -15,11 +15,21 @@ export interface Clock {
   randomBytes(count: number): Uint8Array
 }
 
+const longestTimerMs = 2 ** 31 - 1
+
 export const systemClock: Clock = Object.freeze({
   now: () => Date.now(),
   elapsed: () => performance.now(),
   after(ms: number, fn: () => void) {
-    const timer = setTimeout(fn, ms)
+    let timer: NodeJS.Timeout
+    // setTimeout fires at once beyond its longest wait: a longer one takes several.
+    const wait = (leftMs: number) => {
+      timer =
+        leftMs > longestTimerMs
+          ? setTimeout(() => wait(leftMs - longestTimerMs), longestTimerMs)
+          : setTimeout(fn, leftMs)
+    }
+    wait(ms)
     return () => clearTimeout(timer)
   },
   randomBytes: (count: number) => randomBytes(count),

@@ -43,7 +43,8 @@ export function planRollout(input: RolloutInput): RolloutPlan {
   const old = total(input.outdated)
   const onTheWay = current.pending + current.initializing
   const updated = onTheWay + current.standingBy
-  const wanted = input.spec.standingBy + input.waiting
+  // No more than Active servers leave room for: what cannot be had must not hold up the change.
+  const wanted = Math.max(0, Math.min(input.spec.standingBy + input.waiting, input.spec.max - input.active))
   const room = input.spec.max - old - updated - input.active
 
   // What is missing is created as always; beyond that, one batch at a time may be on the way.

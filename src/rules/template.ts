@@ -17,7 +17,6 @@ import {
   type TemplateShape,
 } from './template-shape.js'
 
-export { isPort } from './ports.js'
 
 /**
  * What a backend honours. `pod`: the template whole. `container`: image, command, args, env, workingDir, ports,

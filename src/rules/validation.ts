@@ -31,6 +31,8 @@ const specFields: ReadonlySet<string> = new Set([
 export const defaultNamespace = 'default'
 
 const maxBuildIDLength = 128
+/** Far beyond any pod, and far from what would be too deep for those who write, hash or send it. */
+const maxTemplateDepth = 64
 
 /**
  * Reads the body of a create. `status` and whatever else stands outside `spec` is ignored, but for the name and the
@@ -122,11 +124,19 @@ function readTemplate(template: unknown): Checked<PodTemplateSpec> {
   if (!shape.ok) return shape
   try {
     const copy: unknown = JSON.parse(JSON.stringify(template))
-    if (isObject(copy)) return valid(copy)
+    if (isObject(copy) && !isDeeper(copy, maxTemplateDepth)) return valid(copy)
   } catch {
     // Not JSON: said below.
   }
-  return invalid('spec.template', 'must be plain JSON: no circles, no bigint, and not nested thousands of levels deep')
+  return invalid(
+    'spec.template',
+    `must be plain JSON, at most ${maxTemplateDepth} levels deep, without circles or bigint`,
+  )
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return levels === 0 || Object.values(value).some((part) => isDeeper(part, levels - 1))
 }
 
 /** Reads the body of a patch. Whether standingBy ≤ max holds afterwards is `checkBounds` with the build's numbers. */

@@ -38,8 +38,14 @@ describe('pick', () => {
     expect(looked).toEqual(['first'])
   })
 
+  it('takes one of an earlier template only when there is no other', () => {
+    expect(pick(['new'], ['old'])).toBe('new')
+    expect(pick([], ['old', 'older'])).toBe('old')
+  })
+
   it('takes none of none', () => {
     expect(pick(new Set())).toBeUndefined()
+    expect(pick([], [])).toBeUndefined()
   })
 })
 

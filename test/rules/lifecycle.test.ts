@@ -167,6 +167,24 @@ const rows: readonly Row[] = [
     removed('Silent', true, 'no heartbeat for 10 s'),
     { health: 'Unhealthy' },
   ),
+  {
+    row: 'Pending, Initializing | not standing by within the limit of its build | removed; one crash',
+    event: { type: 'neverReady', limitMs: 90_000 },
+    Pending: removed('NeverReady', true, 'not standing by within 90 s of its process running'),
+    Initializing: removed('NeverReady', true, 'not standing by within 90 s of its process running'),
+    StandingBy: 'unchanged',
+    Active: 'unchanged',
+  },
+  inAnyState(
+    'Active for longer than its build allows | Terminating; not a crash',
+    { type: 'end', reason: 'SessionTooLong', message: 'its session lasts too long' },
+    removed('SessionTooLong', false, 'its session lasts too long'),
+  ),
+  inAnyState(
+    'an operator drains it | Terminating; not a crash',
+    { type: 'end', reason: 'Drained', message: 'it is drained' },
+    removed('Drained', false, 'it is drained'),
+  ),
   ifIdle(
     'StandingBy and before | the game reports Unhealthy, 3 beats running | removed; one crash',
     { type: 'reportedUnhealthy', reports: 3 },
@@ -282,11 +300,11 @@ describe('whatever happens to a server, in whatever order', () => {
   })
 
   test.prop([fc.array(anyEvent, { maxLength: 20 })])(
-    'an Active server ends only by its process, its instance, a delete, or its build',
+    'an Active server is never ended by scaling or by a change of its template',
     (events) => {
       let server = aServer('Active')
       for (const event of events) server = transition(server, event, now)
-      const ends = ['Exited', 'NonZeroExit', 'Gone', 'Deleted', 'BuildDeleted']
+      const ends = ['Exited', 'NonZeroExit', 'Gone', 'Deleted', 'BuildDeleted', 'Drained', 'SessionTooLong']
       expect(server.ending === undefined || ends.includes(server.ending.reason)).toBe(true)
     },
   )

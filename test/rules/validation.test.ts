@@ -21,6 +21,9 @@ const without = (field: keyof typeof goodSpec): object => withSpec({ [field]: un
 const circular: Record<string, unknown> = {}
 circular['self'] = circular
 
+/** So many objects, one within the other. */
+const nested = (levels: number): object => (levels === 1 ? {} : { a: nested(levels - 1) })
+
 const refused = (field: string, message: string) => ({ ok: false, problem: { field, message } })
 const accepted = (value: unknown) => ({ ok: true, value })
 
@@ -78,6 +81,16 @@ describe('the limits of a build', () => {
     ['no ports', withSpec({ portsToExpose: [] })],
     ['the lowest and the highest port', withSpec({ portsToExpose: [65_535, 1] })],
     ['one crash makes it Unhealthy', withSpec({ crashesToMarkUnhealthy: 1 })],
+    ['no limits of its own', withSpec({ health: {} })],
+    [
+      'every limit of its own',
+      withSpec({
+        health: {
+          ...{ firstHeartbeatSeconds: 1, silenceSeconds: 2, initializingSeconds: 3, sessionSeconds: 4 },
+          endLongSessions: true,
+        },
+      }),
+    ],
     ['empty buildMetadata', withSpec({ buildMetadata: {} })],
   ])('%s', (_what, body) => {
     expect(readBuildInput(frozen(body))).toMatchObject({ ok: true, value: body })
@@ -101,6 +114,12 @@ describe('a build is refused for', () => {
     ['a name of another type', { metadata: { name: 7 } }, 'metadata.name', `${labelRule(57)} is 7`],
     ['an empty name', { metadata: { name: '' } }, 'metadata.name', `${labelRule(57)} is ""`],
     ['a name that is no label', { metadata: { name: 'Arena_1' } }, 'metadata.name', `${labelRule(57)} is "Arena_1"`],
+    [
+      'a name of 57 that is no label',
+      { metadata: { name: '-'.repeat(57) } },
+      'metadata.name',
+      `${labelRule(57)} is "${'-'.repeat(57)}"`,
+    ],
     ['a name of 58', { metadata: { name: 'a'.repeat(58) } }, 'metadata.name', `${labelRule(57)} has 58`],
     [
       'a namespace that is no label',
@@ -126,7 +145,7 @@ describe('a build is refused for', () => {
       'an unknown field in spec',
       withSpec({ standingby: 3 }),
       'spec.standingby',
-      'is not a field of a build; known are buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, template, buildMetadata',
+      'is not a field of a build; known are buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, health, template, buildMetadata',
     ],
     ['no buildID', without('buildID'), 'spec.buildID', 'must be a string of 1 to 128 characters, but is absent'],
     [
@@ -189,6 +208,38 @@ describe('a build is refused for', () => {
       'spec.crashesToMarkUnhealthy',
       `must be an integer ≥ 1, but is ${JSON.stringify(limit)}`,
     ]),
+    ...['x', [], null, 5].map((health): [string, unknown, string, string] => [
+      `health ${JSON.stringify(health)}`,
+      withSpec({ health }),
+      'spec.health',
+      `must be an object of limits, but is ${JSON.stringify(health)}`,
+    ]),
+    [
+      'an unknown limit',
+      withSpec({ health: { silenceMs: 5 } }),
+      'spec.health.silenceMs',
+      'is not a limit of a build; known are firstHeartbeatSeconds, silenceSeconds, initializingSeconds, sessionSeconds, endLongSessions',
+    ],
+    ...['firstHeartbeatSeconds', 'silenceSeconds', 'initializingSeconds', 'sessionSeconds'].flatMap((limit) =>
+      [0, -1, 1.5, '60', null].map((value): [string, unknown, string, string] => [
+        `${limit} ${JSON.stringify(value)}`,
+        withSpec({ health: { [limit]: value } }),
+        `spec.health.${limit}`,
+        `must be an integer ≥ 1, in seconds, but is ${JSON.stringify(value)}`,
+      ]),
+    ),
+    [
+      'endLongSessions of another type',
+      withSpec({ health: { sessionSeconds: 60, endLongSessions: 'yes' } }),
+      'spec.health.endLongSessions',
+      'must be true or false, but is "yes"',
+    ],
+    [
+      'endLongSessions without a limit of sessions',
+      withSpec({ health: { endLongSessions: true } }),
+      'spec.health.endLongSessions',
+      'says nothing without spec.health.sessionSeconds',
+    ],
     ['no template', without('template'), 'spec.template', 'must be a PodTemplateSpec object, but is absent'],
     [
       'a template that no backend could run',
@@ -221,11 +272,17 @@ describe('a build is refused for', () => {
   it.each<[string, object]>([
     ['in a circle', { a: circular }],
     ['with a bigint', { a: 5n }],
-    ['nested thousands of levels deep', { a: deepJson }],
+    ['too deep for a stack', { a: deepJson }],
+    ['of 65 levels', nested(64)],
   ])('a template %s', (_what, metadata) => {
     expect(readBuildInput({ ...goodBuild, spec: { ...goodSpec, template: { ...template, metadata } } })).toMatchObject(
-      refused('spec.template', 'must be plain JSON: no circles, no bigint, and not nested thousands of levels deep'),
+      refused('spec.template', 'must be plain JSON, at most 64 levels deep, without circles or bigint'),
     )
+  })
+
+  it('no template of 64 levels', () => {
+    const body = withSpec({ template: { ...template, metadata: nested(63) } })
+    expect(readBuildInput(body)).toStrictEqual(accepted(body))
   })
 
   it('a field that only seems to be there, by way of __proto__', () => {

@@ -73,6 +73,14 @@ describe('a GameServerBuild', () => {
     ])
   })
 
+  it('says how far a change of its template is, while there are servers of both', () => {
+    const status = (updated: number, outdated: number) =>
+      gameServerBuild(aBuild(), some, group, frozen({ updated, outdated })).status
+    expect(status(3, 7).rollout).toStrictEqual({ updated: 3, outdated: 7 })
+    expect(status(0, 7).rollout).toStrictEqual({ updated: 0, outdated: 7 })
+    expect(status(10, 0)).not.toHaveProperty('rollout')
+  })
+
   it('keeps to itself what only the fleet needs', () => {
     const text = JSON.stringify(gameServerBuild(aBuild({ countedCrashes: ['secret-uid'] }), none, group))
     expect(text).not.toMatch(/secret-uid|build-uid|countedCrashes/)

@@ -1,0 +1,64 @@
+/** Says in the log what an operator wants to know of what a fleet does. What the fleet itself logs is not said twice. */
+import type { EndingReason, Fleet, FleetEvent } from 'gamekeeper'
+import type { ServerLog } from './log.js'
+
+export function narrate(fleet: Fleet, log: ServerLog): void {
+  fleet.on('*', (event) => {
+    const level = levelOf(event)
+    if (level !== undefined) log[level](fieldsOf(event), event.message)
+  })
+}
+
+/** Ends that are part of the plan. */
+const unremarkable: ReadonlySet<EndingReason> = new Set(['ScaledDown', 'Drained', 'Replaced'])
+
+function levelOf(event: FleetEvent): 'debug' | 'info' | 'warn' | undefined {
+  switch (event.type) {
+    case 'BuildCreated':
+    case 'BuildPatched':
+    case 'BuildUpdated':
+    case 'BuildDeleted':
+    case 'Allocated':
+      return 'info'
+    case 'ConditionChanged':
+      return event.status ? 'warn' : 'info'
+    case 'ServerHealthChanged':
+      return event.health === 'Unhealthy' ? 'warn' : 'debug'
+    case 'ServerEnding':
+      // The fleet has a line of its own for a crash.
+      if (event.crash) return undefined
+      return unremarkable.has(event.reason) ? 'debug' : 'info'
+    case 'ServerCreated':
+    case 'ServerStateChanged':
+    case 'ServerRemoved':
+    case 'PlayersChanged':
+    case 'LeadershipChanged':
+    // `leave.ts` tells of the drain that this server knows.
+    case 'DrainProgress':
+      return 'debug'
+    case 'TemplateFieldsSkipped':
+    case 'BuildHealthChanged':
+    case 'ServerStartFailed':
+    case 'OrphanFound':
+    case 'ReconcileFailed':
+    case 'BackendAway':
+    case 'BackendBack':
+      return undefined
+  }
+}
+
+function fieldsOf(event: FleetEvent): object {
+  const build = 'build' in event ? nameOf(event.build) : undefined
+  const server = 'server' in event ? nameOf(event.server) : undefined
+  const session = event.type === 'Allocated' ? { session: event.sessionID, waitedMs: Math.round(event.waitedMs) } : {}
+  return {
+    event: event.type,
+    ...(build !== undefined && { build }),
+    ...(server !== undefined && { server }),
+    ...session,
+  }
+}
+
+function nameOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
+  return namespace === 'default' ? name : `${namespace}/${name}`
+}

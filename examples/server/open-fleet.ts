@@ -1,0 +1,75 @@
+/** Opens the fleet that the configuration describes, and says in its words what stands in the way. */
+import { type Backend, createFleet, type Fleet, FleetError, systemClock } from 'gamekeeper'
+import { memoryBackend } from 'gamekeeper/memory'
+import { processBackend } from 'gamekeeper/process'
+import { rememberedPort, rememberPort } from './agent-port.js'
+import type { ServerLog } from './log.js'
+import { type Config, UsageError } from './settings.js'
+
+/** Throws UsageError, naming the variable, for a port or a directory that cannot be used. */
+export async function openFleet(config: Config, log: ServerLog): Promise<Fleet> {
+  if (config.backend === 'memory') return createFleet({ backend: backendOf(config, log), logger: log })
+  // Where game servers are told another port than the agent's, whoever maps the one to the other keeps both.
+  const mapped = config.agentAddress?.includes(':') === true
+  const known = mapped ? undefined : await rememberedPort(config.dataDir)
+  const fleet = await openAt(config, log, known)
+  const port = Number(fleet.agentAddress?.split(':').at(-1))
+  if (mapped || port === known) return fleet
+  await rememberPort(config.dataDir, port)
+  if (known !== undefined && (await fleet.servers.list()).length > 0) {
+    log.warn({ was: known, is: port }, 'the port of the agent has changed: game servers that run already are not heard')
+  }
+  return fleet
+}
+
+async function openAt(config: Config, log: ServerLog, known: number | undefined): Promise<Fleet> {
+  const open = (port: number) =>
+    createFleet({
+      backend: backendOf(config, log),
+      agent: {
+        host: config.agentHost,
+        port,
+        ...(config.agentAddress !== undefined && { address: config.agentAddress }),
+      },
+      logger: log,
+    })
+  if (config.agentPort > 0 || known === undefined) return open(config.agentPort)
+  try {
+    return await open(known)
+  } catch (error) {
+    if (!FleetError.is(error, 'port-in-use')) throw error
+    return open(0)
+  }
+}
+
+function backendOf({ backend, portRange, dataDir, publicAddress }: Config, logger: ServerLog): Backend {
+  return backend === 'memory'
+    ? memoryBackend({ clock: systemClock, portRange })
+    : processBackend({ directory: dataDir, portRange, publicAddress, logger })
+}
+
+/** What to tell whoever has set the environment, for an error that they can do something about. */
+export function asUsageError(error: unknown): unknown {
+  if (!FleetError.is(error)) return error
+  const { code, message } = error
+  const cause = { cause: error }
+  if (code === 'directory-in-use') {
+    return new UsageError(`DATA_DIR: ${message}; each server needs a directory of its own`, cause)
+  }
+  if (code === 'directory-unusable') return new UsageError(`DATA_DIR: ${message}`, cause)
+  if (code === 'port-in-use' || code === 'invalid') return new UsageError(inVariables(message), cause)
+  return error
+}
+
+/** The library speaks of its options; who starts this server has set variables instead. */
+function inVariables(message: string): string {
+  const words = [
+    ['allocation: { port }', 'ALLOCATION_PORT'],
+    ['allocation: { host }', 'HOST'],
+    ['management: { port }', 'MANAGEMENT_PORT'],
+    ['management: { host }', 'HOST'],
+    ['agent: { port }', 'AGENT_PORT'],
+    ['agent: { host }', 'AGENT_HOST'],
+  ] as const
+  return words.reduce((text, [option, variable]) => text.replace(option, variable), message)
+}

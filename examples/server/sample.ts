@@ -1,0 +1,70 @@
+/**
+ * The sample: a build of the example game server for an empty fleet, and commands to try out on it that can be pasted
+ * into a shell as they are. Reads examples/game-server/build.json.
+ */
+import { randomUUID } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import type { Fleet, GameServerBuild, GameServerBuildInput } from 'gamekeeper'
+
+const folder = new URL('../game-server/', import.meta.url)
+const program = fileURLToPath(new URL('server.mjs', folder))
+
+/** Makes the sample build where there is no build at all. Returns it if the fleet has it, also from an earlier start. */
+export async function ensureSample(fleet: Fleet): Promise<GameServerBuild | undefined> {
+  const builds = await fleet.builds.list()
+  const sample = await readSample()
+  if (builds.length === 0) return fleet.builds.create(sample)
+  return builds.find((build) => build.spec.buildID === sample.spec.buildID)
+}
+
+/** The build of the file, with a command that works whatever the working directory is. */
+async function readSample(): Promise<GameServerBuildInput> {
+  const text = await readFile(new URL('build.json', folder), 'utf8')
+  return JSON.parse(text, (_key, value: unknown) => (value === 'examples/game-server/server.mjs' ? program : value))
+}
+
+export interface Surroundings {
+  readonly allocationUrl: string
+  readonly managementUrl: string
+  /** Where players connect. Absent when game servers are only pretended. */
+  readonly publicAddress: string | undefined
+}
+
+/** What to try, line by line. Each command has a line of its own, and works as it stands there. */
+export function whatToTry({ metadata, spec }: GameServerBuild, surroundings: Surroundings): readonly string[] {
+  const { allocationUrl, managementUrl, publicAddress } = surroundings
+  const builds = `${managementUrl}/api/v1/gameserverbuilds`
+  const session = { sessionID: randomUUID(), sessionCookie: 'map=dust', initialPlayers: ['amie', 'bob'] }
+  const own = {
+    metadata: { name: `duel-${randomUUID().slice(0, 4)}` },
+    spec: { ...spec, buildID: randomUUID(), standingBy: 1, max: 3 },
+  }
+  const talk = [
+    'Talk to it: PORT is the number behind the colon of "Ports". Type: hello amie',
+    `nc ${publicAddress} PORT`,
+    '',
+  ]
+  return [
+    '',
+    'Try it in another terminal. Create a build of your own:',
+    post(builds, own),
+    '',
+    `Allocate a server of build ${metadata.name}; said again, it gets the same server, since the session is the same:`,
+    post(`${allocationUrl}/api/v1/allocate?wait=10`, { buildID: spec.buildID, ...session }),
+    '',
+    ...(publicAddress === undefined ? [] : talk),
+    'List the servers:',
+    `curl -sS -w '\\n' ${quoted(`${managementUrl}/api/v1/gameservers`)}`,
+    '',
+  ]
+}
+
+function post(url: string, body: object): string {
+  return `curl -sS -w '\\n' -H 'Content-Type: application/json' -d ${quoted(JSON.stringify(body))} ${quoted(url)}`
+}
+
+/** For a shell: in single quotes nothing is special, and a single quote is said outside of them. */
+export function quoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`
+}

@@ -1,0 +1,127 @@
+/**
+ * What can be set in the environment: names, defaults, meanings, and how each is read. The help text and the page
+ * docs/operations.md show this table. Pure.
+ */
+import { isIP } from 'node:net'
+import { resolve } from 'node:path'
+import type { PortRange } from 'gamekeeper'
+import { type LogLevel, logLevels } from './log.js'
+
+/** Somebody asked for what cannot be had: its message names the variable or the flag, and is all that they need. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+}
+
+export interface Setting {
+  /** Absent: see the meaning. */
+  readonly fallback?: string
+  readonly meaning: string
+}
+
+export const settings = {
+  BACKEND: {
+    fallback: 'process',
+    meaning: '`process`: servers are processes of this machine; `memory`: pretended ones',
+  },
+  HOST: { fallback: '127.0.0.1', meaning: 'address on which the allocation and the management API listen' },
+  ALLOCATION_PORT: { fallback: '5000', meaning: 'port of the allocation API; 0 takes a free one' },
+  MANAGEMENT_PORT: { fallback: '5001', meaning: 'port of the management API; 0 takes a free one' },
+  AGENT_PORT: {
+    fallback: '56001',
+    meaning: 'port for the heartbeats of game servers; 0 takes the one that DATA_DIR remembers, or a free one',
+  },
+  AGENT_HOST: { fallback: '127.0.0.1', meaning: 'address on which the agent listens for those heartbeats' },
+  AGENT_ADDRESS: { meaning: 'host or host:port that game servers are told instead, when that is another one' },
+  DATA_DIR: { fallback: '.gamekeeper', meaning: 'where builds, servers, sessions and logs are kept; one server each' },
+  PORT_RANGE: { fallback: '10000-12000', meaning: 'public ports of the game servers' },
+  PUBLIC_ADDRESS: { fallback: '127.0.0.1', meaning: 'address that players are told to connect to' },
+  SAMPLE: { fallback: 'on', meaning: '`on` gives an empty fleet a sample build, and says what to try; `off`' },
+  LOG_LEVEL: { fallback: 'info', meaning: '`debug`, `info`, `warn`, `error` or `silent`' },
+} as const satisfies Readonly<Record<string, Setting>>
+
+export type SettingName = keyof typeof settings
+type Defaulted = Exclude<SettingName, 'AGENT_ADDRESS'>
+
+export interface Config {
+  readonly backend: 'process' | 'memory'
+  readonly host: string
+  readonly allocationPort: number
+  readonly managementPort: number
+  readonly agentPort: number
+  readonly agentHost: string
+  readonly agentAddress: string | undefined
+  /** Absolute. */
+  readonly dataDir: string
+  readonly portRange: PortRange
+  readonly publicAddress: string
+  readonly sample: boolean
+  readonly logLevel: LogLevel
+}
+
+/** Throws UsageError for the first variable that holds what it cannot mean. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>, cwd: string): Config {
+  const given = (name: SettingName) => {
+    const value = env[name]
+    if (value?.trim() === '') throw new UsageError(`${name} is set, but there is nothing in it`)
+    return value
+  }
+  const text = (name: Defaulted) => given(name) ?? settings[name].fallback
+  const port = (name: Defaulted) => readPort(name, text(name))
+  const agentAddress = given('AGENT_ADDRESS')
+  return {
+    backend: oneOf('BACKEND', text('BACKEND'), ['process', 'memory']),
+    host: readHost('HOST', text('HOST')),
+    allocationPort: port('ALLOCATION_PORT'),
+    managementPort: port('MANAGEMENT_PORT'),
+    agentPort: port('AGENT_PORT'),
+    agentHost: readHost('AGENT_HOST', text('AGENT_HOST')),
+    agentAddress: agentAddress === undefined ? undefined : readHostAndPort('AGENT_ADDRESS', agentAddress),
+    dataDir: resolve(cwd, text('DATA_DIR')),
+    portRange: readRange('PORT_RANGE', text('PORT_RANGE')),
+    publicAddress: readHost('PUBLIC_ADDRESS', text('PUBLIC_ADDRESS')),
+    sample: oneOf('SAMPLE', text('SAMPLE'), ['on', 'off']) === 'on',
+    logLevel: oneOf('LOG_LEVEL', text('LOG_LEVEL'), logLevels),
+  }
+}
+
+function oneOf<T extends string>(name: SettingName, value: string, known: readonly T[]): T {
+  const found = known.find((one) => one === value)
+  if (found === undefined) throw wrong(name, `must be ${listed(known)}`, value)
+  return found
+}
+
+function readPort(name: SettingName, value: string): number {
+  const port = /^\d{1,5}$/.test(value) ? Number(value) : NaN
+  if (!(port <= 65_535)) throw wrong(name, 'must be a port from 0 to 65535', value)
+  return port
+}
+
+function readRange(name: SettingName, value: string): PortRange {
+  const [, first, last] = (/^(\d{1,5})-(\d{1,5})$/.exec(value) ?? []).map(Number)
+  if (first === undefined || last === undefined || first < 1 || last > 65_535 || first > last) {
+    throw wrong(name, 'must be two ports from 1 to 65535, lower first, like 10000-12000', value)
+  }
+  return { first, last }
+}
+
+/** A name or an address, without scheme, port or path. */
+function readHost(name: SettingName, value: string): string {
+  if (isIP(value) === 0 && !/^[\w.-]+$/.test(value)) throw wrong(name, 'must be an address or a host name', value)
+  return value
+}
+
+function readHostAndPort(name: SettingName, value: string): string {
+  const match = /^([\w.-]+)(?::(\d{1,5}))?$/.exec(value)
+  if (!match || !(Number(match[2] ?? 1) >= 1 && Number(match[2] ?? 1) <= 65_535)) {
+    throw wrong(name, 'must be a host or host:port, without http://', value)
+  }
+  return value
+}
+
+function wrong(name: SettingName, must: string, value: string): UsageError {
+  return new UsageError(`${name} ${must}, but is ${JSON.stringify(value)}`)
+}
+
+function listed(words: readonly string[]): string {
+  return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
+}

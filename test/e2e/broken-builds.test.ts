@@ -1,0 +1,81 @@
+/** Builds whose servers cannot live: their operator sees why, and the machine is not worn out by trying. */
+import { randomUUID } from 'node:crypto'
+import { expect, it } from 'vitest'
+import type { GameServerBuild } from 'gamekeeper'
+import { buildOf, createBuild, getBuild } from './client.js'
+import { type Host, startHost } from './host.js'
+import { until } from './until.js'
+import { workplace } from './workplace.js'
+
+const limitMs = 240_000
+const noSuchCommand = ['/nowhere/game']
+const endsAtOnce = ['sh', '-c', 'exit 3']
+
+/** Wall times in ms at which servers of a build were created. */
+function creations(host: Host, build: string): readonly number[] {
+  return host
+    .log()
+    .filter((line) => line['event'] === 'ServerCreated' && line['build'] === build)
+    .map(({ time }) => Date.parse(time))
+}
+
+async function brokenFleet(range: string, command: readonly string[], crashesToMarkUnhealthy: number): Promise<Host> {
+  const { dataDir } = await workplace()
+  const host = await startHost({ DATA_DIR: dataDir, PORT_RANGE: range, SAMPLE: 'off', LOG_LEVEL: 'debug' })
+  const common = { standingBy: 2, max: 4, command }
+  await createBuild(host, buildOf({ name: 'limited', buildID: randomUUID(), ...common, crashesToMarkUnhealthy }))
+  await createBuild(host, buildOf({ name: 'endless', buildID: randomUUID(), ...common }))
+  return host
+}
+
+async function untilBuild(host: Host, name: string, is: (build: GameServerBuild) => boolean): Promise<GameServerBuild> {
+  return until(`build ${name} is as expected`, async () => {
+    const build = await getBuild(host, name)
+    return is(build) && build
+  })
+}
+
+it.each([
+  { what: 'does not exist', command: noSuchCommand, range: '20530-20539', says: /exited with 127: no such command/ },
+  { what: 'ends at once with 3', command: endsAtOnce, range: '20540-20549', says: /exited with 3: .*\.log/ },
+])(
+  'a command that $what shows in the build, is tried ever more rarely, and at last no more',
+  { timeout: limitMs },
+  async ({ command, range, says }) => {
+    const host = await brokenFleet(range, command, 3)
+    const { status } = await untilBuild(host, 'limited', (build) => build.status.health === 'Unhealthy')
+    expect(status.crashesCount).toBeGreaterThanOrEqual(3)
+    expect(status.conditions).toEqual([
+      expect.objectContaining({
+        type: 'Crashing',
+        status: 'True',
+        reason: 'NonZeroExit',
+        message: expect.stringMatching(says),
+      }),
+    ])
+    const givenUpAt = creations(host, 'limited').length
+    expect(givenUpAt).toBeLessThanOrEqual(4)
+
+    // Two more rounds of the other build take several seconds: time enough for the one that was given up.
+    const endless = await untilBuild(host, 'endless', (build) => build.status.crashesCount >= 8)
+    expect(endless.status.health).toBe('Healthy')
+    expect(creations(host, 'limited')).toHaveLength(givenUpAt)
+    expect((await getBuild(host, 'limited')).status).toMatchObject({
+      crashesCount: givenUpAt,
+      currentPending: 0,
+      currentInitializing: 0,
+    })
+
+    // Rounds of two, after pauses of 1, 2 and 4 s.
+    const times = creations(host, 'endless')
+    const rounds = times.filter((time, i) => i === 0 || time - (times[i - 1] ?? 0) > 500)
+    expect(times.length).toBeLessThanOrEqual(2 * rounds.length)
+    const pauses = rounds.slice(1).map((time, i) => time - (rounds[i] ?? 0))
+    for (const [i, pause] of pauses.entries()) expect(pause).toBeGreaterThanOrEqual(950 * 2 ** i)
+
+    expect(host.log().filter(({ level, message }) => level === 'warn' && says.test(message)).length).toBeGreaterThan(0)
+    expect(host.log().map(({ message }) => message)).toContainEqual(
+      expect.stringMatching(/^build limited is Unhealthy now, with \d crashes$/),
+    )
+  },
+)

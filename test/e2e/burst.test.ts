@@ -1,0 +1,56 @@
+/** Many callers at once: one server each, none twice, and never more servers than max. */
+import { randomUUID } from 'node:crypto'
+import { expect, it } from 'vitest'
+import { allocate, type Answer, buildOf, createBuild, getBuild, listServers, liveOf, recount } from './client.js'
+import { startHost } from './host.js'
+import { until } from './until.js'
+import { workplace } from './workplace.js'
+
+const max = 40
+const buildID = randomUUID()
+
+it('50 callers at once get 40 different servers and ten refusals', { timeout: 400_000 }, async () => {
+  const { dataDir, running } = await workplace()
+  const host = await startHost({ DATA_DIR: dataDir, PORT_RANGE: '20100-20199', SAMPLE: 'off', LOG_LEVEL: 'warn' })
+  await createBuild(host, buildOf({ name: 'burst', buildID, standingBy: 10, max }))
+  await until('ten stand by', async () => (await getBuild(host, 'burst')).status.currentStandingBy === 10)
+
+  let most = 0
+  const watching = new AbortController()
+  const watched = (async () => {
+    while (!watching.signal.aborted) most = Math.max(most, liveOf(await listServers(host, 'burst')))
+  })()
+
+  const sessions = Array.from({ length: 50 }, () => randomUUID())
+  const answers = new Map<string, Answer<{ readonly Ports: string; readonly error?: string }>>()
+  const ask = async (sessionID: string) => answers.set(sessionID, await allocate(host, { buildID, sessionID }, 20))
+  const refused = () => sessions.filter((sessionID) => answers.get(sessionID)?.status !== 200)
+  await Promise.all(sessions.map(ask))
+  // On a slow machine forty processes do not start in 20 s; whoever was too early asks again, as a matchmaker would.
+  while (refused().length > 10) await Promise.all(refused().map(ask))
+
+  const granted = sessions.filter((sessionID) => answers.get(sessionID)?.status === 200)
+  expect(granted).toHaveLength(max)
+  expect(new Set(granted.map((sessionID) => answers.get(sessionID)?.body.Ports)).size).toBe(max)
+  for (const sessionID of refused()) {
+    const { status, body } = answers.get(sessionID) ?? {}
+    expect({ status, body }).toEqual({ status: 429, body: { error: expect.stringContaining('all 40 servers') } })
+  }
+
+  watching.abort()
+  await watched
+  expect(most).toBe(max)
+  const servers = await listServers(host, 'burst')
+  const { status } = await getBuild(host, 'burst')
+  expect(recount(servers)).toEqual({ Pending: 0, Initializing: 0, StandingBy: 0, Active: max, Terminating: 0 })
+  expect(status).toMatchObject({
+    currentActive: max,
+    currentStandingBy: 0,
+    currentPending: 0,
+    currentInitializing: 0,
+    currentStandingByReadyDesired: '0/10',
+    crashesCount: 0,
+  })
+  expect(servers.map((server) => server.status.sessionID ?? '').toSorted()).toEqual(granted.toSorted())
+  expect(await running()).toHaveLength(max)
+})

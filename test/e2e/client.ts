@@ -1,0 +1,124 @@
+/** A caller of the two APIs, and a player. Plain fetch and sockets: nothing of gamekeeper but its types. */
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import type { Allocation, GameServer, GameServerBuild } from 'gamekeeper'
+import type { Host } from './host.js'
+import { Hopeless } from './until.js'
+
+export interface Answer<T> {
+  readonly status: number
+  readonly body: T
+}
+
+type Apis = Pick<Host, 'allocation' | 'management'>
+
+/** Twice the longest wait that can be asked for. */
+const callLimitMs = 120_000
+
+async function call<T>(url: string, method = 'GET', body?: object): Promise<Answer<T>> {
+  const signal = AbortSignal.timeout(callLimitMs)
+  try {
+    const response = await fetch(url, { method, signal, ...(body && { body: JSON.stringify(body) }) })
+    const text = await response.text()
+    return { status: response.status, body: JSON.parse(text) }
+  } catch (error) {
+    if (signal.aborted) throw new Hopeless(`${method} ${url} was never answered`, { cause: error })
+    throw error
+  }
+}
+
+export function allocate(
+  host: Apis,
+  request: { readonly buildID: string; readonly sessionID: string; readonly sessionCookie?: string },
+  waitSeconds = 0,
+): Promise<Answer<Allocation & { readonly error?: string }>> {
+  return call(`${host.allocation}/api/v1/allocate?wait=${waitSeconds}`, 'POST', request)
+}
+
+const builds = (host: Apis) => `${host.management}/api/v1/gameserverbuilds`
+
+export async function createBuild(host: Apis, build: object): Promise<GameServerBuild> {
+  return good(await call<GameServerBuild>(builds(host), 'POST', build))
+}
+
+export async function getBuild(host: Apis, name: string): Promise<GameServerBuild> {
+  return good(await call<GameServerBuild>(`${builds(host)}/default/${name}`))
+}
+
+export async function listBuilds(host: Apis): Promise<readonly GameServerBuild[]> {
+  return good(await call<readonly GameServerBuild[]>(builds(host)))
+}
+
+export async function deleteBuild(host: Apis, name: string): Promise<void> {
+  good(await call(`${builds(host)}/default/${name}`, 'DELETE'))
+}
+
+export async function listServers(host: Apis, build?: string): Promise<readonly GameServer[]> {
+  const url =
+    build === undefined ? `${host.management}/api/v1/gameservers` : `${builds(host)}/default/${build}/gameservers`
+  return good(await call<readonly GameServer[]>(url))
+}
+
+export function getServer(host: Apis, name: string): Promise<Answer<GameServer>> {
+  return call(`${host.management}/api/v1/gameservers/default/${name}`)
+}
+
+export function deleteServer(host: Apis, name: string): Promise<Answer<{ readonly message: string }>> {
+  return call(`${host.management}/api/v1/gameservers/default/${name}`, 'DELETE')
+}
+
+function good<T>({ status, body }: Answer<T>): T {
+  if (status !== 200) throw new Error(`answered ${status}: ${JSON.stringify(body)}`)
+  return body
+}
+
+export interface BuildSketch {
+  readonly name: string
+  readonly buildID: string
+  readonly standingBy: number
+  readonly max: number
+  readonly command?: readonly string[]
+  readonly crashesToMarkUnhealthy?: number
+  readonly ports?: readonly number[]
+}
+
+/** A build of the example game server, unless it is told another command. */
+export function buildOf({ name, command = exampleGame, ports = [7777], ...spec }: BuildSketch): object {
+  const containers = [{ name: 'game', command, ports: ports.map((containerPort) => ({ name: 'game', containerPort })) }]
+  return { metadata: { name }, spec: { ...spec, portsToExpose: ports, template: { spec: { containers } } } }
+}
+
+const exampleGame = ['node', fileURLToPath(new URL('../../examples/game-server/server.mjs', import.meta.url))]
+
+/** The public number of `7777:10003`. */
+export function portOf(ports: string): number {
+  return Number(ports.split(':')[1])
+}
+
+/** What a game server answers to a line. */
+export async function say(port: number, line: string): Promise<string> {
+  const socket = connect({ port, host: '127.0.0.1', signal: AbortSignal.timeout(callLimitMs) })
+  try {
+    let text = ''
+    socket.setEncoding('utf8').on('data', (part) => (text += String(part)))
+    await once(socket, 'connect')
+    socket.end(`${line}\n`)
+    await once(socket, 'end')
+    return text.trim()
+  } finally {
+    socket.destroy()
+  }
+}
+
+/** By state, of a list. */
+export function recount(servers: readonly GameServer[]): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = { Pending: 0, Initializing: 0, StandingBy: 0, Active: 0, Terminating: 0 }
+  for (const { status } of servers) counts[status.state] = (counts[status.state] ?? 0) + 1
+  return counts
+}
+
+/** All that counts towards `max`. */
+export function liveOf(servers: readonly GameServer[]): number {
+  return servers.filter(({ status }) => status.state !== 'Terminating').length
+}

@@ -1,0 +1,197 @@
+/** How the bundled server leaves, and what its successor finds. */
+import { randomUUID } from 'node:crypto'
+import { spawn } from 'node:child_process'
+import { describe, expect, it } from 'vitest'
+import { allocate, getBuild, listBuilds, listServers, portOf, recount, say } from './client.js'
+import { type Environment, type Host, root, startHost, watch } from './host.js'
+import { until } from './until.js'
+import { workplace, type Workplace } from './workplace.js'
+
+const limitMs = 240_000
+const sample = '85ffe8da-c82f-4035-86c5-9d2b5f42d6f5'
+
+interface Scene extends Workplace {
+  readonly env: Environment
+  readonly host: Host
+  readonly sessionID: string
+  /** Of the server with the match. */
+  readonly port: number
+}
+
+/** A host with one match on, and two servers that stand by. */
+async function scene(range: string): Promise<Scene> {
+  const place = await workplace()
+  const env = { DATA_DIR: place.dataDir, PORT_RANGE: range }
+  const host = await startHost(env)
+  const sessionID = randomUUID()
+  const { status, body } = await allocate(host, { buildID: sample, sessionID, sessionCookie: 'duel' }, 60)
+  expect(status).toBe(200)
+  await untilSettled(host)
+  // It learns of its session with its next heartbeat.
+  await until('the game knows of its match', async () => (await say(portOf(body.Ports), 'who')).includes(sessionID))
+  return { ...place, env, host, sessionID, port: portOf(body.Ports) }
+}
+
+async function untilSettled(host: Host): Promise<void> {
+  await until('two stand by beside the match', async () => {
+    const { StandingBy, Active } = recount(await listServers(host))
+    return StandingBy === 2 && Active === 1
+  })
+}
+
+/** All of a server but its health, which nobody knows until it has spoken to this host. */
+async function facts(host: Host): Promise<readonly object[]> {
+  const servers = await listServers(host)
+  return servers
+    .map(({ metadata, status: { health: _, ...status } }) => ({ ...metadata, ...status }))
+    .toSorted((a, b) => a.name.localeCompare(b.name))
+}
+
+describe.each(['SIGTERM', 'SIGHUP'] as const)('told to go by %s', (signal) => {
+  const range = signal === 'SIGTERM' ? '20300-20329' : '20330-20359'
+
+  it('leaves at once, and its successor has the same servers and sessions', { timeout: limitMs }, async () => {
+    const { host, env, sessionID, port, running } = await scene(range)
+    const before = { facts: await facts(host), running: await running() }
+    const toldAt = performance.now()
+    expect(await host.exit(signal)).toEqual({ code: 0, signal: null })
+    expect(performance.now() - toldAt).toBeLessThan(15_000)
+    expect(host.log().at(-1)?.message).toBe(`left on ${signal}; 3 game servers left running, for the next start`)
+    expect(await running()).toEqual(before.running)
+    expect(await say(port, 'hello amie')).toContain(`session ${sessionID} cookie duel`)
+
+    const next = await startHost(env)
+    expect(next.agent).toBe(host.agent)
+    expect(await facts(next)).toEqual(before.facts)
+    await until('all are heard again', async () => {
+      return (await listServers(next)).every(({ status }) => status.health === 'Healthy')
+    })
+    expect(await facts(next)).toEqual(before.facts)
+    expect(await running()).toEqual(before.running)
+    const again = await allocate(next, { buildID: sample, sessionID })
+    expect(again).toMatchObject({ status: 200, body: { Ports: `7777:${port}`, SessionID: sessionID } })
+    expect(next.log().filter(({ event }) => event === 'BuildCreated')).toEqual([])
+  })
+})
+
+describe('interrupted by Ctrl-C', () => {
+  it(
+    'lets the match end first, refuses new ones, and begins anew at the next start',
+    { timeout: limitMs },
+    async () => {
+      const { host, env, sessionID, port, running } = await scene('20360-20389')
+      host.process.kill('SIGINT')
+      await until('only the match is left', async () => (await running()).length === 1)
+      expect(host.log().map(({ message }) => message)).toContain(
+        'draining: 1 match still on; Ctrl-C again to leave at once',
+      )
+      expect(await allocate(host, { buildID: sample, sessionID: randomUUID() }, 5)).toMatchObject({
+        status: 503,
+        body: { error: expect.stringContaining('drained') },
+      })
+      expect(await allocate(host, { buildID: sample, sessionID })).toMatchObject({ status: 200 })
+      expect(await say(port, 'hello amie')).toContain(sessionID)
+
+      await say(port, 'quit').catch(() => undefined) // It ends without a word.
+      expect(await host.exit()).toEqual({ code: 0, signal: null })
+      expect(host.log().at(-1)?.message).toBe('drained; no game server runs')
+      expect(await running()).toEqual([])
+
+      const next = await startHost(env)
+      expect((await listBuilds(next)).map(({ metadata }) => metadata.name)).toEqual(['arena'])
+      await until('two stand by', async () => (await getBuild(next, 'arena')).status.currentStandingBy === 2)
+      expect((await getBuild(next, 'arena')).status).toMatchObject({ currentActive: 0, crashesCount: 0 })
+    },
+  )
+
+  it('leaves at once when interrupted again, and the match goes on', { timeout: limitMs }, async () => {
+    const { host, env, sessionID, port, running } = await scene('20390-20419')
+    host.process.kill('SIGINT')
+    await until('only the match is left', async () => (await running()).length === 1)
+    const match = await running()
+    // What comes at the same moment counts as the same key press, so it is pressed until it is heard.
+    await until('it has left', () => {
+      if (host.process.exitCode === null) host.process.kill('SIGINT')
+      return host.process.exitCode !== null
+    })
+    expect(await host.exit()).toEqual({ code: 130, signal: null })
+    expect(host.log().at(-1)?.message).toBe('left on SIGINT; 1 game server left running, for the next start')
+    expect(await running()).toEqual(match)
+
+    const next = await startHost(env)
+    await untilSettled(next)
+    expect(await allocate(next, { buildID: sample, sessionID })).toMatchObject({
+      status: 200,
+      body: { Ports: `7777:${port}` },
+    })
+    expect(await running()).toEqual(expect.arrayContaining([...match]))
+  })
+})
+
+describe('under npm start', () => {
+  /** In a process group of its own, as a terminal's foreground is: Ctrl-C there reaches all of it. */
+  async function npmStart(
+    range: string,
+  ): Promise<{ readonly npm: ReturnType<typeof watch>; readonly place: Workplace }> {
+    const place = await workplace()
+    const ports = { PORT_RANGE: range, ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0' }
+    const env = { ...process.env, ...ports, DATA_DIR: place.dataDir }
+    const npm = watch(spawn('npm', ['start', '--ignore-scripts'], { cwd: root, env, detached: true }))
+    await until('two stand by', async () => {
+      const ready = npm.log().find(({ message }) => message === 'ready')
+      if (!ready) return false
+      const urls = { allocation: String(ready['allocation']), management: String(ready['management']) }
+      return recount(await listServers(urls)).StandingBy === 2
+    })
+    return { npm, place }
+  }
+
+  it('drains on one Ctrl-C, though npm passes it on a second time', { timeout: limitMs }, async () => {
+    const { npm, place } = await npmStart('20420-20449')
+    process.kill(-(npm.process.pid ?? Number.NaN), 'SIGINT')
+    await npm.exit()
+    expect(npm.log().at(-1)?.message).toBe('drained; no game server runs')
+    expect(await place.running()).toEqual([])
+  })
+
+  it('leaves on a SIGTERM that only npm gets', { timeout: limitMs }, async () => {
+    const { npm, place } = await npmStart('20640-20669')
+    await npm.exit('SIGTERM')
+    expect(npm.log().at(-1)?.message).toBe('left on SIGTERM; 2 game servers left running, for the next start')
+    expect(await place.running()).toHaveLength(2)
+  })
+})
+
+it('goes on when nobody reads what it says', { timeout: limitMs }, async () => {
+  const { host, env, running } = await scene('20450-20479')
+  host.process.stdout?.destroy()
+  host.process.stderr?.destroy()
+  const sessionID = randomUUID()
+  for (const id of [sessionID, randomUUID()]) {
+    expect(await allocate(host, { buildID: sample, sessionID: id }, 60)).toMatchObject({ status: 200 })
+  }
+  await until('it has gone on', async () => recount(await listServers(host)).StandingBy === 2)
+  expect(host.process.exitCode).toBeNull()
+  expect(await host.exit('SIGTERM')).toEqual({ code: 0, signal: null })
+  expect(await running()).toHaveLength(5)
+  const next = await startHost(env)
+  expect(recount(await listServers(next)).Active).toBe(3)
+})
+
+it('ends on an error that nobody has foreseen, in one line, and the match goes on', { timeout: limitMs }, async () => {
+  // A defect that waits for its signal.
+  const defect = encodeURIComponent(`process.on('SIGUSR2', () => { throw new TypeError('a\\nb') })`)
+  const place = await workplace()
+  const env = {
+    DATA_DIR: place.dataDir,
+    PORT_RANGE: '20610-20639',
+    NODE_OPTIONS: `--import=data:text/javascript,${defect}`,
+  }
+  const host = await startHost(env)
+  expect(await allocate(host, { buildID: sample, sessionID: randomUUID() }, 60)).toMatchObject({ status: 200 })
+  await untilSettled(host)
+  const before = await place.running()
+  expect(await host.exit('SIGUSR2')).toEqual({ code: 1, signal: null })
+  expect(host.stderr().trimEnd().split('\n').at(-1)).toMatch(/^gamekeeper: TypeError: a b \(at process\..*\)$/)
+  expect(await place.running()).toEqual(before)
+})

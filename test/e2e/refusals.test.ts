@@ -1,0 +1,91 @@
+/** What the bundled server does not start with: one line that names the variable and what is wrong, and no stack. */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { type Environment, runHost, startHost } from './host.js'
+import { workplace } from './workplace.js'
+
+const limitMs = 120_000
+const freePorts = { ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0', PORT_RANGE: '20500-20529' }
+
+/** The one line that it says. */
+async function refusal(env: Environment, args: readonly string[] = []): Promise<string> {
+  const { code, stdout, stderr } = await runHost({ ...freePorts, ...env }, args)
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+  expect(stderr).toMatch(/^gamekeeper: [^\n]+\n$/)
+  expect(stderr).not.toContain('Error')
+  return stderr.trim()
+}
+
+/** A port that somebody else listens on. */
+async function busyPort(): Promise<string> {
+  const other = createServer().listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  onTestFinished(() => void other.close())
+  const address = other.address()
+  return String(typeof address === 'object' && address !== null ? address.port : 0)
+}
+
+describe('the bundled server refuses', () => {
+  it('a flag that it does not know', { timeout: limitMs }, async () => {
+    expect(await refusal({}, ['--port', '80'])).toBe(
+      'gamekeeper: "--port" is not known; all is set in the environment, see --help',
+    )
+  })
+
+  it('a value that a variable cannot have', { timeout: limitMs }, async () => {
+    expect(await refusal({ BACKEND: 'docker' })).toBe('gamekeeper: BACKEND must be process or memory, but is "docker"')
+  })
+
+  it.each(['ALLOCATION_PORT', 'MANAGEMENT_PORT', 'AGENT_PORT'])('a busy %s', { timeout: limitMs }, async (variable) => {
+    const { dataDir, running } = await workplace()
+    const port = await busyPort()
+    const said = await refusal({ DATA_DIR: dataDir, [variable]: port })
+    expect(said).toContain(`port ${port} on 127.0.0.1 is in use`)
+    expect(said).toContain(`choose another with ${variable}, 0 takes a free one`)
+    expect(await running()).toEqual([])
+  })
+
+  it.each([
+    ['HOST', 'HOST'],
+    ['AGENT_HOST', 'AGENT_HOST'],
+  ])('a %s that is no address of this machine', { timeout: limitMs }, async (variable) => {
+    const { dataDir } = await workplace()
+    expect(await refusal({ DATA_DIR: dataDir, [variable]: '192.0.2.1' })).toBe(
+      `gamekeeper: 192.0.2.1 is not an address of this machine; set ${variable}`,
+    )
+  })
+
+  it('a DATA_DIR where nothing can be kept', { timeout: limitMs }, async () => {
+    const { dataDir } = await workplace()
+    await mkdir(dataDir)
+    const file = join(dataDir, 'file')
+    await writeFile(file, '')
+    for (const path of [file, join(file, 'below'), '/proc/gamekeeper']) {
+      const said = await refusal({ DATA_DIR: path })
+      expect(said).toContain('gamekeeper: DATA_DIR: ')
+      expect(said).toContain(path)
+    }
+  })
+
+  it('a second server on one DATA_DIR, which harms the first in nothing', { timeout: limitMs }, async () => {
+    const { dataDir } = await workplace()
+    const env = { ...freePorts, DATA_DIR: dataDir, SAMPLE: 'off' }
+    const first = await startHost(env)
+    const said = await refusal(env)
+    expect(said).toContain('gamekeeper: DATA_DIR: ')
+    expect(said).toContain(`in use by process ${first.process.pid}`)
+    expect(await first.exit('SIGTERM')).toEqual({ code: 0, signal: null })
+  })
+})
+
+describe('the bundled server answers', () => {
+  it('--help and --version, and starts nothing', { timeout: limitMs }, async () => {
+    const help = await runHost({ BACKEND: 'nonsense' }, ['--help'])
+    expect(help).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('ALLOCATION_PORT') })
+    const version = await runHost({}, ['--version'])
+    expect(version).toMatchObject({ code: 0, stderr: '', stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) })
+  })
+})

@@ -1,0 +1,108 @@
+/**
+ * A data directory of its own for a test, what runs in it, and its end: whatever game servers are left are killed, by
+ * the mark that each of them carries, and it is checked that none is.
+ */
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import { markedMembers, signalProcess } from '../../adapters/process/process-group.js'
+import { until } from './until.js'
+
+export interface RunningServer {
+  readonly name: string
+  /** The number that players connect to; 0 when the server exposes none. */
+  readonly port: number
+  /** Of its supervisor and of the game itself, in that order. */
+  readonly pids: readonly number[]
+}
+
+export interface Workplace {
+  /** A directory that is there and empty. */
+  readonly root: string
+  /** Below it, and not there yet. */
+  readonly dataDir: string
+  /** Game servers that run, as the directory and the system know them: the truth beside what the API says. */
+  running(): Promise<readonly RunningServer[]>
+}
+
+export async function workplace(below = 'data'): Promise<Workplace> {
+  const root = await mkdtemp(join(tmpdir(), 'gamekeeper-e2e-'))
+  const dataDir = join(root, below)
+  const place = { root, dataDir, running: () => runningIn(dataDir) }
+  onTestFinished(async () => {
+    await until(`no game server is left in ${dataDir}`, async () => {
+      for (const run of await runsIn(dataDir)) {
+        for (const member of membersOf(run)) signalProcess(member, 'SIGKILL')
+      }
+      return (await place.running()).length === 0
+    })
+    await rm(root, { recursive: true, force: true, maxRetries: 5 })
+  })
+  return place
+}
+
+/** The process of the game itself. */
+export function gamePid({ name, pids }: RunningServer): number {
+  const pid = pids[1]
+  if (pid === undefined) throw new Error(`the game of ${name} does not run`)
+  return pid
+}
+
+interface Run {
+  readonly directory: string
+  readonly server: string
+  readonly nonce: string
+  readonly supervisor: number
+}
+
+async function runningIn(dataDir: string): Promise<readonly RunningServer[]> {
+  const found: RunningServer[] = []
+  for (const run of await runsIn(dataDir)) {
+    const others = membersOf(run).map(({ pid }) => pid)
+    if (others.length === 0) continue
+    const pids = [...others.filter((pid) => pid === run.supervisor), ...others.filter((pid) => pid !== run.supervisor)]
+    found.push({ name: run.server, port: await portOf(run.directory), pids })
+  }
+  return found
+}
+
+function membersOf({ supervisor, nonce }: Run): ReturnType<typeof markedMembers> {
+  return markedMembers(supervisor, nonce)
+}
+
+async function runsIn(dataDir: string): Promise<readonly Run[]> {
+  const runs: Run[] = []
+  for (const name of await namesIn(join(dataDir, 'instances'))) {
+    const directory = join(dataDir, 'instances', name)
+    for (const file of await namesIn(directory)) {
+      const nonce = /^run-(.*)$/.exec(file)?.[1]
+      if (nonce === undefined) continue
+      const supervisor = Number(await textOf(join(directory, file, 'pid')))
+      if (supervisor > 1) runs.push({ directory, server: name.slice(name.indexOf('.') + 1), nonce, supervisor })
+    }
+  }
+  return runs
+}
+
+async function portOf(directory: string): Promise<number> {
+  const match = /"public": (\d+)/.exec(await textOf(join(directory, 'instance.json')))
+  return Number(match?.[1] ?? 0)
+}
+
+/** Directories come and go while they are read. */
+async function namesIn(directory: string): Promise<readonly string[]> {
+  try {
+    return await readdir(directory)
+  } catch {
+    return []
+  }
+}
+
+async function textOf(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch {
+    return ''
+  }
+}

@@ -1,0 +1,249 @@
+/** The parts of the bundled server that can be looked at without starting it. The whole is in test/e2e. */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { spawnSync } from 'node:child_process'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { createFleet, FleetError, type GameServerBuild } from 'gamekeeper'
+import { memoryBackend } from 'gamekeeper/memory'
+import { rememberedPort, rememberPort } from '../../examples/server/agent-port.js'
+import { helpText, readCommand } from '../../examples/server/command-line.js'
+import { type LogLevel, logLevels, serverLog } from '../../examples/server/log.js'
+import { narrate } from '../../examples/server/narrate.js'
+import { asUsageError } from '../../examples/server/open-fleet.js'
+import { ensureSample, quoted, whatToTry } from '../../examples/server/sample.js'
+import { readConfig, settings, UsageError } from '../../examples/server/settings.js'
+
+const read = (env: Record<string, string> = {}) => readConfig(env, '/somewhere')
+
+describe('its settings', () => {
+  it('have defaults for a laptop', () => {
+    expect(read()).toEqual({
+      backend: 'process',
+      host: '127.0.0.1',
+      allocationPort: 5000,
+      managementPort: 5001,
+      agentPort: 56001,
+      agentHost: '127.0.0.1',
+      agentAddress: undefined,
+      dataDir: '/somewhere/.gamekeeper',
+      portRange: { first: 10_000, last: 12_000 },
+      publicAddress: '127.0.0.1',
+      sample: true,
+      logLevel: 'info',
+    })
+  })
+
+  it('are read from the environment', () => {
+    const given = {
+      BACKEND: 'memory',
+      HOST: '0.0.0.0',
+      ALLOCATION_PORT: '0',
+      MANAGEMENT_PORT: '65535',
+      AGENT_PORT: '7000',
+      AGENT_HOST: '::',
+      AGENT_ADDRESS: '10.0.0.4:7001',
+      DATA_DIR: '/var/lib/gamekeeper',
+      PORT_RANGE: '7-7',
+      PUBLIC_ADDRESS: 'play.example.com',
+      SAMPLE: 'off',
+      LOG_LEVEL: 'silent',
+    }
+    expect(Object.keys(given)).toEqual(Object.keys(settings))
+    expect(read(given)).toEqual({
+      backend: 'memory',
+      host: '0.0.0.0',
+      allocationPort: 0,
+      managementPort: 65_535,
+      agentPort: 7000,
+      agentHost: '::',
+      agentAddress: '10.0.0.4:7001',
+      dataDir: '/var/lib/gamekeeper',
+      portRange: { first: 7, last: 7 },
+      publicAddress: 'play.example.com',
+      sample: false,
+      logLevel: 'silent',
+    })
+  })
+
+  it.each([
+    ['BACKEND', 'Process', 'must be process or memory, but is "Process"'],
+    ['HOST', 'http://here', 'must be an address or a host name, but is "http://here"'],
+    ['ALLOCATION_PORT', '-1', 'must be a port from 0 to 65535, but is "-1"'],
+    ['ALLOCATION_PORT', '65536', 'must be a port from 0 to 65535, but is "65536"'],
+    ['MANAGEMENT_PORT', '5001.5', 'must be a port from 0 to 65535, but is "5001.5"'],
+    ['AGENT_PORT', 'auto', 'must be a port from 0 to 65535, but is "auto"'],
+    ['AGENT_HOST', 'a b', 'must be an address or a host name, but is "a b"'],
+    ['AGENT_ADDRESS', 'http://10.0.0.4', 'must be a host or host:port, without http://, but is "http://10.0.0.4"'],
+    ['AGENT_ADDRESS', '10.0.0.4:0', 'must be a host or host:port, without http://, but is "10.0.0.4:0"'],
+    ['DATA_DIR', '', 'is set, but there is nothing in it'],
+    [
+      'PORT_RANGE',
+      '12000-10000',
+      'must be two ports from 1 to 65535, lower first, like 10000-12000, but is "12000-10000"',
+    ],
+    ['PORT_RANGE', '10000', 'must be two ports from 1 to 65535, lower first, like 10000-12000, but is "10000"'],
+    ['PUBLIC_ADDRESS', '203.0.113.9:7777', 'must be an address or a host name, but is "203.0.113.9:7777"'],
+    ['SAMPLE', 'yes', 'must be on or off, but is "yes"'],
+    ['LOG_LEVEL', 'verbose', 'must be debug, info, warn, error or silent, but is "verbose"'],
+  ])('%s cannot be %j', (name, value, problem) => {
+    expect(() => read({ [name]: value })).toThrow(new UsageError(`${name} ${problem}`))
+  })
+
+  it('are all in the help text, with their defaults', () => {
+    const lines = helpText().split('\n')
+    for (const [name, setting] of Object.entries(settings)) {
+      const line = lines.find((one) => one.trim().startsWith(`${name} `)) ?? ''
+      if ('fallback' in setting) expect(line).toContain(` ${setting.fallback} `)
+      expect(line).toContain(setting.meaning.replaceAll('`', ''))
+    }
+  })
+})
+
+describe('its command line', () => {
+  it('knows two questions and nothing else', () => {
+    expect(readCommand([])).toBe('run')
+    expect(readCommand(['--help'])).toBe('help')
+    expect(readCommand(['-v'])).toBe('version')
+    for (const arg of ['start', '--verbose', '']) expect(() => readCommand([arg])).toThrow(UsageError)
+  })
+})
+
+describe('its log', () => {
+  function logged(
+    level: LogLevel,
+    json: boolean,
+  ): { readonly lines: string[]; readonly log: ReturnType<typeof serverLog> } {
+    const lines: string[] = []
+    return { lines, log: serverLog({ level, json, write: (line) => lines.push(line) }) }
+  }
+
+  it.each(logLevels)('says at level %s what is at least that important', (level) => {
+    const { lines, log } = logged(level, true)
+    for (const name of ['debug', 'info', 'warn', 'error'] as const) log[name]({}, name)
+    const said = lines.map((line) => String(JSON.parse(line).message))
+    expect(said).toEqual(['debug', 'info', 'warn', 'error'].slice(logLevels.indexOf(level)))
+  })
+
+  it('is one JSON object a line, whatever the fields are called or hold', () => {
+    const { lines, log } = logged('info', true)
+    const error = new Error('a\nb', { cause: Object.assign(new Error('c'), { code: 'EIO' }) })
+    log.warn({ level: 'x', message: 'y', server: 'arena-1', err: error, nothing: undefined }, 'it\nhappened')
+    expect(lines).toHaveLength(1)
+    expect(lines[0]).not.toContain('\n')
+    expect(JSON.parse(lines[0] ?? '')).toEqual({
+      level: 'warn',
+      time: expect.stringMatching(/^\d{4}-.*Z$/),
+      message: 'it\nhappened',
+      server: 'arena-1',
+      err: 'a b: c (EIO)',
+    })
+  })
+
+  it('is one readable line for people, in which nothing can pass for another', () => {
+    const { lines, log } = logged('info', false)
+    log.info({ url: 'http://127.0.0.1:5000', said: 'a b\n', count: 3 }, 'one\ntwo \u001b[31mred')
+    log.error({}, 'broken')
+    expect(lines[0]).toMatch(
+      /^\d\d:\d\d:\d\d one two \?\[31mred {2}url=http:\/\/127\.0\.0\.1:5000 said="a b\\n" count=3$/,
+    )
+    expect(lines[1]).toMatch(/^\d\d:\d\d:\d\d ERROR broken$/)
+  })
+
+  it('says that the server is ready also where it says little else', () => {
+    const { lines, log } = logged('error', true)
+    log.always({}, 'ready')
+    expect(lines).toHaveLength(1)
+    const silent = logged('silent', true)
+    silent.log.always({}, 'ready')
+    expect(silent.lines).toEqual([])
+  })
+
+  it('tells what the fleet does, each thing once', async () => {
+    const { lines, log } = logged('info', true)
+    const fleet = await createFleet({ backend: memoryBackend(), logger: log })
+    onTestFinished(() => fleet.close())
+    narrate(fleet, log)
+    const build = await ensureSample(fleet)
+    const sessionID = '0b0e5a52-9a54-4b0e-8f4c-54d7a0b3f001'
+    await fleet.allocate({ buildID: build?.spec.buildID ?? '', sessionID }, { waitMs: 5_000 })
+    await fleet.builds.patch('arena', { standingBy: 1 })
+    await fleet.builds.delete('arena')
+    const events: unknown[] = lines.map((line) => JSON.parse(line).event).filter((event) => event !== 'ServerEnding')
+    expect(events).toEqual(['BuildCreated', 'Allocated', 'BuildPatched', 'BuildDeleted'])
+    expect(JSON.parse(lines[1] ?? '')).toMatchObject({
+      build: 'arena',
+      session: sessionID,
+      waitedMs: expect.any(Number),
+    })
+  })
+})
+
+describe('its sample', () => {
+  const surroundings = {
+    allocationUrl: 'http://127.0.0.1:5000',
+    managementUrl: 'http://127.0.0.1:5001',
+    publicAddress: '127.0.0.1',
+  }
+
+  async function sample(): Promise<GameServerBuild> {
+    const fleet = await createFleet({ backend: memoryBackend() })
+    onTestFinished(() => fleet.close())
+    const build = await ensureSample(fleet)
+    if (!build) throw new Error('no sample was made')
+    expect(await ensureSample(fleet)).toMatchObject({ metadata: build.metadata })
+    expect(await fleet.builds.list()).toHaveLength(1)
+    return build
+  }
+
+  it('runs a file that is there, whatever the working directory is', async () => {
+    const { spec } = await sample()
+    const path = /"(\/[^"]*server\.mjs)"/.exec(JSON.stringify(spec.template))?.[1] ?? ''
+    expect(await readFile(path, 'utf8')).toContain('gamekeeper/sdk')
+  })
+
+  it('is not made where there are builds already', async () => {
+    const fleet = await createFleet({ backend: memoryBackend() })
+    onTestFinished(() => fleet.close())
+    const { metadata, spec } = await sample()
+    await fleet.builds.create({ metadata: { name: 'other' }, spec: { ...spec, buildID: 'other' } })
+    expect(await ensureSample(fleet)).toBeUndefined()
+    expect((await fleet.builds.list()).map((build) => build.metadata.name)).toEqual(['other'])
+    expect(metadata.name).toBe('arena')
+  })
+
+  it('comes with three curl lines, the same to every shell', async () => {
+    const build = await sample()
+    const lines = whatToTry(build, surroundings).filter((line) => line.startsWith('curl '))
+    expect(lines).toHaveLength(3)
+    for (const line of lines) expect(line).not.toMatch(/[^\u0020-\u007e]|!/)
+    expect(whatToTry(build, surroundings)).toContain('nc 127.0.0.1 PORT')
+    expect(whatToTry(build, { ...surroundings, publicAddress: undefined }).join('\n')).not.toContain('nc ')
+  })
+
+  it('quotes what a shell would take for its own', () => {
+    const text = `it's $HOME !! \`id\` "x" \\ ?*[a] #~`
+    const { stdout } = spawnSync('sh', ['-c', `printf %s ${quoted(text)}`], { encoding: 'utf8' })
+    expect(stdout).toBe(text)
+  })
+})
+
+describe('the port of its agent', () => {
+  it('is remembered in DATA_DIR', async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'gamekeeper-server-'))
+    onTestFinished(() => rm(dataDir, { recursive: true, force: true }))
+    expect(await rememberedPort(dataDir)).toBeUndefined()
+    await rememberPort(dataDir, 4711)
+    expect(await rememberedPort(dataDir)).toBe(4711)
+    for (const nonsense of ['', '0\n', '99999\n', '4711', 'port\n']) {
+      await writeFile(join(dataDir, 'agent-port'), nonsense)
+      expect(await rememberedPort(dataDir)).toBeUndefined()
+    }
+  })
+})
+
+describe('its refusals', () => {
+  it('leave alone what its operator can do nothing about', () => {
+    for (const error of [new Error('x'), new FleetError('internal', 'x'), 'x']) expect(asUsageError(error)).toBe(error)
+  })
+})

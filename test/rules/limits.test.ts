@@ -1,0 +1,21 @@
+/** Limits of a build (`spec.health`) in place of the fleet's: what holds when both speak, one, or none. */
+import { describe, expect, it } from 'vitest'
+import { lifeLimits } from '../../src/rules/limits.js'
+import { frozen } from './support.js'
+
+const fleet = frozen({ firstHeartbeatMs: 60_000, silenceMs: 10_000 })
+
+describe('the limits of a server’s life', () => {
+  it.each([
+    ['are the fleet’s where the build has none', undefined, fleet],
+    ['are the fleet’s where the build names none', {}, fleet],
+    ['are the build’s where it has some', { silenceSeconds: 30 }, { ...fleet, silenceMs: 30_000 }],
+    [
+      'are all the build’s, in ms',
+      { firstHeartbeatSeconds: 1, silenceSeconds: 2, initializingSeconds: 3, sessionSeconds: 4, endLongSessions: true },
+      { firstHeartbeatMs: 1_000, silenceMs: 2_000, initializingMs: 3_000, sessionMs: 4_000 },
+    ],
+  ])('%s', (_row, own, expected) => {
+    expect(lifeLimits(frozen(own), fleet)).toStrictEqual(expected)
+  })
+})
