@@ -4,9 +4,7 @@ import { defineConfig } from 'vitest/config'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const at = (path: string) => `${root}${path}`
 
-/** Tests in this process import the sources; processes that they start import the built package. */
-export default defineConfig({
-  root,
+const here = {
   resolve: {
     alias: [
       { find: /^gamekeeper$/, replacement: at('src/index.ts') },
@@ -14,14 +12,41 @@ export default defineConfig({
       { find: /^gamekeeper\/(memory|process)$/, replacement: at('adapters/$1/index.ts') },
     ],
   },
+}
+const common = { pool: 'forks', testTimeout: 20_000, hookTimeout: 60_000 } as const
+/** They start dozens of processes: one file at a time, after all others. */
+const heavy = [
+  'test/e2e/**/*.test.ts',
+  'test/soak/**/*.test.ts',
+  'test/bench/**/*.test.ts',
+  'test/simulation/**/*.test.ts',
+]
+
+/** Tests in this process import the sources; processes that they start import the built package. */
+export default defineConfig({
+  root,
   test: {
-    include: ['test/**/*.test.ts', 'examples/**/*.test.ts'],
     globalSetup: ['test/package/leftovers.ts'],
-    pool: 'forks',
-    /** Most tests wait for processes and sockets rather than compute. */
-    maxWorkers: '100%',
-    testTimeout: 20_000,
-    hookTimeout: 60_000,
     coverage: { include: ['src/**', 'adapters/**'], reportsDirectory: 'coverage' },
+    projects: [
+      {
+        ...here,
+        root,
+        test: {
+          ...common,
+          name: 'parts',
+          include: ['test/**/*.test.ts'],
+          exclude: heavy,
+          /** Most tests wait for processes and sockets rather than compute. */
+          maxWorkers: '100%',
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        ...here,
+        root,
+        test: { ...common, name: 'whole', include: heavy, fileParallelism: false, sequence: { groupOrder: 1 } },
+      },
+    ],
   },
 })
