@@ -7,7 +7,8 @@
  *   quit, crash      ends this process, with code 0 or 1
  *
  * Whatever it hears, an empty line too, it answers with `session <id> cookie <cookie> players <a,b>`: the players that
- * are expected and those that came. Before it is allocated it answers `standing by`.
+ * are expected and those that came. While it is not allocated it answers `standing by`, after a moment: a player may be
+ * quicker than the heartbeat that tells of the session.
  *
  * For trying out how a fleet behaves, these environment variables make it a bad or a brief server:
  *
@@ -23,6 +24,8 @@ import { createInterface } from 'node:readline'
 import { start } from 'gamekeeper/sdk'
 
 const udpSilenceMs = 10_000
+/** Heartbeats go once a second, so a session is known this soon after the allocation. */
+const knownWithinMs = 1_500
 
 /**
  * @typedef {object} Player
@@ -52,20 +55,22 @@ function welcome(socket) {
   socket.on('error', () => {}) // a player whose connection breaks has left, which 'close' tells
   socket.on('close', () => leave(id))
 
+  let said = Promise.resolve()
+  const reply = () => void (said = said.then(answer).then(tell))
   // Who only connects is answered as well.
-  const quiet = setTimeout(() => tell(answer()), 250)
+  const quiet = setTimeout(reply, 250)
   const lines = createInterface({ input: socket })
   lines.on('line', (line) => {
     clearTimeout(quiet)
     const [verb, name] = read(line)
     if (verb === 'hello' && name) join(id, { name, tell })
     if (verb === 'bye') leave(id)
-    tell(answer())
+    reply()
   })
   lines.on('close', () => {
-    if (socket.bytesRead === 0) tell(answer())
+    if (socket.bytesRead === 0) reply()
     clearTimeout(quiet)
-    socket.end()
+    void said.then(() => socket.end())
   })
 }
 
@@ -76,7 +81,7 @@ function hear(datagram, from) {
   const id = `udp ${name}`
   if (verb === 'hello' && name) join(id, { name, tell, silence: setTimeout(() => leave(id), udpSilenceMs) })
   if (verb === 'bye') leave(id)
-  tell(answer())
+  void answer().then(tell)
 }
 
 /** @param {string} line */
@@ -87,7 +92,13 @@ function read(line) {
   return words
 }
 
-function answer() {
+/** Tells that the session is known. @type {(value: unknown) => void} */
+let begin = () => {}
+const begun = new Promise((resolve) => (begin = resolve))
+
+async function answer() {
+  if (gsdk.session === undefined)
+    await Promise.race([begun, new Promise((resolve) => after(knownWithinMs, () => resolve(undefined)))])
   if (gsdk.session === undefined) return 'standing by'
   const { sessionId, sessionCookie = '', initialPlayers } = gsdk.session
   const names = new Set([...initialPlayers, ...connected()])
@@ -138,6 +149,7 @@ gsdk.logs.write(`listening on ${port}`)
 await new Promise((resolve) => setTimeout(resolve, switchMs('READY_AFTER_MS') ?? 0))
 if (process.env['NEVER_READY'] !== '1') {
   const { sessionId, initialPlayers } = await gsdk.readyForPlayers()
+  begin(sessionId)
   gsdk.logs.write(`session ${sessionId} begins, expecting ${initialPlayers.join(', ') || 'nobody in particular'}`)
   after(switchMs('END_AFTER_SECONDS', 1000), () => process.exit(0))
 }
