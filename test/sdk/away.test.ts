@@ -38,7 +38,8 @@ describe('an agent that is away', () => {
   it.each(faults)('and %s is tried again until it is back, and said once each', async (_fault, inject) => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
-    const gsdk = await startAgainst(agent, { logger, timing: { requestTimeoutMs: 250 } })
+    // Long enough for an honest answer on a busy machine, which must not count as one more time away.
+    const gsdk = await startAgainst(agent, { logger, timing: { requestTimeoutMs: 1_500 } })
     await until(() => agent.beats.length >= 2)
     agent.reply = (_heard, response) => inject(response)
     const ready = gsdk.readyForPlayers()
