@@ -124,7 +124,7 @@ function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Sto
     firstWord?.resolve()
     if (!ending) return
     emitter.emit({ type: 'LeadershipChanged', at: clock.now(), leads: false, message: notLeading().message })
-    await ending.stop(notLeading())
+    await ending.stop(notLeading(), 'deposed')
   }
 
   const resign = elector.run({
@@ -151,7 +151,7 @@ function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Sto
       closed = true
       cancelRetry()
       const error = new FleetError('closed', 'this host is closing; another, or this one started again, goes on')
-      changes = changes.then(() => engine?.stop(error))
+      changes = changes.then(() => engine?.stop(error, 'closing'))
       await changes
       engine = undefined
       await resign()

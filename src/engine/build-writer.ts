@@ -12,6 +12,8 @@ export type BuildChange = (build: Build) => Build
 export interface BuildWriter {
   /** Resolves when the change is durable and in force. Rejects with what the change threw, or with the store's error. */
   change(build: BuildEntry, change: BuildChange): Promise<void>
+  /** Takes over what another writer has made of the record, past every host. */
+  refresh(build: BuildEntry): Promise<void>
 }
 
 interface Pending {
@@ -97,6 +99,16 @@ export function buildWriter(
         build.changing = true
         void writeAll(build)
       })
+    },
+
+    async refresh(build) {
+      const { revision } = build
+      const current = await store.builds.get(build.record)
+      // What this host writes meanwhile is newer, and finds out by itself.
+      if (build.changing || build.deleted || build.revision !== revision) return
+      if (current?.record.uid === build.record.uid && current.revision !== revision) {
+        put(build, current.record, current.revision)
+      }
     },
   }
 }

@@ -17,15 +17,22 @@ export interface DrainScope {
 }
 
 export interface Drainer {
-  /** Resolves when all are gone, or at the deadline. */
+  /** Resolves when all are gone, at the deadline, or when the engine stops. */
   drain(scope: DrainScope, options: DrainOptions): Promise<Drained>
   /** Tells that a server is gone. */
   removed(): void
+  /** Whoever waits is told what is left: on this host nobody will see the end of it. */
+  stop(): void
+}
+
+interface Waiting {
+  look(): void
+  over(): void
 }
 
 export function drainer(ctx: EngineContext): Drainer {
   const { clock, inventory } = ctx
-  const watching = new Set<() => void>()
+  const waiting = new Set<Waiting>()
 
   function begin(scope: DrainScope, active: NonNullable<DrainOptions['active']>): void {
     const event = { type: 'end' as const, reason: 'Drained' as const, message: `${scope.what} is being drained` }
@@ -50,12 +57,16 @@ export function drainer(ctx: EngineContext): Drainer {
         ctx.emitter.emit({ type: 'DrainProgress', at: clock.now(), message, remaining, active: matches })
         return remaining
       }
-      const remaining = await untilNone(clock, count, watching, deadlineMs, signal)
+      const remaining = await untilNone(clock, count, waiting, deadlineMs, signal)
       return { remaining }
     },
 
     removed() {
-      for (const look of [...watching]) look()
+      for (const { look } of [...waiting]) look()
+    },
+
+    stop() {
+      for (const { over } of [...waiting]) over()
     },
   }
 }
@@ -64,14 +75,14 @@ export function drainer(ctx: EngineContext): Drainer {
 function untilNone(
   clock: Clock,
   count: () => number,
-  watching: Set<() => void>,
+  waiting: Set<Waiting>,
   deadlineMs: number | undefined,
   signal: AbortSignal | undefined,
 ): Promise<number> {
   return new Promise((resolve, reject) => {
     const stop = () => {
       cancel()
-      watching.delete(look)
+      waiting.delete(self)
       signal?.removeEventListener('abort', aborted)
     }
     const look = () => {
@@ -88,7 +99,8 @@ function untilNone(
       resolve(count())
     }
     const cancel = deadlineMs === undefined ? () => {} : clock.after(deadlineMs, over)
-    watching.add(look)
+    const self = { look, over }
+    waiting.add(self)
     signal?.addEventListener('abort', aborted, { once: true })
     look()
   })

@@ -18,8 +18,9 @@ import { type BuildOperations, buildOperations } from './builds.js'
 import { backoffLimits, buildEvent, type EngineContext, serverEvent } from './context.js'
 import { detailWriter } from './details.js'
 import { drainer } from './drain.js'
+import { gate } from './gate.js'
 import { heartbeats } from './heartbeats.js'
-import { type BuildEntry, createInventory, type Inventory, type ServerEntry, serversOf } from './inventory.js'
+import { type Bucket, type BuildEntry, createInventory, type Inventory, type ServerEntry, serversOf } from './inventory.js'
 import { limiter } from './limiter.js'
 import { overdue } from './overdue.js'
 import { reconciler } from './reconciler.js'
@@ -42,8 +43,11 @@ export interface Engine {
   drainFleet(options: DrainOptions): Promise<Drained>
   drainBuild(build: BuildEntry, options: DrainOptions): Promise<Drained>
   drainServer(entry: ServerEntry, options: DrainOptions): Promise<Drained>
-  /** Stops acting. Servers go on; waiting callers get `error`. */
-  stop(error: FleetError): Promise<void>
+  /**
+   * Stops acting. Servers go on; waiting callers get `error`. `closing`: writes first what is not written yet. `deposed`:
+   * another host leads, and nothing of what this one still meant to do may be done.
+   */
+  stop(error: FleetError, why: 'closing' | 'deposed'): Promise<void>
 }
 
 export interface EngineInput {
@@ -60,14 +64,17 @@ const tickMs = 1_000
 const lateMs = 2_000
 
 /** Rejects when the store or the backend cannot be read. */
-export async function startEngine({ backend, store, options, emitter, agentAddress }: EngineInput): Promise<Engine> {
+export async function startEngine(input: EngineInput): Promise<Engine> {
+  const { options, emitter, agentAddress } = input
   const { clock, limits, logger } = options
+  const door = gate(input.store, input.backend)
+  const { store, backend } = door
   let stopped = false
   let draining = false
 
   const inventory = createInventory({
     ready: (entry) => room.serve(entry),
-    changed: (entry, before) => serverChanged(entry, before),
+    changed: (entry, before, from) => serverChanged(entry, before, from),
   })
   const ctx: EngineContext = {
     backend,
@@ -106,13 +113,16 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
   const drains = drainer(ctx)
   const resync = storeResync(ctx, {
     adoptBuild: (build) => ctx.enqueue(loadBuild(build)),
+    refreshBuild: buildsWriter.refresh,
     adoptServer: (server) => ctx.touch(loadServer(server)),
   })
 
-  function serverChanged(entry: ServerEntry, before: Server): void {
-    const { record, build } = entry
-    if (!isSaved(entry)) build.todo.add(entry)
-    ctx.enqueue(build)
+  function serverChanged(entry: ServerEntry, before: Server, from: Bucket): void {
+    const { record, build, bucket } = entry
+    const saved = isSaved(entry)
+    if (!saved) build.todo.add(entry)
+    // A reserved server counts as Active already, so that handing it out takes one pass and not two.
+    if (!(saved && from === 'reserved' && bucket === 'active')) ctx.enqueue(build)
     if (record.state !== before.state) {
       ctx.emitter.emit({
         type: 'ServerStateChanged',
@@ -313,15 +323,18 @@ export async function startEngine({ backend, store, options, emitter, agentAddre
       return drains.drain({ what: `server ${entry.record.name}`, entries }, drainOptions)
     },
 
-    async stop(error) {
+    async stop(error, why) {
       if (stopped) return
       stopped = true
+      if (why === 'deposed') door.shut(error)
       cancelTick()
       watch.stop()
       resync.stop()
       queue.stop()
       room.dismiss(error)
-      await settle()
+      drains.stop()
+      if (why === 'closing') await settle()
+      door.shut(error)
     },
   }
 

@@ -125,8 +125,8 @@ export interface Inventory {
 export interface InventoryListener {
   /** A server can be handed out from now on. Called in the same tick. */
   ready(entry: ServerEntry): void
-  /** The record of a server changed. */
-  changed(entry: ServerEntry, before: Server): void
+  /** The record of a server changed; it was in the bucket `from`. */
+  changed(entry: ServerEntry, before: Server, from: Bucket): void
 }
 
 export function createInventory(listener: InventoryListener): Inventory {
@@ -222,7 +222,7 @@ export function createInventory(listener: InventoryListener): Inventory {
     },
 
     update(entry, record) {
-      const before = entry.record
+      const { record: before, bucket: from } = entry
       if (before === record) return
       entry.record = record
       if (before.session !== record.session) {
@@ -230,7 +230,7 @@ export function createInventory(listener: InventoryListener): Inventory {
         index(record.session, entry)
       }
       place(entry)
-      listener.changed(entry, before)
+      listener.changed(entry, before, from)
     },
 
     reserve(entry, session) {

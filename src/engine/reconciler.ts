@@ -48,6 +48,8 @@ export function reconciler(ctx: EngineContext, parts: ReconcilerParts): Reconcil
       const againMs = await parts.step(entry)
       entry.retry = againMs === undefined ? noBackoff : { failures: 0, until: clock.elapsed() + againMs }
     } catch (error) {
+      // An engine that is over does nothing again, and has nothing to tell.
+      if (ctx.stopped()) return
       entry.retry = afterFailure(entry.retry, clock.elapsed(), backoffLimits(ctx))
       ctx.emitter.emit({
         type: 'ReconcileFailed',

@@ -38,14 +38,15 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
   function keep(build: BuildEntry, mayCreate: boolean, draining: boolean): boolean {
     const { buckets } = build
     const { create, destroy, partial } = plan({
-      ...demand(build),
       pending: buckets.pending.size + buckets.oldPending.size,
       initializing: buckets.initializing.size + buckets.oldInitializing.size,
       standingBy: buckets.ready.size + buckets.unready.size + buckets.oldReady.size + buckets.oldUnready.size,
       mayCreate,
       draining,
+      ...demand(build),
     })
     add(build, create)
+    if (destroy.pending + destroy.initializing + destroy.standingBy === 0) return partial
     const reason: EndingReason = draining ? 'Drained' : 'ScaledDown'
     const message = draining ? 'its build is being drained' : 'there are more idle servers than its build wants'
     end(build, ['oldPending', 'pending'], destroy.pending, reason, message)
@@ -58,7 +59,6 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
   function renew(build: BuildEntry, mayCreate: boolean): boolean {
     const { buckets } = build
     const { create, replace, surplus, partial } = planRollout({
-      ...demand(build),
       current: {
         pending: buckets.pending.size,
         initializing: buckets.initializing.size,
@@ -70,6 +70,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
         standingBy: buckets.oldReady.size + buckets.oldUnready.size,
       },
       mayCreate,
+      ...demand(build),
     })
     add(build, create)
     end(build, outdated, replace, 'Replaced', 'it runs a template that its build no longer has')
@@ -77,6 +78,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
     return partial
   }
 
+  /** To be spread last: a literal that gains fields after a spread gives each object a hidden class of its own. */
   function demand(build: BuildEntry) {
     return {
       spec: build.record.spec,

@@ -5,7 +5,7 @@
 import type { Clock } from '../clock.js'
 import { FleetError } from '../errors.js'
 import { isIdle, transition } from '../rules/lifecycle.js'
-import type { Server } from '../rules/resources.js'
+import type { Server, Session } from '../rules/resources.js'
 import type { Store, Versioned } from '../store.js'
 import type { Inventory, ServerEntry } from './inventory.js'
 
@@ -31,22 +31,23 @@ export interface ServerWriter {
 }
 
 export function serverWriter(store: Store, inventory: Inventory, clock: Clock): ServerWriter {
-  async function save(entry: ServerEntry): Promise<void> {
-    while (entry.saving) await entry.saving.catch(ignore)
-    if (isSaved(entry)) return
-    entry.saving = write(entry).finally(() => {
-      entry.saving = undefined
-    })
-    return entry.saving
-  }
+  const save = (entry: ServerEntry) => inTurn(entry, isUnsaved, write)
+  const resolve = (entry: ServerEntry) => inTurn(entry, isUncertain, settle)
 
-  async function resolve(entry: ServerEntry): Promise<void> {
+  /** After what is being written about this server already, and only if it is still wanted then. */
+  async function inTurn(
+    entry: ServerEntry,
+    isWanted: (entry: ServerEntry) => boolean,
+    work: (entry: ServerEntry) => Promise<void>,
+  ): Promise<void> {
     while (entry.saving) await entry.saving.catch(ignore)
-    if (!entry.uncertain) return
-    entry.saving = settle(entry).finally(() => {
+    if (!isWanted(entry)) return
+    entry.saving = work(entry)
+    try {
+      await entry.saving
+    } finally {
       entry.saving = undefined
-    })
-    return entry.saving
+    }
   }
 
   async function settle(entry: ServerEntry): Promise<void> {
@@ -54,10 +55,10 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
     if (current?.record.uid !== entry.record.uid) throw gone(entry, 'its record is gone from the store', undefined)
     entry.revision = current.revision
     if (current.record.session && current.record.session.id === entry.intent?.id) {
-      landed(entry, undefined, current.record)
+      landed(entry, undefined, current.record, entry.intent)
       return
     }
-    if (current.record.session && isIdle(entry.record)) adopt(entry, current)
+    if (isGivenAway(entry, current.record)) adopt(entry, current)
     // Writing upon what was read fences off the lost write: upon the older revision it must fail.
     const written = entry.record
     entry.revision = await store.servers.update(written, current.revision)
@@ -67,25 +68,31 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
 
   async function write(entry: ServerEntry): Promise<void> {
     for (let attempt = 1; ; attempt++) {
-      const base = entry.record
-      const written = entry.intent ? transition(base, { type: 'allocated', session: entry.intent }, clock.now()) : base
+      const { record: base, intent } = entry
+      const written = intent ? transition(base, { type: 'allocated', session: intent }, clock.now()) : base
       try {
         entry.revision =
           entry.revision === undefined
             ? await store.servers.create(written)
             : await store.servers.update(written, entry.revision)
-        landed(entry, base, written)
+        landed(entry, base, written, intent)
         return
       } catch (error) {
         if (FleetError.is(error, 'not-found')) throw gone(entry, 'its record is gone from the store', error)
-        if (await readBack(entry, base, written, error)) return
+        if (await readBack(entry, base, written, intent, error)) return
         if (attempt >= mostAttempts) throw error
       }
     }
   }
 
   /** True when the write has landed after all; false when it must be tried again. */
-  async function readBack(entry: ServerEntry, base: Server, written: Server, error: unknown): Promise<boolean> {
+  async function readBack(
+    entry: ServerEntry,
+    base: Server,
+    written: Server,
+    intent: Session | undefined,
+    error: unknown,
+  ): Promise<boolean> {
     const current = await store.servers.get(entry.record)
     if (current === undefined) {
       if (entry.revision === undefined) return false
@@ -96,17 +103,17 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
     if (current.revision === entry.revision) return false
     entry.revision = current.revision
     if (isSame(current.record, written)) {
-      landed(entry, base, current.record)
+      landed(entry, base, current.record, intent)
       return true
     }
-    if (current.record.session && isIdle(entry.record)) adopt(entry, current)
+    if (isGivenAway(entry, current.record)) adopt(entry, current)
     return false
   }
 
-  function landed(entry: ServerEntry, base: Server | undefined, written: Server): void {
+  function landed(entry: ServerEntry, base: Server | undefined, written: Server, session: Session | undefined): void {
     entry.stored = written
-    const session = entry.intent
-    if (!session) return
+    // An intent that came while this was being written is not in it: nobody has the server yet.
+    if (!session || session !== entry.intent) return
     // The server may have changed while the write was on its way: a session is only ever given to one that stands by.
     const next = entry.record === base ? written : transition(entry.record, { type: 'allocated', session }, clock.now())
     if (next.session?.id === session.id) inventory.grant(entry, next)
@@ -123,6 +130,16 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
     return error
   }
 
+  /**
+   * True when another host has handed it out. Not when that session has a server here: then it is a write of a host that
+   * died, come too late, and what this host has answered since is what counts.
+   */
+  function isGivenAway(entry: ServerEntry, { session }: Server): boolean {
+    if (!session || !isIdle(entry.record)) return false
+    const holder = inventory.serverBySession(session.id)
+    return holder === undefined || holder === entry
+  }
+
   /** Another host has handed it out: that stands. */
   function adopt(entry: ServerEntry, current: Versioned<Server>): never {
     entry.stored = current.record
@@ -136,6 +153,14 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
 /** True when the store holds what the entry is. */
 export function isSaved(entry: ServerEntry): boolean {
   return entry.record === entry.stored && entry.intent === undefined
+}
+
+function isUnsaved(entry: ServerEntry): boolean {
+  return !isSaved(entry)
+}
+
+function isUncertain(entry: ServerEntry): boolean {
+  return entry.uncertain
 }
 
 function isSame(a: Server, b: Server): boolean {

@@ -29,6 +29,9 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
   /** Returns in how many ms to come back when something has to be waited for. */
   async function step(entry: ServerEntry): Promise<number | undefined> {
     await save(entry)
+    // It has changed while it was being written: what it is now must be durable before anything is done about it.
+    const isBeingHandedOut = entry.intent !== undefined && entry.record.state !== 'Terminating'
+    if (!entry.recordGone && !isBeingHandedOut && !isSaved(entry)) return 0
     if (entry.record.state === 'Pending' && !entry.instance) {
       await start(entry)
     } else if (entry.record.state === 'Terminating') {
@@ -42,8 +45,8 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
     if (entry.recordGone) return
     try {
       if (entry.uncertain) await parts.writer.resolve(entry)
-      // An intent that is not uncertain is being written by the call that has it.
-      else if (!entry.intent) await parts.writer.save(entry)
+      // An intent that is not uncertain is being written by the call that has it, unless the server has ended since.
+      else if (!entry.intent || entry.record.state === 'Terminating') await parts.writer.save(entry)
     } catch (error) {
       // The entry tells already what it is now, and this step goes on from there.
       if (!(error instanceof LostServer)) throw error

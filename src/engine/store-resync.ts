@@ -1,11 +1,12 @@
 /**
- * Finds records that another host wrote after this one had read the store: a write that a leader before it had on its
- * way. Only for stores that hosts share; otherwise nobody else writes.
+ * Finds what others wrote after this host had read the store: a write that a leader before it had on its way, and an
+ * edit of a build by hand. Only for stores that hosts share; otherwise nobody else writes.
  */
 import { messageOf } from '../errors.js'
 import { type Build, keyOf, type Server } from '../rules/resources.js'
 import type { Versioned } from '../store.js'
 import type { EngineContext } from './context.js'
+import type { BuildEntry } from './inventory.js'
 
 export interface StoreResync {
   start(): void
@@ -14,6 +15,8 @@ export interface StoreResync {
 
 export interface StoreResyncParts {
   readonly adoptBuild: (build: Versioned<Build>) => void
+  /** The record of this build is not the one that this host knows. */
+  readonly refreshBuild: (build: BuildEntry) => Promise<void>
   readonly adoptServer: (server: Versioned<Server>) => void
 }
 
@@ -33,8 +36,10 @@ export function storeResync(ctx: EngineContext, parts: StoreResyncParts): StoreR
   }
 
   async function readAgain(): Promise<void> {
-    for (const { record } of await store.builds.list()) {
-      if (inventory.builds.has(keyOf(record))) continue
+    for (const { record, revision } of await store.builds.list()) {
+      const known = inventory.builds.get(keyOf(record))
+      if (known && known.revision !== revision) await parts.refreshBuild(known)
+      if (known) continue
       const now = await store.builds.get(record)
       if (now && !ctx.stopped() && mayAdopt(now.record)) parts.adoptBuild(now)
     }

@@ -246,7 +246,9 @@ export function nth<T>(items: readonly T[], index: number): T {
 }
 
 /** What becomes of a promise, told without waiting for it. */
-export function watched<T>(promise: Promise<T>): { readonly outcome: () => 'pending' | { value: T } | { error: unknown } } {
+export function watched<T>(promise: Promise<T>): {
+  readonly outcome: () => 'pending' | { value: T } | { error: unknown }
+} {
   let outcome: 'pending' | { value: T } | { error: unknown } = 'pending'
   promise.then(
     (value) => (outcome = { value }),
@@ -256,7 +258,9 @@ export function watched<T>(promise: Promise<T>): { readonly outcome: () => 'pend
 }
 
 /** The error with which a call ended that must fail. */
-export async function failureOf(promise: Promise<unknown>): Promise<{ readonly code: string; readonly message: string }> {
+export async function failureOf(
+  promise: Promise<unknown>,
+): Promise<{ readonly code: string; readonly message: string }> {
   const outcome = await promise.then(
     () => undefined,
     (error: unknown) => error,

@@ -1,0 +1,52 @@
+/**
+ * The door between an engine and the outside. Once shut nothing goes through any more: what was under way ends where it
+ * stands, and whoever leads next goes on from what is in the store.
+ */
+import type { Backend } from '../backend.js'
+import type { FleetError } from '../errors.js'
+import type { Ref } from '../rules/resources.js'
+import type { Collection, Store } from '../store.js'
+
+export interface Gate {
+  readonly store: Store
+  readonly backend: Backend
+  /** From now on every call is refused with this error. */
+  shut(error: FleetError): void
+}
+
+export function gate(store: Store, backend: Backend): Gate {
+  let over: FleetError | undefined
+
+  function guarded<T extends Ref>(inner: Collection<T>): Collection<T> {
+    return {
+      get: (ref, options) => (over ? Promise.reject(over) : inner.get(ref, options)),
+      list: (options) => (over ? Promise.reject(over) : inner.list(options)),
+      create: (record, options) => (over ? Promise.reject(over) : inner.create(record, options)),
+      update: (record, revision, options) => (over ? Promise.reject(over) : inner.update(record, revision, options)),
+      delete: (ref, revision, options) => (over ? Promise.reject(over) : inner.delete(ref, revision, options)),
+    }
+  }
+
+  return {
+    store: {
+      shared: store.shared,
+      builds: guarded(store.builds),
+      servers: guarded(store.servers),
+      details: guarded(store.details),
+      close: () => store.close(),
+    },
+    backend: {
+      name: backend.name,
+      capabilities: backend.capabilities,
+      defaultStore: backend.defaultStore,
+      create: (spec, options) => (over ? Promise.reject(over) : backend.create(spec, options)),
+      destroy: (ref, uid, options) => (over ? Promise.reject(over) : backend.destroy(ref, uid, options)),
+      list: (options) => (over ? Promise.reject(over) : backend.list(options)),
+      watch: (listener) => backend.watch(listener),
+      close: () => backend.close(),
+    },
+    shut(error) {
+      over ??= error
+    },
+  }
+}

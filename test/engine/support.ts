@@ -1,0 +1,104 @@
+/** Parts of the engine by themselves: an inventory with a build, and servers in any state. */
+import type { Backend, FleetEvent, Store } from 'gamekeeper'
+import { defaultLimits } from 'gamekeeper'
+import { memoryBackend } from 'gamekeeper/memory'
+import { minimalBuild, minimalServer, virtualClock, type VirtualClock } from 'gamekeeper/testing'
+import type { EngineContext } from '../../src/engine/context.js'
+import { type BuildEntry, createInventory, type Inventory, type ServerEntry } from '../../src/engine/inventory.js'
+import { limiter } from '../../src/engine/limiter.js'
+import { fleetEmitter } from '../../src/emitter.js'
+import { silentLogger } from '../../src/logger.js'
+import type { Build, Server, Session } from '../../src/rules/resources.js'
+import { memoryStore } from '../../src/stores/memory.js'
+import { templateHash } from '../../src/rules/template-hash.js'
+
+export const standsBy = { state: 'StandingBy', health: 'Healthy', address: '203.0.113.7' } as const
+
+export function aSession(n: number): Session {
+  return { id: `00000000-0000-4000-8000-00000000000${n}`, initialPlayers: [] }
+}
+
+export function aBuildRecord(name = 'arena', spec: Partial<Build['spec']> = {}): Build {
+  const build = minimalBuild({ namespace: 'default', name })
+  return { ...build, spec: { ...build.spec, max: 10, ...spec } }
+}
+
+export function aServerRecord(build: Build, name: string, more: Partial<Server> = {}): Server {
+  return {
+    ...minimalServer({ namespace: build.namespace, name }),
+    build: build.name,
+    buildUid: build.uid,
+    templateHash: templateHash(build.spec),
+    ...more,
+  }
+}
+
+export interface Stock {
+  readonly inventory: Inventory
+  readonly build: BuildEntry
+  /** Names of servers in the order in which they could be handed out. */
+  readonly ready: string[]
+  /** `name: before → after` of each change of a record. */
+  readonly changes: string[]
+  add(name: string, more?: Partial<Server>, revision?: string): ServerEntry
+}
+
+export function stock(whenReady: (entry: ServerEntry) => void = () => {}): Stock {
+  const ready: string[] = []
+  const changes: string[] = []
+  const inventory = createInventory({
+    ready(entry) {
+      ready.push(entry.record.name)
+      whenReady(entry)
+    },
+    changed: (entry, before) => void changes.push(`${entry.record.name}: ${before.state} → ${entry.record.state}`),
+  })
+  const build = inventory.addBuild(aBuildRecord(), '1')
+  return {
+    inventory,
+    build,
+    ready,
+    changes,
+    add: (name, more, revision = '1') => inventory.addServer(build, aServerRecord(build.record, name, more), revision),
+  }
+}
+
+export function namesIn(entries: Iterable<ServerEntry>): readonly string[] {
+  return Array.from(entries, ({ record }) => record.name)
+}
+
+export interface Surroundings {
+  readonly ctx: EngineContext
+  readonly clock: VirtualClock
+  readonly events: FleetEvent[]
+  /** Names of builds for which a pass was asked, and of servers to be looked after. */
+  readonly asked: string[]
+}
+
+/** All that a part of the engine is given, with nothing behind it that acts by itself. */
+export function surroundings(
+  inventory: Inventory,
+  given: { readonly backend?: Backend; readonly store?: Store; readonly limits?: Partial<typeof defaultLimits> } = {},
+): Surroundings {
+  const clock = virtualClock()
+  const emitter = fleetEmitter(silentLogger, 100)
+  const events: FleetEvent[] = []
+  const asked: string[] = []
+  emitter.on('*', (event) => events.push(event))
+  const ctx: EngineContext = {
+    backend: given.backend ?? memoryBackend(),
+    store: given.store ?? memoryStore(),
+    clock,
+    limits: { ...defaultLimits, ...given.limits },
+    logger: silentLogger,
+    emitter,
+    inventory,
+    agentAddress: 'agent:56001',
+    creating: limiter(20),
+    destroying: limiter(100),
+    enqueue: (build) => void asked.push(build.record.name),
+    touch: (entry) => void asked.push(entry.record.name),
+    stopped: () => false,
+  }
+  return { ctx, clock, events, asked }
+}

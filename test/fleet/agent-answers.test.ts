@@ -1,0 +1,172 @@
+/** What a game's heartbeats are answered: the rules of the wire, as the fleet keeps them. */
+import { describe, expect, it } from 'vitest'
+import { aBuild, ask, only, playing, session, stage, untilReady } from './stage.js'
+
+const players = { players: [] as readonly string[] }
+
+async function opened(wish: Parameters<typeof aBuild>[0] = {}) {
+  const scene = stage({ memory: { script: 'manual' } })
+  const fleet = await scene.open()
+  await fleet.builds.create(aBuild({ standingBy: 1, max: 1, ...wish }))
+  await scene.clock.settle()
+  return { scene, fleet, server: only(scene.backend.servers()) }
+}
+
+async function matched(wish: Parameters<typeof aBuild>[0] = {}) {
+  const all = await opened(wish)
+  all.server.ready()
+  await all.fleet.allocate({
+    ...ask(1, { sessionCookie: 'ночь, 夜?&="\\' }),
+    initialPlayers: ['amie', 'bo'],
+  })
+  return all
+}
+
+const config = {
+  sessionId: session(1),
+  sessionCookie: 'ночь, 夜?&="\\',
+  initialPlayers: ['amie', 'bo'],
+  metadata: {},
+}
+
+describe('before a match', () => {
+  it.each(['Initializing', 'StandingBy', 'Active', 'Invalid'] as const)(
+    'a heartbeat %s is answered to continue, without a session',
+    async (state) => {
+      const { server } = await opened()
+      expect(server.heartbeat({ state })).toEqual({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 })
+    },
+  )
+
+  it('no game is told of a session that is not durable yet', async () => {
+    const { scene, fleet, server } = await opened()
+    server.ready()
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
+    const call = fleet.allocate(ask(1))
+    await scene.clock.advance(500)
+    expect(server.heartbeat()).toEqual({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 })
+    await scene.clock.advance(600)
+    await call
+    expect(server.heartbeat({ state: 'StandingBy' })).toMatchObject({ operation: 'Active' })
+  })
+})
+
+describe('during a match', () => {
+  it('the first heartbeat StandingBy is answered Active, with the whole session', async () => {
+    const { server } = await matched()
+    expect(server.heartbeat()).toEqual({
+      operation: 'Active',
+      nextHeartbeatIntervalMs: 1_000,
+      sessionConfig: config,
+    })
+  })
+
+  it('every later heartbeat is answered to continue, with the whole session', async () => {
+    const { server } = await matched()
+    server.heartbeat()
+    for (const state of ['Active', 'Active', 'Initializing', 'Invalid'] as const) {
+      expect(server.heartbeat({ state })).toEqual({
+        operation: 'Continue',
+        nextHeartbeatIntervalMs: 1_000,
+        sessionConfig: config,
+      })
+    }
+  })
+
+  it('what was not given is left out, never null', async () => {
+    const { fleet, server } = await opened()
+    server.ready()
+    await fleet.allocate(ask(1))
+    expect(server.heartbeat().sessionConfig).toEqual({ sessionId: session(1), initialPlayers: [], metadata: {} })
+  })
+
+  it('the game has the metadata of its build, every character of it', async () => {
+    const buildMetadata = { map: 'dust,2?a=b', 'a,b': '?' }
+    const { server } = await matched({ buildMetadata })
+    expect(server.heartbeat().sessionConfig?.metadata).toEqual(buildMetadata)
+    expect(server.spec.sdk.buildMetadata).toEqual(buildMetadata)
+  })
+
+  it('a game that had not heard of it learns of it with its next heartbeat, also after silence', async () => {
+    const { scene, fleet, server } = await opened()
+    server.ready()
+    server.silence()
+    await fleet.allocate(ask(1))
+    await scene.clock.advance(60_000)
+    expect(server.heartbeat().operation).toBe('Active')
+    expect((await playing(scene, fleet, 1)).state).toBe('Active')
+  })
+})
+
+describe('at the end', () => {
+  it.each(['StandingBy', 'Active', 'Initializing', 'Invalid'] as const)(
+    'a heartbeat %s of a server that is to go is answered Terminate',
+    async (state) => {
+      const { fleet, server } = await matched()
+      server.heartbeat()
+      await fleet.servers.delete(server.ref)
+      expect(server.heartbeat({ state }).operation).toBe('Terminate')
+    },
+  )
+
+  it('a game whose build was deleted is told to terminate', async () => {
+    const { fleet, server } = await matched()
+    server.heartbeat()
+    await fleet.builds.delete('arena')
+    expect(server.heartbeat().operation).toBe('Terminate')
+  })
+})
+
+describe('an id that no server has', () => {
+  it('is told to terminate, and not whether the name exists', async () => {
+    const { fleet, server } = await opened()
+    const terminate = { operation: 'Terminate', nextHeartbeatIntervalMs: 1_000 }
+    for (const id of [`${server.ref.name}.guess`, `${server.ref.name}.`, server.ref.name, 'nobody.guess', '', '.']) {
+      expect(fleet.heartbeat(id, { state: 'StandingBy', ...players })).toEqual(terminate)
+      expect(fleet.heartbeat(id, { state: 'Active', ...players })).toEqual(terminate)
+    }
+  })
+
+  it('cannot speak for a server', async () => {
+    const { scene, fleet, server } = await opened()
+    fleet.heartbeat(`${server.ref.name}.guess`, { state: 'StandingBy', ...players, players: ['mallory'] })
+    await scene.clock.advance(1_000)
+    expect(only(await fleet.servers.list()).status.state).toBe('Initializing')
+    expect((await fleet.details.get(server.ref)).spec.connectedPlayers).toEqual([])
+  })
+
+  it('is told to continue until the first list of the backend is there', async () => {
+    const scene = stage()
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await untilReady(scene, fleet, 1)
+    const server = only(scene.backend.servers())
+    await fleet.close()
+    await scene.records.servers.delete(server.ref, (await scene.records.servers.get(server.ref))?.revision ?? '')
+    scene.faults.backend = ({ method }) => (method === 'list' ? { kind: 'delay-reply', ms: 5_000 } : undefined)
+    const opening = scene.open()
+    await scene.clock.advance(1_000)
+    expect(server.heartbeat().operation).toBe('Continue')
+    await scene.clock.advance(5_000)
+    await opening
+    expect(server.phase === 'running' ? server.heartbeat().operation : 'Terminate').toBe('Terminate')
+  })
+})
+
+describe('the pace of heartbeats', () => {
+  it('is what the fleet says', async () => {
+    const scene = stage({ memory: { script: 'manual' }, limits: { heartbeatIntervalMs: 5_000, silenceMs: 20_000 } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await scene.clock.settle()
+    const server = only(scene.backend.servers())
+    expect(server.ready().nextHeartbeatIntervalMs).toBe(5_000)
+    await scene.clock.advance(120_000)
+    expect(scene.eventsOf('ServerEnding')).toEqual([])
+  })
+
+  it('is never faster than one a second', async () => {
+    const scene = stage({ limits: { heartbeatIntervalMs: 500 } })
+    await expect(scene.open()).rejects.toMatchObject({ code: 'invalid' })
+  })
+})

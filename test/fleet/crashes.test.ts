@@ -1,0 +1,282 @@
+/** Crashes: counted once each, whatever happens to the host; answered with pauses; and what an Unhealthy build still does. */
+import type { CallFault, FaultyCall } from 'gamekeeper/testing'
+import { describe, expect, it } from 'vitest'
+import { aBuild, ask, nth, only, playing, serversBy, stage, type StageOptions, statusOf, untilReady } from './stage.js'
+
+async function standing(wish: Parameters<typeof aBuild>[0] = {}, options: StageOptions = {}) {
+  const scene = stage(options)
+  const fleet = await scene.open()
+  await fleet.builds.create(aBuild({ standingBy: 1, max: 3, ...wish }))
+  await untilReady(scene, fleet, wish.standingBy ?? 1)
+  return { scene, fleet }
+}
+
+describe('a crash', () => {
+  it('is in the durable count before the record that tells of it is removed', async () => {
+    const { scene } = await standing()
+    const before = scene.calls.length
+    only(scene.backend.servers()).exit(1)
+    await scene.clock.settle()
+    const methods = scene.calls.slice(before).map(({ method }) => method)
+    expect(methods.filter((method) => /^(builds.update|servers.delete|destroy)$/.test(method))).toEqual([
+      'builds.update',
+      'destroy',
+      'servers.delete',
+    ])
+  })
+
+  /** The host dies at the n-th call after the crash, before or after that call has its effect. */
+  const moments: readonly { readonly when: string; readonly fault: CallFault }[] = [
+    { when: 'before', fault: { kind: 'refuse' } },
+    { when: 'after', fault: { kind: 'hang' } },
+    { when: 'long before', fault: { kind: 'delay-effect', ms: 2_000 } },
+  ]
+  it.each([0, 1, 2, 3, 4, 5].flatMap((n) => moments.map((moment) => ({ n, ...moment }))))(
+    'is counted once though the host dies $when call $n',
+    async ({ n, fault }) => {
+      const { scene, fleet } = await standing({ standingBy: 1, max: 1 })
+      await scene.clock.advance(2_500)
+      let left = n
+      const dying = ({ method }: FaultyCall) => {
+        if (method === 'list' || left-- !== 0) return undefined
+        scene.crash()
+        return fault
+      }
+      scene.faults.store = dying
+      scene.faults.backend = dying
+      only(scene.backend.servers()).exit(1)
+      await scene.clock.advance(300)
+      scene.faults.store = () => undefined
+      scene.faults.backend = () => undefined
+      const survives = left >= 0
+      const next = survives ? fleet : await scene.open()
+      await scene.clock.advance(120_000)
+      expect(await statusOf(next)).toMatchObject({ crashesCount: 1, currentStandingBy: 1 })
+      expect((await next.servers.list()).length).toBe(1)
+      expect(scene.backend.servers().length).toBe(1)
+      expect((await scene.records.servers.list()).length).toBe(1)
+    },
+  )
+
+  it('while no host is there is counted once by the next', async () => {
+    const { scene, fleet } = await standing({ standingBy: 3 })
+    await fleet.close()
+    const [first, second] = scene.backend.servers()
+    first?.exit(1)
+    second?.exit(0)
+    const next = await scene.open()
+    await scene.clock.advance(10_000)
+    expect(await statusOf(next)).toMatchObject({ crashesCount: 1 })
+    await next.close()
+    const third = await scene.open()
+    await scene.clock.advance(10_000)
+    expect(await statusOf(third)).toMatchObject({ crashesCount: 1, currentStandingBy: 3 })
+  })
+
+  it('count survives restarts', async () => {
+    const { scene, fleet } = await standing()
+    for (let i = 0; i < 3; i++) {
+      nth(scene.backend.servers(), 0).exit(1)
+      await untilReady(scene, fleet, 0)
+      await untilReady(scene, fleet, 1)
+    }
+    expect((await statusOf(fleet)).crashesCount).toBe(3)
+    await fleet.close()
+    const next = await scene.open()
+    expect((await statusOf(next)).crashesCount).toBe(3)
+  })
+
+  it('count is not inherited by a later build of that name', async () => {
+    const { scene, fleet } = await standing({ crashesToMarkUnhealthy: 1 })
+    only(scene.backend.servers()).exit(1)
+    await scene.clock.advance(100)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1, health: 'Unhealthy' })
+    await fleet.builds.delete('arena')
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 3, crashesToMarkUnhealthy: 1 }))
+    await untilReady(scene, fleet, 1)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, health: 'Healthy' })
+  })
+
+  it('of a deleted build’s server does not count for the build that has its name now', async () => {
+    const { scene, fleet } = await standing(
+      { graceSeconds: 60 },
+      { memory: { script: () => ({ ignoresTerminate: true }) } },
+    )
+    const old = only(scene.backend.servers())
+    await fleet.builds.delete('arena')
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 3 }))
+    await scene.clock.advance(1_000)
+    old.exit(1)
+    await scene.clock.advance(5_000)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
+  })
+
+  it('makes the condition Crashing true, which ends when servers stay up', async () => {
+    const { scene, fleet } = await standing()
+    only(scene.backend.servers()).exit(3)
+    await scene.clock.settle()
+    expect((await statusOf(fleet)).conditions).toMatchObject([
+      { type: 'Crashing', reason: 'NonZeroExit', message: expect.stringContaining('exited with 3') },
+    ])
+    await scene.clock.advance(59_000)
+    expect((await statusOf(fleet)).conditions?.length).toBe(1)
+    await scene.clock.advance(5_000)
+    const status = await statusOf(fleet)
+    expect([status.conditions, status.crashesCount]).toEqual([undefined, 1])
+  })
+})
+
+describe('creation after crashes', () => {
+  const bad: StageOptions = { memory: { script: () => ({ exitsWith: 1 }) } }
+  const createdAt = ({ calls }: ReturnType<typeof stage>) =>
+    calls.filter(({ method }) => method === 'create').map(({ atMs }) => atMs)
+
+  it('pauses for 1 s, 2 s, 4 s and so on, to 60 s', async () => {
+    const scene = stage(bad)
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await scene.clock.advance(400_000)
+    const times = createdAt(scene)
+    const pauses = times.slice(1).map((time, index) => time - nth(times, index))
+    expect(pauses.slice(0, 9)).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000])
+  })
+
+  it('is bounded: a bad template makes no more than some hundred servers in an hour, not thousands', async () => {
+    const scene = stage(bad)
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 2, max: 10 }))
+    await scene.clock.advance(3_600_000)
+    expect(createdAt(scene).length).toBeLessThan(150)
+    expect((await statusOf(fleet)).crashesCount).toBe(createdAt(scene).length)
+  })
+
+  it('is bounded too when servers exit with 0 though nobody has played on them', async () => {
+    const scene = stage({ memory: { script: () => ({ exitsWith: 0 }) } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 2, max: 10 }))
+    await scene.clock.advance(3_600_000)
+    expect(createdAt(scene).length).toBeLessThan(150)
+    expect((await statusOf(fleet)).crashesCount).toBe(0)
+  })
+
+  it('is bounded too when the backend refuses every start', async () => {
+    const scene = stage()
+    scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'refuse' } : undefined)
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 2, max: 10 }))
+    await scene.clock.advance(3_600_000)
+    expect(createdAt(scene).length).toBeLessThan(150)
+    expect((await fleet.servers.list()).length).toBe(2)
+  })
+
+  it('is bounded too for callers who wait', async () => {
+    const scene = stage(bad)
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 0, max: 10 }))
+    for (let n = 0; n < 60; n++) {
+      void fleet.allocate(ask(n), { waitMs: 60_000 }).catch(() => {})
+      await scene.clock.advance(10_000)
+    }
+    expect(createdAt(scene).length).toBeLessThan(200)
+  })
+
+  it('does not pause for a build beside it', async () => {
+    const scene = stage({ memory: { script: (spec) => (spec.build.name === 'bad' ? { exitsWith: 1 } : {}) } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ name: 'bad', standingBy: 1 }))
+    await scene.clock.advance(60_000)
+    await fleet.builds.create(aBuild({ standingBy: 3 }))
+    await scene.clock.advance(100)
+    expect((await statusOf(fleet)).currentStandingBy).toBe(3)
+  })
+
+  it('begins with the first pause again after a server stayed up for 60 s', async () => {
+    const { scene } = await standing({ standingBy: 1, max: 1 })
+    const crash = async () => {
+      const at = scene.clock.elapsed()
+      only(scene.backend.servers().filter(({ phase }) => phase === 'running')).exit(1)
+      await scene.clock.advance(10_000)
+      return nth(createdAt(scene), createdAt(scene).length - 1) - at
+    }
+    expect(await crash()).toBe(1_000)
+    expect(await crash()).toBe(2_000)
+    await scene.clock.advance(65_000)
+    expect(await crash()).toBe(1_000)
+  })
+
+  it('takes many crashes at once for one reason to pause', async () => {
+    const { scene, fleet } = await standing({ standingBy: 10, max: 10 })
+    const at = scene.clock.elapsed()
+    for (const server of scene.backend.servers()) server.exit(1)
+    await untilReady(scene, fleet, 0)
+    await untilReady(scene, fleet, 10)
+    expect(scene.clock.elapsed() - at).toBeLessThanOrEqual(1_000)
+    expect((await statusOf(fleet)).crashesCount).toBe(10)
+  })
+})
+
+describe('an Unhealthy build', () => {
+  async function unhealthy() {
+    const { scene, fleet } = await standing({ standingBy: 4, max: 8, crashesToMarkUnhealthy: 2 })
+    await fleet.allocate(ask(1))
+    await scene.clock.advance(2_000)
+    const idle = scene.backend.servers().filter(({ session }) => !session)
+    nth(idle, 0).exit(1)
+    await scene.clock.settle()
+    expect(await statusOf(fleet)).toMatchObject({ health: 'Healthy', crashesCount: 1 })
+    nth(idle, 1).exit(1)
+    await scene.clock.settle()
+    expect(await statusOf(fleet)).toMatchObject({ health: 'Unhealthy', crashesCount: 2 })
+    return { scene, fleet }
+  }
+
+  it('gets no new servers, also when callers wait', async () => {
+    const { scene, fleet } = await unhealthy()
+    const before = scene.calls.filter(({ method }) => method === 'create').length
+    for (const n of [2, 3, 4]) void fleet.allocate(ask(n), { waitMs: 60_000 }).catch(() => {})
+    await scene.clock.advance(600_000)
+    expect(scene.calls.filter(({ method }) => method === 'create').length).toBe(before)
+  })
+
+  it('still hands out what stands by, cleans up, counts and scales down', async () => {
+    const { scene, fleet } = await unhealthy()
+    await fleet.allocate(ask(2))
+    ;(await playing(scene, fleet, 2)).exit(1)
+    await scene.clock.advance(1_000)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 3, currentActive: 1, currentStandingBy: 1 })
+    expect(await serversBy(fleet, 'Terminating')).toEqual([])
+    await fleet.builds.patch('arena', { standingBy: 0 })
+    await scene.clock.advance(60_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 0, currentActive: 1, health: 'Unhealthy' })
+    expect(scene.backend.servers().length).toBe(1)
+  })
+
+  it('is told of once', async () => {
+    const { scene, fleet } = await unhealthy()
+    await fleet.builds.patch('arena', { standingBy: 3 })
+    await scene.clock.advance(1_000)
+    expect(scene.eventsOf('BuildHealthChanged').map(({ health }) => health)).toEqual(['Unhealthy'])
+  })
+
+  it('stays so across a restart', async () => {
+    const { scene, fleet } = await unhealthy()
+    await fleet.close()
+    const next = await scene.open()
+    await scene.clock.advance(60_000)
+    expect(await statusOf(next)).toMatchObject({ health: 'Unhealthy', crashesCount: 2, currentStandingBy: 2 })
+  })
+
+  it('is not healed by a patch, which changes standingBy and max alone', async () => {
+    const { fleet } = await unhealthy()
+    await fleet.builds.patch('arena', { standingBy: 5, max: 9 })
+    expect(await statusOf(fleet)).toMatchObject({ health: 'Unhealthy', crashesCount: 2 })
+  })
+
+  it('is healed by a higher limit', async () => {
+    const { scene, fleet } = await unhealthy()
+    await fleet.builds.update('arena', { crashesToMarkUnhealthy: 10 })
+    expect(await statusOf(fleet)).toMatchObject({ health: 'Healthy', crashesCount: 2 })
+    await untilReady(scene, fleet, 4)
+    expect(scene.eventsOf('BuildHealthChanged').map(({ health }) => health)).toEqual(['Unhealthy', 'Healthy'])
+  })
+})

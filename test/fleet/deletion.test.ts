@@ -1,0 +1,253 @@
+/** Deleting a server and deleting a build: who is told, who has how long, and what is there afterwards. */
+import { describe, expect, it } from 'vitest'
+import {
+  aBuild,
+  ask,
+  failureOf,
+  only,
+  playing,
+  serversBy,
+  session,
+  stage,
+  type StageOptions,
+  statusOf,
+  untilReady,
+} from './stage.js'
+
+const stubborn: StageOptions = { memory: { script: () => ({ ignoresTerminate: true }) } }
+
+async function standing(wish: Parameters<typeof aBuild>[0] = {}, options: StageOptions = {}) {
+  const scene = stage(options)
+  const fleet = await scene.open()
+  await fleet.builds.create(aBuild({ standingBy: 1, max: 2, ...wish }))
+  await untilReady(scene, fleet, wish.standingBy ?? 1)
+  return { scene, fleet }
+}
+
+async function matched(wish: Parameters<typeof aBuild>[0] = {}, options: StageOptions = {}) {
+  const { scene, fleet } = await standing(wish, options)
+  await fleet.allocate(ask(1))
+  await scene.clock.advance(2_000)
+  return { scene, fleet, server: await playing(scene, fleet, 1) }
+}
+
+describe('a deleted server', () => {
+  it('that is idle is ended and replaced, and no crash', async () => {
+    const { scene, fleet } = await standing()
+    const server = only(scene.backend.servers())
+    await fleet.servers.delete(server.ref)
+    await untilReady(scene, fleet, 1)
+    await scene.clock.advance(5_000)
+    expect([server.phase, (await fleet.servers.list()).length]).toEqual(['gone', 1])
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
+    expect((await failureOf(fleet.servers.get(server.ref))).code).toBe('not-found')
+  })
+
+  it('is Terminating on record when the call is answered', async () => {
+    const { scene, fleet, server } = await matched({}, stubborn)
+    await fleet.servers.delete(server.ref)
+    const kept = await scene.records.servers.get(server.ref)
+    expect(kept?.record).toMatchObject({ state: 'Terminating', ending: { reason: 'Deleted', crash: false } })
+    expect((await fleet.servers.get(server.ref)).status).toMatchObject({
+      state: 'Terminating',
+      message: 'it was deleted by an operator',
+    })
+  })
+
+  it('with a match is told by its next heartbeat, and ends by itself', async () => {
+    const { scene, fleet, server } = await matched()
+    await fleet.servers.delete(server.ref)
+    await scene.clock.advance(1_500)
+    expect([server.answer?.operation, server.phase]).toEqual(['Terminate', 'gone'])
+    expect(scene.calls.filter(({ method }) => method === 'destroy').length).toBe(1)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, currentActive: 0 })
+  })
+
+  it('with a match is told first, and ended by its backend after half of its grace period', async () => {
+    const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
+    const before = scene.clock.elapsed()
+    await fleet.servers.delete(server.ref)
+    await scene.clock.advance(14_900)
+    expect(scene.calls.filter(({ method }) => method === 'destroy')).toEqual([])
+    await scene.clock.advance(200)
+    expect(only(scene.calls.filter(({ method }) => method === 'destroy')).atMs - before).toBe(15_000)
+    await scene.clock.advance(14_000)
+    expect(server.phase).toBe('running')
+    await scene.clock.advance(1_000)
+    expect(server.phase).toBe('gone')
+  })
+
+  it('with a match has its whole grace period with its backend when it talks no more', async () => {
+    const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
+    server.silence()
+    await scene.clock.advance(15_000)
+    const before = scene.clock.elapsed()
+    await fleet.servers.delete(server.ref)
+    await scene.clock.settle()
+    expect(only(scene.calls.filter(({ method }) => method === 'destroy')).atMs).toBe(before)
+    await scene.clock.advance(29_900)
+    expect(server.phase).toBe('running')
+    await scene.clock.advance(200)
+    expect(server.phase).toBe('gone')
+  })
+
+  it('without a match is ended by its backend at once, within its grace period', async () => {
+    const { scene, fleet } = await standing({ graceSeconds: 20 }, stubborn)
+    const server = only(scene.backend.servers())
+    await fleet.servers.delete(server.ref)
+    await scene.clock.advance(19_900)
+    expect([server.phase, server.answer?.operation]).toEqual(['running', 'Terminate'])
+    await scene.clock.advance(200)
+    expect(server.phase).toBe('gone')
+  })
+
+  it('is replaced at once, not when it is gone', async () => {
+    const { scene, fleet, server } = await matched({ graceSeconds: 60 }, stubborn)
+    await fleet.servers.delete(server.ref)
+    await scene.clock.advance(1_000)
+    expect(server.phase).toBe('running')
+    await fleet.allocate(ask(2))
+    await scene.clock.advance(1_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 1 })
+  })
+
+  it('keeps its session until it is gone: a retry does not open a second match beside it', async () => {
+    const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
+    const given = await fleet.allocate(ask(1))
+    await fleet.servers.delete(server.ref)
+    expect(await fleet.allocate(ask(1))).toEqual(given)
+    await scene.clock.advance(31_000)
+    expect(await fleet.allocate(ask(1))).not.toEqual(given)
+  })
+
+  it('can be deleted again: nothing changes', async () => {
+    const { scene, fleet, server } = await matched({}, stubborn)
+    await Promise.all([fleet.servers.delete(server.ref), fleet.servers.delete(server.ref)])
+    await scene.clock.advance(10_000)
+    await fleet.servers.delete(server.ref)
+    await scene.clock.advance(60_000)
+    expect(server.phase).toBe('gone')
+    expect(scene.eventsOf('ServerEnding').length).toBe(1)
+  })
+
+  it('that nobody knows is not found', async () => {
+    const { fleet } = await standing()
+    expect((await failureOf(fleet.servers.delete('arena-zzzzz'))).code).toBe('not-found')
+  })
+
+  it('whose end cannot be written now is ended all the same, later', async () => {
+    const { scene, fleet } = await standing()
+    const server = only(scene.backend.servers())
+    scene.faults.store = () => ({ kind: 'refuse' })
+    expect((await failureOf(fleet.servers.delete(server.ref))).code).toBe('unavailable')
+    expect(await serversBy(fleet, 'StandingBy')).toEqual([])
+    await scene.clock.advance(5_000)
+    scene.faults.store = () => undefined
+    await scene.clock.advance(60_000)
+    expect(server.phase).toBe('gone')
+    expect((await scene.records.servers.list()).length).toBe(1)
+  })
+})
+
+describe('a deleted build', () => {
+  it('ends all its servers, Active ones included', async () => {
+    const { scene, fleet } = await standing({ standingBy: 3, max: 5 })
+    await fleet.allocate(ask(1))
+    await scene.clock.advance(1_000)
+    await fleet.builds.delete('arena')
+    await scene.clock.advance(40_000)
+    expect([scene.backend.servers(), await fleet.servers.list(), await fleet.builds.list()]).toEqual([[], [], []])
+    expect([await scene.records.servers.list(), await scene.records.builds.list()]).toEqual([[], []])
+    expect(await scene.records.details.list()).toEqual([])
+  })
+
+  it('is gone when the call is answered: it and its buildID are not found, and its name is free', async () => {
+    const { scene, fleet } = await matched({ graceSeconds: 60 }, stubborn)
+    await fleet.builds.delete('arena')
+    expect((await failureOf(fleet.builds.get('arena'))).code).toBe('not-found')
+    expect((await failureOf(fleet.allocate(ask(7)))).code).toBe('not-found')
+    expect((await failureOf(fleet.builds.delete('arena'))).code).toBe('not-found')
+    await fleet.builds.create(aBuild({ standingBy: 2, max: 2 }))
+    await untilReady(scene, fleet, 2)
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 2, currentActive: 0 })
+    // The servers of before are on their way out beside it, and count for nothing.
+    expect((await serversBy(fleet, 'Terminating')).length).toBe(2)
+    expect((await fleet.servers.list({ build: 'arena' })).length).toBe(2)
+    await fleet.allocate(ask(8))
+    await scene.clock.advance(61_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentActive: 1 })
+    expect((await fleet.servers.list()).length).toBe(2)
+  })
+
+  it('with servers that are just begun leaves nothing behind', async () => {
+    const scene = stage({ memory: { createLatencyMs: 1_000 } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 5, max: 5 }))
+    await scene.clock.advance(500)
+    await fleet.builds.delete('arena')
+    await scene.clock.advance(60_000)
+    expect([scene.backend.servers(), await scene.records.servers.list()]).toEqual([[], []])
+    expect(scene.eventsOf('OrphanFound')).toEqual([])
+  })
+
+  it('has its servers ended by the next host when this one dies', async () => {
+    const { scene, fleet } = await matched({ graceSeconds: 10 }, stubborn)
+    await fleet.builds.delete('arena')
+    scene.crash()
+    const next = await scene.open()
+    expect((await failureOf(next.builds.get('arena'))).code).toBe('not-found')
+    await scene.clock.advance(40_000)
+    expect([scene.backend.servers(), await next.servers.list()]).toEqual([[], []])
+  })
+
+  it('has its servers ended by the next host though their end was not written before this one died', async () => {
+    const { scene, fleet } = await standing({ standingBy: 3, max: 3 })
+    scene.faults.store = ({ method }) => {
+      if (method !== 'servers.update') return undefined
+      scene.crash()
+      return { kind: 'refuse' }
+    }
+    await fleet.builds.delete('arena')
+    await scene.clock.settle()
+    scene.faults.store = () => undefined
+    const next = await scene.open()
+    await scene.clock.advance(60_000)
+    expect([scene.backend.servers(), await next.servers.list()]).toEqual([[], []])
+    expect(await scene.records.servers.list()).toEqual([])
+  })
+
+  it('is deleted though the reply was lost', async () => {
+    const { scene, fleet } = await standing()
+    scene.faults.store = ({ method }) => (method === 'builds.delete' ? { kind: 'lose-reply' } : undefined)
+    await fleet.builds.delete('arena')
+    expect(await fleet.builds.list()).toEqual([])
+  })
+
+  it('is kept, with its servers, when the store refuses', async () => {
+    const { scene, fleet } = await standing()
+    scene.faults.store = ({ method }) => (method === 'builds.delete' ? { kind: 'refuse' } : undefined)
+    expect((await failureOf(fleet.builds.delete('arena'))).code).toBe('unavailable')
+    await scene.clock.advance(10_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 1 })
+  })
+
+  it('gives nobody a server that is ending', async () => {
+    const { scene, fleet } = await standing({ standingBy: 2, max: 2 })
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
+    const call = fleet.allocate(ask(1))
+    const failed = failureOf(call)
+    await scene.clock.settle()
+    await fleet.builds.delete('arena')
+    await scene.clock.advance(60_000)
+    expect((await failed).code).toBe('not-found')
+    expect([scene.backend.servers(), await scene.records.servers.list()]).toEqual([[], []])
+  })
+})
+
+it('tells a game of its session until the end of both', async () => {
+  const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
+  await fleet.servers.delete(server.ref)
+  await scene.clock.advance(5_000)
+  expect(server.session?.sessionId).toBe(session(1))
+  expect(server.answer).toEqual({ operation: 'Terminate', nextHeartbeatIntervalMs: 1_000 })
+})

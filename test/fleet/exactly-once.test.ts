@@ -1,0 +1,410 @@
+/** One session, one server; one server, one session: however many ask, whatever fails, and whoever comes after. */
+import type { CallFault } from 'gamekeeper/testing'
+import { describe, expect, it } from 'vitest'
+import {
+  aBuild,
+  ask,
+  failureOf,
+  only,
+  playing,
+  serversBy,
+  session,
+  type Stage,
+  stage,
+  statusOf,
+  untilReady,
+  watched,
+} from './stage.js'
+
+async function standing(count: number, max = 10) {
+  const scene = stage()
+  const fleet = await scene.open()
+  await fleet.builds.create(aBuild({ standingBy: count, max }))
+  await untilReady(scene, fleet, count)
+  return { scene, fleet }
+}
+
+const sessionsKept = async ({ records }: Stage) =>
+  (await records.servers.list()).flatMap(({ record }) => (record.session ? [record.session.id] : []))
+
+/** The next calls of these methods go wrong like this; those after them do not. */
+function nextCalls({ faults }: Stage, ...script: readonly (readonly [method: string, fault: CallFault])[]): void {
+  const left = [...script]
+  faults.store = ({ method }) => (left[0]?.[0] === method ? left.shift()?.[1] : undefined)
+}
+
+describe('calls with one session', () => {
+  it('get one server when they come at once', async () => {
+    const { scene, fleet } = await standing(5)
+    const given = await Promise.all(Array.from({ length: 20 }, () => fleet.allocate(ask(1))))
+    expect(new Set(given.map(({ Ports }) => Ports)).size).toBe(1)
+    await scene.clock.advance(5_000)
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+    expect((await statusOf(fleet)).currentActive).toBe(1)
+  })
+
+  it('get one server when they come at once and spell it differently', async () => {
+    const { scene, fleet } = await standing(5)
+    const id = 'abcdef00-0000-4000-8000-00000000000a'
+    const spellings = [id, id.toUpperCase(), 'ABCDEF00-0000-4000-8000-00000000000a']
+    const given = await Promise.all(spellings.map((sessionID) => fleet.allocate({ buildID: 'arena', sessionID })))
+    expect(new Set(given.map(({ Ports }) => Ports)).size).toBe(1)
+    expect((await sessionsKept(scene)).length).toBe(1)
+  })
+
+  it('get the same server one after another, whatever the buildID names', async () => {
+    const { scene, fleet } = await standing(2)
+    const first = await fleet.allocate(ask(1))
+    expect(await fleet.allocate(ask(1))).toEqual(first)
+    expect(await fleet.allocate(ask(1, { buildID: 'nobody has this' }))).toEqual(first)
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+  })
+
+  it('get one server when they all wait for it', async () => {
+    const scene = stage({ memory: { script: 'manual' } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 5 }))
+    const calls = Array.from({ length: 5 }, () => watched(fleet.allocate(ask(1), { waitMs: 10_000 })))
+    await scene.clock.advance(1_000)
+    // One session is one caller more to serve, however often it calls.
+    expect(scene.backend.servers().length).toBe(2)
+    for (const server of scene.backend.servers()) server.ready()
+    await scene.clock.advance(1_000)
+    const addresses = calls.map((call) => call.outcome())
+    expect(new Set(addresses.map((outcome) => JSON.stringify(outcome))).size).toBe(1)
+    expect(addresses[0]).toMatchObject({ value: { SessionID: session(1) } })
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+  })
+
+  it('get one server though the first of them gives up', async () => {
+    const scene = stage({ memory: { script: 'manual' } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    const aborter = new AbortController()
+    const first = watched(fleet.allocate(ask(1), { waitMs: 10_000, signal: aborter.signal }))
+    const second = watched(fleet.allocate(ask(1), { waitMs: 10_000 }))
+    await scene.clock.advance(100)
+    aborter.abort()
+    await scene.clock.advance(100)
+    expect(first.outcome()).toMatchObject({ error: { code: 'aborted' } })
+    expect(second.outcome()).toBe('pending')
+    only(scene.backend.servers()).ready()
+    await scene.clock.settle()
+    expect(second.outcome()).toMatchObject({ value: { SessionID: session(1) } })
+  })
+
+  it('wait each for their own time only', async () => {
+    const scene = stage({ memory: { script: 'manual' } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    const patient = watched(fleet.allocate(ask(1), { waitMs: 30_000 }))
+    const hasty = watched(fleet.allocate(ask(1)))
+    const between = watched(fleet.allocate(ask(1), { waitMs: 10_000 }))
+    await scene.clock.advance(1_000)
+    expect(hasty.outcome()).toMatchObject({ error: { code: 'none-standing-by' } })
+    await scene.clock.advance(9_000)
+    expect(between.outcome()).toMatchObject({ error: { code: 'none-standing-by' } })
+    expect(patient.outcome()).toBe('pending')
+    only(scene.backend.servers()).ready()
+    await scene.clock.settle()
+    expect(patient.outcome()).toMatchObject({ value: { SessionID: session(1) } })
+  })
+
+  it('go on by themselves when the first of them is refused for what only it asked', async () => {
+    const { scene, fleet } = await standing(1)
+    const nowhere = watched(fleet.allocate(ask(1, { buildID: 'nobody has this' })))
+    const arena = watched(fleet.allocate(ask(1)))
+    await scene.clock.advance(100)
+    expect(nowhere.outcome()).toMatchObject({ error: { code: 'not-found' } })
+    expect(arena.outcome()).toMatchObject({ value: { SessionID: session(1) } })
+  })
+
+  it('get one server across a restart of the host, and across its crash', async () => {
+    const { scene, fleet } = await standing(2)
+    const first = await fleet.allocate(ask(1))
+    await fleet.close()
+    const second = await scene.open()
+    expect(await second.allocate(ask(1))).toEqual(first)
+    scene.crash()
+    const third = await scene.open()
+    expect(await third.allocate(ask(1))).toEqual(first)
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+  })
+
+  it('get another server once the first is gone', async () => {
+    const { scene, fleet } = await standing(1)
+    await fleet.allocate(ask(1))
+    const first = await playing(scene, fleet, 1)
+    first.exit(0)
+    await scene.clock.advance(1_000)
+    await fleet.allocate(ask(1))
+    expect((await playing(scene, fleet, 1)).ref.name).not.toBe(first.ref.name)
+  })
+})
+
+describe('a hand-out whose write goes wrong', () => {
+  it.each<readonly [string, CallFault]>([
+    ['lost its reply', { kind: 'lose-reply' }],
+    ['was refused', { kind: 'refuse' }],
+    ['takes effect later', { kind: 'delay-effect', ms: 5_000 }],
+  ])('is answered all the same when the write %s and the store can be read', async (_, fault) => {
+    const { scene, fleet } = await standing(3)
+    nextCalls(scene, ['servers.update', fault])
+    await fleet.allocate(ask(1))
+    await scene.clock.advance(10_000)
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+    expect((await serversBy(fleet, 'Active')).length).toBe(1)
+  })
+
+  it.each<readonly [string, CallFault]>([
+    ['lost its reply', { kind: 'lose-reply' }],
+    ['was refused', { kind: 'refuse' }],
+    ['takes effect later', { kind: 'delay-effect', ms: 5_000 }],
+  ])(
+    'is unavailable when the write %s and cannot be read back, and the same call again settles it',
+    async (_, fault) => {
+      const { scene, fleet } = await standing(3)
+      const down = { kind: 'refuse' } as const
+      scene.faults.store = ({ method }) => (method === 'servers.update' ? fault : down)
+      const error = await failureOf(fleet.allocate(ask(1)))
+      expect(error).toMatchObject({ code: 'unavailable', retryable: true })
+      scene.faults.store = () => down
+      await scene.clock.advance(500)
+      expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
+      scene.faults.store = () => undefined
+      const given = await fleet.allocate(ask(1))
+      await scene.clock.advance(10_000)
+      expect(await fleet.allocate(ask(1))).toEqual(given)
+      expect(await sessionsKept(scene)).toEqual([session(1)])
+      expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 3 })
+    },
+  )
+
+  it('keeps its server from everybody else while nobody knows', async () => {
+    const { scene, fleet } = await standing(1, 1)
+    const down = { kind: 'refuse' } as const
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'lose-reply' } : down)
+    expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
+    scene.faults.store = ({ method }) => (method === 'servers.get' ? down : undefined)
+    await scene.clock.advance(500)
+    expect((await failureOf(fleet.allocate(ask(2)))).code).toBe('none-standing-by')
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+  })
+
+  it('frees its server without a further call when it had not happened', async () => {
+    const { scene, fleet } = await standing(1, 1)
+    scene.faults.store = () => ({ kind: 'refuse' })
+    expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
+    scene.faults.store = () => undefined
+    await scene.clock.advance(5_000)
+    await fleet.allocate(ask(2))
+    expect(await sessionsKept(scene)).toEqual([session(2)])
+  })
+
+  it('tells the game when it had happened, though the caller never heard: a retry finds it', async () => {
+    const { scene, fleet } = await standing(1, 1)
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'lose-reply' } : { kind: 'refuse' })
+    expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
+    scene.faults.store = () => undefined
+    await scene.clock.advance(5_000)
+    const server = await playing(scene, fleet, 1)
+    expect([server.state, server.session?.sessionId]).toEqual(['Active', session(1)])
+    expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
+  })
+
+  it('gives no waiting caller a server whose write is in doubt', async () => {
+    const { scene, fleet } = await standing(1, 1)
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'lose-reply' } : { kind: 'refuse' })
+    expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
+    const waiting = watched(fleet.allocate(ask(2), { waitMs: 10_000 }))
+    scene.faults.store = () => undefined
+    await scene.clock.advance(10_000)
+    expect(waiting.outcome()).toMatchObject({ error: { code: 'max-reached' } })
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+  })
+
+  it('gives a waiting caller the server as soon as it is known that the write had not happened', async () => {
+    const { scene, fleet } = await standing(1, 1)
+    scene.faults.store = () => ({ kind: 'refuse' })
+    expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
+    const waiting = watched(fleet.allocate(ask(2), { waitMs: 10_000 }))
+    scene.faults.store = () => undefined
+    await scene.clock.advance(5_000)
+    expect(waiting.outcome()).toMatchObject({ value: { SessionID: session(2) } })
+  })
+
+  it.each<readonly [string, CallFault]>([
+    ['before its write is done', { kind: 'refuse' }],
+    ['after its write is done', { kind: 'hang' }],
+    ['with its write on its way', { kind: 'delay-effect', ms: 2_000 }],
+  ])('dies with its host %s, and the next host gives the session one server', async (_, fault) => {
+    const { scene, fleet } = await standing(3)
+    scene.faults.store = ({ method }) => {
+      if (method !== 'servers.update') return undefined
+      scene.crash()
+      return fault
+    }
+    const call = watched(fleet.allocate(ask(1)))
+    await scene.clock.settle()
+    scene.faults.store = () => undefined
+    const next = await scene.open()
+    await next.allocate(ask(1))
+    await scene.clock.advance(10_000)
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+    expect((await serversBy(next, 'Active')).length).toBe(1)
+    expect(call.outcome()).toBe('pending')
+  })
+})
+
+describe('the write of a host that died', () => {
+  /** Lets the host die with a hand-out on its way that lands two seconds later. */
+  async function dying(scene: Stage, handOut: () => void) {
+    scene.faults.store = ({ method }) => {
+      if (method !== 'servers.update') return undefined
+      scene.crash()
+      return { kind: 'delay-effect', ms: 2_000 }
+    }
+    handOut()
+    await scene.clock.settle()
+    scene.faults.store = () => undefined
+    return scene.open()
+  }
+
+  it('and that nobody has asked for again is found when its server is handed out, and stands', async () => {
+    const { scene, fleet } = await standing(1, 1)
+    const next = await dying(scene, () => void fleet.allocate(ask(1)))
+    await scene.clock.advance(5_000)
+    expect((await failureOf(next.allocate(ask(2)))).code).toBe('max-reached')
+    expect((await next.allocate(ask(1))).SessionID).toBe(session(1))
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+  })
+
+  it('cannot land upon what the next host has written since', async () => {
+    const { scene, fleet } = await standing(1, 2)
+    const next = await dying(scene, () => void fleet.allocate(ask(1)))
+    await next.allocate(ask(2))
+    await scene.clock.advance(5_000)
+    expect(await sessionsKept(scene)).toEqual([session(2)])
+    await next.allocate(ask(1))
+    expect((await sessionsKept(scene)).toSorted()).toEqual([session(1), session(2)])
+  })
+
+  it('is undone when its session has got another server from the next host', async () => {
+    const scene = stage({ memory: { script: 'manual' } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 2, max: 2 }))
+    await scene.clock.settle()
+    const [first, second] = scene.backend.servers()
+    void fleet.allocate(ask(1), { waitMs: 10_000 })
+    const next = await dying(scene, () => first?.ready())
+    second?.ready()
+    await next.allocate(ask(1))
+    await scene.clock.advance(500)
+    first?.silence()
+    await scene.clock.advance(2_000)
+    expect(await sessionsKept(scene)).toEqual([session(1), session(1)])
+    first?.ready()
+    await scene.clock.advance(5_000)
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+    expect((await playing(scene, next, 1)).ref).toEqual(second?.ref)
+    expect(await statusOf(next)).toMatchObject({ currentActive: 1, currentStandingBy: 1 })
+  })
+})
+
+describe('a conflict', () => {
+  /** Another host has given these servers to sessions of its own. */
+  async function takenElsewhere(scene: Stage, count: number): Promise<void> {
+    const standing = (await scene.records.servers.list()).filter(({ record }) => record.state === 'StandingBy')
+    for (const [index, { record, revision }] of standing.slice(0, count).entries()) {
+      const other = { id: session(900 + index), initialPlayers: [] }
+      await scene.records.servers.update({ ...record, state: 'Active', session: other }, revision)
+    }
+  }
+
+  it('is never shown: the next candidate is tried', async () => {
+    const { scene, fleet } = await standing(2)
+    await takenElsewhere(scene, 1)
+    expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
+    expect((await sessionsKept(scene)).toSorted()).toEqual([session(1), session(900)])
+  })
+
+  it('is never shown, however many candidates in a row are stale', async () => {
+    const { scene, fleet } = await standing(10, 20)
+    await takenElsewhere(scene, 9)
+    expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
+    expect(new Set(await sessionsKept(scene)).size).toBe(10)
+    await scene.clock.advance(5_000)
+    expect((await statusOf(fleet)).currentActive).toBe(10)
+  })
+
+  it('with no candidate left is a refusal, and the servers of others are theirs', async () => {
+    const { scene, fleet } = await standing(2, 2)
+    await takenElsewhere(scene, 2)
+    expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('max-reached')
+    expect((await fleet.allocate(ask(900))).SessionID).toBe(session(900))
+  })
+
+  it('over a change that is none of its business is written upon that', async () => {
+    const { scene, fleet } = await standing(1, 1)
+    const { record, revision } = only(await scene.records.servers.list())
+    await scene.records.servers.update({ ...record, node: 'renamed' }, revision)
+    expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
+  })
+
+  it('with records that somebody has deleted ends those servers, and gets another', async () => {
+    const { scene, fleet } = await standing(3, 5)
+    const doomed = (await scene.records.servers.list()).slice(0, 2)
+    for (const { record, revision } of doomed) await scene.records.servers.delete(record, revision)
+    await fleet.allocate(ask(1))
+    await untilReady(scene, fleet, 3)
+    await scene.clock.advance(60_000)
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+    const names = scene.backend.servers().map(({ ref }) => ref.name)
+    for (const { record } of doomed) expect(names).not.toContain(record.name)
+  })
+
+  it('with the record of the only server deleted is a refusal, not an endless search', async () => {
+    const { scene, fleet } = await standing(1, 1)
+    const { record, revision } = only(await scene.records.servers.list())
+    await scene.records.servers.delete(record, revision)
+    const before = scene.calls.length
+    expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('none-standing-by')
+    expect(scene.calls.length - before).toBeLessThan(5)
+    await untilReady(scene, fleet, 1)
+    expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
+  })
+})
+
+describe('a hand-out of a server that is just being written', () => {
+  it('is answered, and told to the game, only when it is durable itself', async () => {
+    const scene = stage({ memory: { script: 'manual' } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await scene.clock.settle()
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
+    const server = only(scene.backend.servers())
+    server.ready()
+    await scene.clock.advance(500)
+    const call = watched(fleet.allocate(ask(1)))
+    await scene.clock.advance(900)
+    expect([call.outcome(), server.heartbeat().sessionConfig]).toEqual(['pending', undefined])
+    await scene.clock.advance(700)
+    expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+  })
+})
+
+describe('a server that ends while it is handed out', () => {
+  it('is not the caller’s: another is found', async () => {
+    const { scene, fleet } = await standing(2)
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
+    const call = watched(fleet.allocate(ask(1)))
+    await scene.clock.advance(100)
+    const given = only((await scene.records.servers.list()).filter(({ record }) => record.session))
+    scene.backend.server(given.record.name).exit(1)
+    await scene.clock.advance(10_000)
+    expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
+    expect((await playing(scene, fleet, 1)).ref.name).not.toBe(given.record.name)
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+  })
+})

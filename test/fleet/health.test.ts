@@ -1,0 +1,267 @@
+/** Decisions, "Life of a server": silence, and what a game says of its health. The host's absence is nobody's fault. */
+import type { GameServer } from 'gamekeeper'
+import { describe, expect, it } from 'vitest'
+import { aBuild, ask, only, playing, stage, type StageOptions, statusOf, untilReady } from './stage.js'
+
+const manual: StageOptions = { memory: { script: 'manual' } }
+
+async function opened(options: StageOptions = manual, wish: Parameters<typeof aBuild>[0] = {}) {
+  const scene = stage(options)
+  const fleet = await scene.open()
+  await fleet.builds.create(aBuild({ standingBy: 1, max: 1, ...wish }))
+  await scene.clock.settle()
+  const server = only(scene.backend.servers())
+  const shown = async (): Promise<GameServer['status'] | undefined> =>
+    (await fleet.servers.list()).find(({ metadata }) => metadata.name === server.ref.name)?.status
+  const why = () => scene.eventsOf('ServerEnding').map(({ reason }) => reason)
+  return { scene, fleet, server, shown, why }
+}
+
+async function matched(options: StageOptions = manual) {
+  const all = await opened(options)
+  all.server.ready()
+  await all.fleet.allocate(ask(1))
+  await all.scene.clock.advance(1_000)
+  return all
+}
+
+describe('the first heartbeat', () => {
+  it('is awaited for 60 s from when the process runs', async () => {
+    const { scene, fleet, server, shown, why } = await opened()
+    await scene.clock.advance(59_500)
+    expect(await shown()).toMatchObject({ state: 'Initializing', health: 'Unknown' })
+    await scene.clock.advance(2_000)
+    expect([why(), server.phase]).toEqual([['NeverSpoke'], 'gone'])
+    expect((await statusOf(fleet)).crashesCount).toBe(1)
+  })
+
+  it('is not awaited while an image is pulled, however long that takes', async () => {
+    const { scene, fleet, server, shown, why } = await opened({
+      memory: { script: 'manual', startLatencyMs: 1_800_000 },
+    })
+    await scene.clock.advance(1_800_000)
+    expect([why(), (await shown())?.state]).toEqual([[], 'Initializing'])
+    await scene.clock.advance(59_000)
+    server.ready()
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 1, crashesCount: 0 })
+  })
+
+  it('may come before the backend has said that the process runs', async () => {
+    const { scene, server, why } = await opened()
+    scene.faults.events = () => ({ kind: 'delay', ms: 5_000 })
+    server.ready()
+    await scene.clock.advance(120_000)
+    expect(why()).toEqual([])
+  })
+
+  it('is not awaited longer because a late event says that the process does not run yet', async () => {
+    const scene = stage({ memory: { script: 'manual', startLatencyMs: 1_000 } })
+    let events = 0
+    scene.faults.events = () => (++events === 1 ? { kind: 'delay', ms: 20_000 } : undefined)
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    // At 60 s the list says again that it runs.
+    await scene.clock.advance(60_500)
+    expect(scene.eventsOf('ServerEnding')).toEqual([])
+    await scene.clock.advance(2_000)
+    expect(only(scene.eventsOf('ServerEnding')).reason).toBe('NeverSpoke')
+  })
+
+  it('can be given another limit', async () => {
+    const { scene, why } = await opened({ ...manual, limits: { firstHeartbeatMs: 5_000 } })
+    await scene.clock.advance(7_000)
+    expect(why()).toEqual(['NeverSpoke'])
+  })
+})
+
+describe('a server that falls silent', () => {
+  it.each(['Initializing', 'StandingBy'] as const)('while %s is removed after 10 s: one crash', async (state) => {
+    const { scene, fleet, server, why } = await opened()
+    server.heartbeat({ state })
+    server.silence()
+    await scene.clock.advance(9_500)
+    expect(why()).toEqual([])
+    await scene.clock.advance(2_000)
+    expect([why(), server.phase]).toEqual([['Silent'], 'gone'])
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
+  })
+
+  it('for less than that is none the worse', async () => {
+    const { scene, fleet, server, why } = await opened()
+    for (let i = 0; i < 20; i++) {
+      server.ready()
+      server.silence()
+      await scene.clock.advance(9_000)
+    }
+    expect(why()).toEqual([])
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 1, crashesCount: 0 })
+  })
+
+  it('while Active stays Active, with health Unhealthy, for as long as its process runs', async () => {
+    const { scene, fleet, server, shown, why } = await matched()
+    server.silence()
+    await scene.clock.advance(12_000)
+    expect(await shown()).toMatchObject({ state: 'Active', health: 'Unhealthy' })
+    await scene.clock.advance(3_600_000)
+    expect(await shown()).toMatchObject({ state: 'Active', health: 'Unhealthy' })
+    expect(why()).toEqual([])
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, currentActive: 1 })
+    server.exit(0)
+    await scene.clock.advance(1_000)
+    expect(why()).toEqual(['Exited'])
+  })
+
+  it('while Active is well again when it speaks again, and can fall silent again', async () => {
+    const { scene, server, shown } = await matched()
+    for (let i = 0; i < 3; i++) {
+      server.silence()
+      await scene.clock.advance(12_000)
+      expect(await shown()).toMatchObject({ state: 'Active', health: 'Unhealthy' })
+      server.heartbeat()
+      expect(await shown()).toMatchObject({ state: 'Active', health: 'Healthy' })
+    }
+    const told = scene.eventsOf('ServerHealthChanged').map(({ health }) => health)
+    expect(told.slice(1)).toEqual(['Unhealthy', 'Healthy', 'Unhealthy', 'Healthy', 'Unhealthy', 'Healthy'])
+  })
+
+  it('does not hide one that falls silent after it', async () => {
+    const scene = stage(manual)
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 3, max: 3 }))
+    await scene.clock.settle()
+    const all = scene.backend.servers()
+    for (const server of all) server.ready()
+    for (const [index, server] of all.entries()) {
+      await scene.clock.advance(1_000 * index)
+      server.silence()
+    }
+    await scene.clock.advance(11_500)
+    expect(all.map(({ phase }) => phase)).toEqual(['gone', 'gone', 'gone'])
+    expect((await statusOf(fleet)).crashesCount).toBe(3)
+  })
+})
+
+describe('a game that reports Unhealthy', () => {
+  it('always, as some SDKs do without a health callback, is not believed', async () => {
+    const { scene, fleet, server, shown, why } = await opened()
+    server.heartbeat({ state: 'StandingBy', health: 'Unhealthy' })
+    await scene.clock.advance(600_000)
+    expect(why()).toEqual([])
+    expect(await shown()).toMatchObject({ state: 'StandingBy', health: 'Healthy' })
+    await fleet.allocate(ask(1))
+    await scene.clock.advance(60_000)
+    expect(await shown()).toMatchObject({ state: 'Active', health: 'Healthy' })
+  })
+
+  it('after it was Healthy is Unhealthy at once, and removed at the third report in a row: one crash', async () => {
+    const { scene, fleet, server, shown, why } = await opened()
+    server.ready()
+    server.unhealthy()
+    expect(await shown()).toMatchObject({ state: 'StandingBy', health: 'Unhealthy' })
+    server.unhealthy()
+    expect(why()).toEqual([])
+    server.unhealthy()
+    await scene.clock.settle()
+    expect(why()).toEqual(['ReportedUnhealthy'])
+    await scene.clock.advance(100)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
+    expect(server.phase).toBe('gone')
+  })
+
+  it('now and then is none the worse', async () => {
+    const { scene, server, why } = await opened()
+    server.ready()
+    for (let i = 0; i < 10; i++) {
+      server.unhealthy()
+      server.unhealthy()
+      server.heartbeat({ health: 'Healthy' })
+    }
+    await scene.clock.settle()
+    expect(why()).toEqual([])
+  })
+
+  it('during a match stays Active with health Unhealthy, and heals', async () => {
+    const { scene, fleet, server, shown, why } = await matched()
+    for (let i = 0; i < 10; i++) server.unhealthy()
+    await scene.clock.advance(60_000)
+    expect(await shown()).toMatchObject({ state: 'Active', health: 'Unhealthy' })
+    expect(why()).toEqual([])
+    server.heartbeat({ health: 'Healthy' })
+    expect(await shown()).toMatchObject({ state: 'Active', health: 'Healthy' })
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
+  })
+})
+
+describe('a host that was away', () => {
+  it('because it was suspended forgives every silence', async () => {
+    const scene = stage()
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 5, max: 6 }))
+    await untilReady(scene, fleet, 5)
+    await fleet.allocate(ask(1))
+    await scene.clock.advance(2_000)
+    await scene.clock.suspend(3_600_000)
+    await scene.clock.advance(60_000)
+    expect(scene.eventsOf('ServerEnding')).toEqual([])
+    expect(scene.eventsOf('ServerHealthChanged').filter(({ health }) => health === 'Unhealthy')).toEqual([])
+    expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 5, crashesCount: 0 })
+  })
+
+  it('because it was suspended still finds who stays silent, after the full allowance', async () => {
+    const { scene, server, why } = await opened()
+    server.ready()
+    server.silence()
+    await scene.clock.advance(5_000)
+    await scene.clock.suspend(600_000)
+    await scene.clock.advance(58_000)
+    expect(why()).toEqual([])
+    await scene.clock.advance(4_000)
+    expect(why()).toEqual(['NeverSpoke'])
+  })
+
+  it('because it was suspended gives servers that had not spoken the full allowance again', async () => {
+    const { scene, why } = await opened()
+    await scene.clock.advance(50_000)
+    await scene.clock.suspend(30_000)
+    await scene.clock.advance(58_000)
+    expect(why()).toEqual([])
+    await scene.clock.advance(4_000)
+    expect(why()).toEqual(['NeverSpoke'])
+  })
+
+  it('because it was started again gives every server the full allowance again', async () => {
+    const { scene, fleet, server, why } = await opened()
+    server.ready()
+    server.silence()
+    await scene.clock.advance(5_000)
+    await fleet.close()
+    await scene.clock.advance(3_600_000)
+    await scene.open()
+    await scene.clock.advance(58_000)
+    expect(why()).toEqual([])
+    await scene.clock.advance(4_000)
+    expect(why()).toEqual(['NeverSpoke'])
+  })
+
+  it('because it was started again keeps Active servers that stay silent', async () => {
+    const { scene, fleet, server, why } = await matched()
+    server.silence()
+    await fleet.close()
+    await scene.clock.advance(3_600_000)
+    const next = await scene.open()
+    await scene.clock.advance(120_000)
+    expect(why()).toEqual([])
+    expect((await playing(scene, next, 1)).ref).toEqual(server.ref)
+    expect(only(await next.servers.list()).status).toMatchObject({ state: 'Active', health: 'Unhealthy' })
+  })
+
+  it('does not matter to a clock that is set back or forth', async () => {
+    const { scene, server, why } = await opened()
+    server.ready()
+    scene.clock.jumpWall(86_400_000)
+    await scene.clock.advance(60_000)
+    scene.clock.jumpWall(-172_800_000)
+    await scene.clock.advance(60_000)
+    expect(why()).toEqual([])
+  })
+})

@@ -1,0 +1,269 @@
+/** How a host leaves: closed, drained, no longer leading. Servers stay, matches go on, callers know where they stand. */
+import type { ElectionListener, Elector } from 'gamekeeper'
+import { describe, expect, it } from 'vitest'
+import {
+  aBuild,
+  ask,
+  failureOf,
+  only,
+  playing,
+  serversBy,
+  session,
+  stage,
+  type StageOptions,
+  statusOf,
+  untilReady,
+  watched,
+} from './stage.js'
+
+async function running(options: StageOptions = {}) {
+  const scene = stage(options)
+  const fleet = await scene.open()
+  await fleet.builds.create(aBuild({ standingBy: 2, max: 5 }))
+  await untilReady(scene, fleet, 2)
+  await fleet.allocate(ask(1))
+  await scene.clock.advance(2_000)
+  return { scene, fleet, match: await playing(scene, fleet, 1) }
+}
+
+describe('a fleet that is closed', () => {
+  it('leaves every server as it is, and asks nothing more', async () => {
+    const { scene, fleet } = await running()
+    await fleet.close()
+    const before = scene.calls.length
+    await scene.clock.advance(3_600_000)
+    expect(scene.calls.length).toBe(before)
+    expect(scene.backend.servers().map(({ phase }) => phase)).toEqual(['running', 'running', 'running'])
+  })
+
+  it('leaves no timer of its own behind', async () => {
+    const scene = stage()
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 0 }))
+    await scene.clock.advance(1_500)
+    await fleet.close()
+    expect(scene.clock.pending).toBe(0)
+  })
+
+  it('can be closed again', async () => {
+    const { fleet } = await running()
+    await Promise.all([fleet.close(), fleet.close()])
+    await fleet.close()
+  })
+
+  it('refuses every call, as one that may succeed elsewhere', async () => {
+    const { fleet, match } = await running()
+    await fleet.close()
+    for (const call of [
+      fleet.allocate(ask(1)),
+      fleet.builds.list(),
+      fleet.builds.create(aBuild({ name: 'duel' })),
+      fleet.servers.get(match.ref),
+      fleet.details.get(match.ref),
+      fleet.drain(),
+    ]) {
+      expect(await failureOf(call)).toMatchObject({ code: 'closed', retryable: true })
+    }
+  })
+
+  it('finishes the hand-out that is under way', async () => {
+    const { scene, fleet } = await running()
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
+    const call = watched(fleet.allocate(ask(2)))
+    await scene.clock.settle()
+    const closed = watched(fleet.close())
+    await scene.clock.advance(500)
+    expect([call.outcome(), closed.outcome()]).toEqual(['pending', 'pending'])
+    await scene.clock.advance(600)
+    expect(call.outcome()).toMatchObject({ value: { SessionID: session(2) } })
+    expect(closed.outcome()).toEqual({ value: undefined })
+  })
+
+  it('writes what it knows before it goes', async () => {
+    const { scene, fleet, match } = await running()
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 100 } : undefined)
+    match.silence()
+    match.unhealthy()
+    const closed = fleet.close()
+    await scene.clock.advance(1_000)
+    await closed
+    expect((await scene.records.servers.get(match.ref))?.record).toMatchObject({ state: 'Active', health: 'Unhealthy' })
+  })
+
+  it('does not hang on a store that is away', async () => {
+    const { scene, fleet, match } = await running()
+    scene.faults.store = () => ({ kind: 'refuse' })
+    match.players(['amie'])
+    match.unhealthy()
+    await scene.clock.settle()
+    await fleet.close()
+    expect(match.phase).toBe('running')
+  })
+})
+
+describe('a drain', () => {
+  it('ends idle servers, lets matches go on, hands out nothing, and resolves when all are gone', async () => {
+    const { scene, fleet, match } = await running()
+    const drained = watched(fleet.drain())
+    await scene.clock.advance(60_000)
+    expect(drained.outcome()).toBe('pending')
+    expect(only(await fleet.servers.list()).status.state).toBe('Active')
+    expect((await failureOf(fleet.allocate(ask(2)))).code).toBe('draining')
+    expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
+    match.exit(0)
+    await scene.clock.advance(1_000)
+    expect(drained.outcome()).toEqual({ value: { remaining: 0 } })
+    expect(scene.backend.servers()).toEqual([])
+    await scene.clock.advance(600_000)
+    expect(scene.backend.servers()).toEqual([])
+  })
+
+  it('of a fleet without servers resolves at once', async () => {
+    const scene = stage()
+    const fleet = await scene.open()
+    expect(await fleet.drain()).toEqual({ remaining: 0 })
+  })
+
+  it('gives up at its deadline, and says how many matches go on', async () => {
+    const { scene, fleet, match } = await running()
+    const drained = watched(fleet.drain({ deadlineMs: 30_000 }))
+    await scene.clock.advance(29_999)
+    expect(drained.outcome()).toBe('pending')
+    await scene.clock.advance(1)
+    expect(drained.outcome()).toEqual({ value: { remaining: 1 } })
+    expect(match.phase).toBe('running')
+  })
+
+  it('ends matches too when it is told so, each within its grace period', async () => {
+    const { scene, fleet, match } = await running({ memory: { script: () => ({ ignoresTerminate: true }) } })
+    const drained = watched(fleet.drain({ active: 'terminate' }))
+    await scene.clock.advance(1_000)
+    expect([match.answer?.operation, match.phase]).toEqual(['Terminate', 'running'])
+    await scene.clock.advance(30_000)
+    expect(drained.outcome()).toEqual({ value: { remaining: 0 } })
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
+  })
+
+  it('goes on though its caller stops waiting', async () => {
+    const { scene, fleet } = await running()
+    const aborter = new AbortController()
+    const drained = watched(fleet.drain({ signal: aborter.signal }))
+    await scene.clock.settle()
+    aborter.abort()
+    await scene.clock.advance(60_000)
+    expect(drained.outcome()).toMatchObject({ error: { code: 'aborted' } })
+    expect((await fleet.servers.list()).length).toBe(1)
+    expect((await failureOf(fleet.allocate(ask(2)))).code).toBe('draining')
+  })
+
+  it('does not keep its caller waiting when the host closes', async () => {
+    const { scene, fleet } = await running()
+    const drained = watched(fleet.drain())
+    await scene.clock.advance(10_000)
+    await fleet.close()
+    await scene.clock.settle()
+    expect(drained.outcome()).toEqual({ value: { remaining: 1 } })
+  })
+
+  it('lets a hand-out finish that was begun before it', async () => {
+    const { scene, fleet } = await running()
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 500 } : undefined)
+    const call = watched(fleet.allocate(ask(2)))
+    await scene.clock.settle()
+    void fleet.drain()
+    await scene.clock.advance(60_000)
+    expect(call.outcome()).toMatchObject({ value: { SessionID: session(2) } })
+    expect((await serversBy(fleet, 'Active')).length).toBe(2)
+  })
+
+  it('of one build leaves the others as they are, and lasts over a restart until it is resumed', async () => {
+    const { scene, fleet } = await running()
+    await fleet.builds.create(aBuild({ name: 'duel', standingBy: 1 }))
+    await untilReady(scene, fleet, 1, 'duel')
+    void fleet.builds.drain('arena')
+    await scene.clock.advance(60_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 0, currentActive: 1 })
+    await fleet.close()
+    const next = await scene.open()
+    await scene.clock.advance(60_000)
+    expect(await statusOf(next)).toMatchObject({ currentStandingBy: 0, currentActive: 1 })
+    expect((await failureOf(next.allocate(ask(2)))).code).toBe('draining')
+    await next.allocate(ask(3, { buildID: 'duel' }))
+    await next.builds.resume('arena')
+    await untilReady(scene, next, 2)
+    await next.allocate(ask(2))
+  })
+})
+
+describe('leadership', () => {
+  /** An election in the hands of the test. */
+  function ballot() {
+    let listener: ElectionListener | undefined
+    const elector: Elector = {
+      run(given) {
+        listener = given
+        return () => {
+          listener = undefined
+          return Promise.resolve()
+        }
+      },
+    }
+    return { elector, elect: () => listener?.elected(), depose: (by?: string) => listener?.lost(by) }
+  }
+
+  it('is what it takes to act: a follower says who leads, and harms nobody', async () => {
+    const scene = stage()
+    const vote = ballot()
+    const opening = scene.open({ elector: vote.elector })
+    await scene.clock.settle()
+    vote.depose('host-b')
+    const fleet = await opening
+    for (const call of [fleet.allocate(ask(1)), fleet.builds.list(), fleet.builds.create(aBuild())]) {
+      const { code, message } = await failureOf(call)
+      expect([code, message]).toEqual(['not-leader', 'this host does not lead the fleet; host-b does'])
+    }
+    expect(fleet.heartbeat('arena-aaaaa.secret', { state: 'Active', players: [] }).operation).toBe('Continue')
+    expect(scene.calls).toEqual([])
+  })
+
+  it('that is lost ends all acting at once, waiting callers are told, and matches go on', async () => {
+    const scene = stage({ memory: { script: 'manual' } })
+    const vote = ballot()
+    const opening = scene.open({ elector: vote.elector })
+    await scene.clock.settle()
+    vote.elect()
+    const fleet = await opening
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await scene.clock.settle()
+    const call = watched(fleet.allocate(ask(1), { waitMs: 60_000 }))
+    await scene.clock.settle()
+    vote.depose('host-b')
+    await scene.clock.settle()
+    expect(call.outcome()).toMatchObject({ error: { code: 'not-leader', retryable: true } })
+    const before = scene.calls.length
+    await scene.clock.advance(600_000)
+    expect(scene.calls.length).toBe(before)
+    expect(only(scene.backend.servers()).phase).toBe('running')
+    vote.elect()
+    await scene.clock.settle()
+    only(scene.backend.servers()).ready()
+    expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
+    expect(scene.eventsOf('LeadershipChanged').map(({ leads }) => leads)).toEqual([false, true])
+  })
+
+  it('that is won while the store is away is used as soon as it is back', async () => {
+    const scene = stage()
+    const vote = ballot()
+    const opening = scene.open({ elector: vote.elector })
+    await scene.clock.settle()
+    vote.depose('host-b')
+    const fleet = await opening
+    scene.faults.store = () => ({ kind: 'refuse' })
+    vote.elect()
+    await scene.clock.advance(10_000)
+    expect((await failureOf(fleet.builds.list())).code).toBe('not-leader')
+    scene.faults.store = () => undefined
+    await scene.clock.advance(10_000)
+    expect(await fleet.builds.list()).toEqual([])
+  })
+})

@@ -1,0 +1,339 @@
+/** Decisions, "Life of a server": from a record to a process, to a match, to its end. */
+import { FleetError } from 'gamekeeper'
+import { describe, expect, it } from 'vitest'
+import { aBuild, ask, failureOf, nth, only, playing, stage, type StageOptions, statusOf, untilReady } from './stage.js'
+
+const manual: StageOptions = { memory: { script: 'manual' } }
+
+async function opened(wish: Parameters<typeof aBuild>[0], options: StageOptions = manual) {
+  const scene = stage(options)
+  const fleet = await scene.open()
+  await fleet.builds.create(aBuild(wish))
+  await scene.clock.settle()
+  const state = async () => only(await fleet.servers.list()).status
+  return { scene, fleet, state }
+}
+
+/** One that plays session 1. */
+async function matched(options: StageOptions = {}, wish: Parameters<typeof aBuild>[0] = {}) {
+  const { scene, fleet, state } = await opened({ standingBy: 1, max: 1, ...wish }, options)
+  await untilReady(scene, fleet, 1)
+  await fleet.allocate(ask(1))
+  await scene.clock.advance(2_000)
+  return { scene, fleet, state, server: await playing(scene, fleet, 1) }
+}
+
+describe('a server that is asked for', () => {
+  it('is on record before the backend is asked', async () => {
+    const { scene } = await opened({ standingBy: 1 })
+    const methods = scene.calls.map(({ method }) => method)
+    expect(methods.indexOf('servers.create')).toBeGreaterThan(-1)
+    expect(methods.indexOf('servers.create')).toBeLessThan(methods.indexOf('create'))
+  })
+
+  it('is not begun while its record cannot be written', async () => {
+    const scene = stage(manual)
+    const fleet = await scene.open()
+    scene.faults.store = ({ method }) => (method === 'servers.create' ? { kind: 'refuse' } : undefined)
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    await scene.clock.advance(30_000)
+    expect(scene.backend.servers()).toEqual([])
+    expect(await statusOf(fleet)).toMatchObject({ currentPending: 1 })
+    scene.faults.store = () => undefined
+    await scene.clock.advance(60_000)
+    expect(scene.backend.servers().length).toBe(1)
+  })
+
+  it('is Pending until its process runs, with the reason', async () => {
+    const { scene, state } = await opened({ standingBy: 1 }, { memory: { script: 'manual', startLatencyMs: 600_000 } })
+    expect(await state()).toMatchObject({ state: 'Pending', health: 'Unknown', publicIP: '', message: 'starting' })
+    await scene.clock.advance(599_999)
+    expect(await state()).toMatchObject({ state: 'Pending' })
+    await scene.clock.advance(1)
+    expect(await state()).toMatchObject({ state: 'Initializing', health: 'Unknown', nodeName: 'memory' })
+    expect((await state()).message).toBeUndefined()
+  })
+
+  it('is Initializing while it says so, and stands by when it says so', async () => {
+    const { scene, state } = await opened({ standingBy: 1 })
+    only(scene.backend.servers()).heartbeat()
+    expect(await state()).toMatchObject({ state: 'Initializing', health: 'Healthy' })
+    await scene.clock.advance(5_000)
+    only(scene.backend.servers()).ready()
+    const { state: now, reachedInitializingOn, reachedStandingByOn } = await state()
+    expect([now, reachedInitializingOn, reachedStandingByOn]).toEqual([
+      'StandingBy',
+      '2025-01-01T00:00:00.000Z',
+      '2025-01-01T00:00:05.000Z',
+    ])
+  })
+
+  it('is begun again when its start failed, and everybody can see why', async () => {
+    const { scene, fleet, state } = await opened({ standingBy: 0 })
+    for (let i = 0; i < 3; i++) {
+      scene.backend.failNextCreate(new FleetError('unavailable', 'the image cannot be pulled'))
+    }
+    await fleet.builds.patch('arena', { standingBy: 1 })
+    await scene.clock.settle()
+    expect(await state()).toMatchObject({ state: 'Pending', message: 'the image cannot be pulled' })
+    expect((await statusOf(fleet)).conditions).toMatchObject([
+      { type: 'CreateBlocked', reason: 'unavailable', message: 'the image cannot be pulled' },
+    ])
+    expect(only(scene.eventsOf('ServerStartFailed')).reason).toBe('the image cannot be pulled')
+    await scene.clock.advance(7_000)
+    expect(await state()).toMatchObject({ state: 'Initializing' })
+    expect((await statusOf(fleet)).conditions).toBeUndefined()
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
+  })
+
+  it('is one instance, though the reply to its start was lost', async () => {
+    const scene = stage(manual)
+    scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'lose-reply' } : undefined)
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    await scene.clock.advance(10_000)
+    expect(scene.backend.servers().length).toBe(1)
+    expect((await fleet.servers.list()).length).toBe(1)
+  })
+
+  it('is begun again when its start is never answered', async () => {
+    const scene = stage(manual)
+    let hangs = true
+    scene.faults.events = ({ type }) => (type === 'changed' ? { kind: 'drop' } : undefined)
+    scene.faults.backend = ({ method }) => (method === 'create' && hangs ? { kind: 'hang' } : undefined)
+    const fleet = await scene.open({ limits: { resyncMs: 3_600_000 } })
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    await scene.clock.advance(119_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentPending: 1 })
+    hangs = false
+    await scene.clock.advance(3_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentInitializing: 1, currentPending: 0 })
+    expect(scene.backend.servers().length).toBe(1)
+  })
+
+  it('that cannot be started at all is a crash, with the reason', async () => {
+    const script = () => ({ cannotStart: 'no such command: ./arena' })
+    const { scene, fleet } = await opened({ standingBy: 1 }, { memory: { script } })
+    await scene.clock.advance(100)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
+    expect(only(scene.eventsOf('ServerEnding')).message).toContain('no such command: ./arena')
+  })
+
+  it('is begun with few others at once', async () => {
+    const scene = stage({
+      memory: { script: 'manual', createLatencyMs: 1_000 },
+      limits: { parallelCreates: 3, createsPerPass: 50 },
+    })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 9 }))
+    for (const count of [3, 6, 9]) {
+      await scene.clock.advance(500)
+      expect(scene.backend.servers().length).toBe(count)
+      await scene.clock.advance(500)
+    }
+  })
+})
+
+describe('a server whose process ends', () => {
+  it.each([
+    ['before it runs', 'pending'],
+    ['before its first heartbeat', 'silent'],
+    ['while it starts', 'starting'],
+    ['while it stands by', 'ready'],
+  ] as const)('with 0 %s is removed and replaced: no crash', async (_, when) => {
+    const startLatencyMs = when === 'pending' ? 1_000 : 0
+    const { scene, fleet } = await opened({ standingBy: 1 }, { memory: { script: 'manual', startLatencyMs } })
+    const server = only(scene.backend.servers())
+    if (when === 'starting') server.heartbeat()
+    if (when === 'ready') server.ready()
+    server.exit(0)
+    await scene.clock.advance(3_000)
+    expect(only(await fleet.servers.list()).metadata.name).not.toBe(server.ref.name)
+    expect(server.phase).toBe('gone')
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, health: 'Healthy' })
+  })
+
+  it.each([
+    ['with 1', 1],
+    ['by a signal', 137],
+  ])('%s is removed and replaced: one crash', async (_, code) => {
+    const { scene, fleet } = await opened({ standingBy: 1 })
+    const server = only(scene.backend.servers())
+    server.exit(code)
+    await scene.clock.advance(3_000)
+    expect(only(await fleet.servers.list()).metadata.name).not.toBe(server.ref.name)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
+  })
+
+  it('with 0 while Active has had its match: it is replaced at once', async () => {
+    const { scene, fleet, server } = await matched()
+    server.exit(0)
+    await scene.clock.advance(100)
+    await untilReady(scene, fleet, 1)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, currentActive: 0 })
+    expect(server.phase).toBe('gone')
+  })
+
+  it('with 1 while Active is one crash', async () => {
+    const { scene, fleet, server } = await matched()
+    server.exit(1)
+    await scene.clock.advance(5_000)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1, currentActive: 0, currentStandingBy: 1 })
+  })
+
+  it('and of which the event was lost is found by the next list', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1 }, {})
+    await untilReady(scene, fleet, 1)
+    scene.faults.events = () => ({ kind: 'drop' })
+    const server = only(scene.backend.servers())
+    server.exit(0)
+    await scene.clock.advance(60_000)
+    expect(only(await fleet.servers.list()).metadata.name).not.toBe(server.ref.name)
+    expect(server.phase).toBe('gone')
+  })
+
+  it('twice, as a repeated event has it, is one crash', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1 })
+    scene.faults.events = () => ({ kind: 'duplicate' })
+    only(scene.backend.servers()).exit(1)
+    await scene.clock.advance(5_000)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
+  })
+})
+
+describe('a server that is gone', () => {
+  it('before its match is one crash, and nobody is given it', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 }, {})
+    await untilReady(scene, fleet, 1)
+    only(scene.backend.servers()).vanish()
+    await scene.clock.settle()
+    expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('none-standing-by')
+    await scene.clock.advance(5_000)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1, currentStandingBy: 1 })
+  })
+
+  it('during its match is no crash: nobody knows why', async () => {
+    const { scene, fleet, server } = await matched()
+    server.vanish()
+    await scene.clock.advance(5_000)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, currentActive: 0, currentStandingBy: 1 })
+  })
+
+  it('with all others of its machine is never given to anybody', async () => {
+    const { scene, fleet } = await opened({ standingBy: 6, max: 6 }, { memory: { nodes: ['north', 'south'] } })
+    await untilReady(scene, fleet, 6)
+    const lost = scene.backend.servers().filter(({ instance }) => instance.node === 'north')
+    expect(lost.length).toBe(3)
+    for (const server of lost) server.vanish()
+    await scene.clock.settle()
+    for (const n of [1, 2, 3]) {
+      await fleet.allocate(ask(n))
+      expect((await playing(scene, fleet, n)).instance.node).toBe('south')
+    }
+    expect((await failureOf(fleet.allocate(ask(4)))).code).toBe('none-standing-by')
+  })
+
+  it('while its instance is still pending is not begun over and over', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1 }, { memory: { script: 'manual', startLatencyMs: 10_000 } })
+    for (let i = 0; i < 600; i++) {
+      for (const server of scene.backend.servers()) server.vanish()
+      await scene.clock.advance(1_000)
+    }
+    expect(scene.calls.filter(({ method }) => method === 'create').length).toBeLessThan(25)
+    expect((await statusOf(fleet)).crashesCount).toBeGreaterThan(5)
+  })
+})
+
+describe('what a game says of its state', () => {
+  it('is Active and lags: it stays Active, and is told of its session again', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
+    const server = only(scene.backend.servers())
+    server.ready()
+    await fleet.allocate(ask(1))
+    for (let i = 0; i < 3; i++) {
+      expect(server.heartbeat({ state: 'StandingBy' })).toMatchObject({ operation: 'Active' })
+      await scene.clock.settle()
+      expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 0 })
+    }
+  })
+
+  it.each(['Initializing', 'Invalid', 'Quarantined', 'Terminating'] as const)(
+    'is %s in the middle of a match: it stays Active for as long as its process runs',
+    async (state) => {
+      const { scene, fleet, server } = await matched()
+      server.heartbeat({ state })
+      await scene.clock.advance(30_000)
+      expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, crashesCount: 0 })
+      expect(server.phase).toBe('running')
+    },
+  )
+
+  it('goes backwards before a match: it keeps standing by', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
+    const server = only(scene.backend.servers())
+    server.ready()
+    server.heartbeat({ state: 'Initializing' })
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 1, currentInitializing: 0 })
+  })
+
+  it('is Terminating before a match: it is removed and replaced, no crash', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
+    const server = only(scene.backend.servers())
+    server.ready()
+    expect(server.heartbeat({ state: 'Terminating' }).operation).toBe('Terminate')
+    await scene.clock.advance(3_000)
+    expect(only(await fleet.servers.list()).metadata.name).not.toBe(server.ref.name)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
+  })
+
+  it('never makes it Active: only an allocation does', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
+    only(scene.backend.servers()).heartbeat({ state: 'Active' })
+    expect(await statusOf(fleet)).toMatchObject({ currentActive: 0, currentInitializing: 1 })
+  })
+})
+
+describe('an end that cannot be carried out', () => {
+  it('is tried again until it can, and the server is shown as Terminating until then', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 }, {})
+    await untilReady(scene, fleet, 1)
+    scene.faults.backend = ({ method }) => (method === 'destroy' ? { kind: 'refuse' } : undefined)
+    const server = nth(scene.backend.servers(), 0)
+    server.exit(1)
+    await scene.clock.advance(20_000)
+    const shown = (await fleet.servers.list()).map(({ status }) => status.state)
+    expect(shown.toSorted()).toEqual(['StandingBy', 'Terminating'])
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
+    scene.faults.backend = () => undefined
+    await scene.clock.advance(60_000)
+    expect((await fleet.servers.list()).length).toBe(1)
+    expect(server.phase).toBe('gone')
+  })
+
+  it('is tried again when it is never answered', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 }, {})
+    await untilReady(scene, fleet, 1)
+    scene.faults.backend = ({ method }) => (method === 'destroy' ? { kind: 'hang' } : undefined)
+    nth(scene.backend.servers(), 0).exit(1)
+    await scene.clock.advance(10_000)
+    scene.faults.backend = () => undefined
+    expect((await fleet.servers.list()).length).toBe(2)
+    await scene.clock.advance(170_000)
+    expect((await fleet.servers.list()).length).toBe(1)
+  })
+
+  it('does not hold up others: a crash is counted once, whatever fails on the way', async () => {
+    const { scene, fleet } = await opened({ standingBy: 2, max: 4 }, {})
+    await untilReady(scene, fleet, 2)
+    let calls = 0
+    scene.faults.store = () => (calls++ % 3 === 0 ? { kind: 'lose-reply' } : undefined)
+    scene.faults.backend = () => (calls++ % 3 === 0 ? { kind: 'lose-reply' } : undefined)
+    nth(scene.backend.servers(), 0).exit(1)
+    await scene.clock.advance(120_000)
+    scene.faults.store = () => undefined
+    scene.faults.backend = () => undefined
+    await scene.clock.advance(60_000)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1, currentStandingBy: 2 })
+    expect((await fleet.servers.list()).length).toBe(2)
+  })
+})

@@ -1,0 +1,294 @@
+/** Decisions, "Resources" and "Management API", as the facade has them: what is refused, what is shown, what is kept. */
+import { describe, expect, it } from 'vitest'
+import { aBuild, ask, failureOf, only, playing, stage, type StageOptions, statusOf, untilReady } from './stage.js'
+
+async function opened(options: StageOptions = {}) {
+  const scene = stage(options)
+  return { scene, fleet: await scene.open() }
+}
+
+describe('creating a build', () => {
+  it('answers with the build as it is kept, every counter there', async () => {
+    const { fleet } = await opened({ memory: { createLatencyMs: 1_000 } })
+    const wish = aBuild({ standingBy: 0, max: 3, crashesToMarkUnhealthy: 5, buildMetadata: { map: 'dust,2?a=b' } })
+    expect(await fleet.builds.create(wish)).toEqual({
+      apiVersion: 'mps.gamekeeper.com/v1alpha1',
+      kind: 'GameServerBuild',
+      metadata: { name: 'arena', namespace: 'default', creationTimestamp: '2025-01-01T00:00:00.000Z' },
+      spec: wish.spec,
+      status: {
+        currentActive: 0,
+        currentStandingBy: 0,
+        crashesCount: 0,
+        currentPending: 0,
+        currentInitializing: 0,
+        health: 'Healthy',
+        currentStandingByReadyDesired: '0/0',
+      },
+    })
+  })
+
+  it('is durable when it is answered', async () => {
+    const { scene, fleet } = await opened()
+    await fleet.builds.create(aBuild())
+    expect(only(await scene.records.builds.list()).record).toMatchObject({ name: 'arena', crashes: 0 })
+  })
+
+  it('ignores a status', async () => {
+    const { fleet } = await opened()
+    const given = { ...aBuild({ standingBy: 0 }), status: { currentActive: 7, crashesCount: 9, health: 'Unhealthy' } }
+    expect((await fleet.builds.create(given)).status).toMatchObject({ currentActive: 0, crashesCount: 0 })
+  })
+
+  it.each([
+    ['spec.standingBy', aBuild({ standingBy: 3, max: 2 }), /standingBy is 3 and max is 2/],
+    ['spec.max', aBuild({ standingBy: 0, max: -1 }), /integer ≥ 0/],
+    ['metadata.name', aBuild({ name: 'Arena' }), /RFC 1123/],
+    ['metadata.name', aBuild({ name: 'a'.repeat(58) }), /1 to 57/],
+    ['spec.buildID', aBuild({ buildID: '' }), /1 to 128/],
+    ['spec.portsToExpose[1]', aBuild({ portsToExpose: [7777, 7777] }), /repeat/],
+    ['spec.crashesToMarkUnhealthy', aBuild({ crashesToMarkUnhealthy: 0 }), /≥ 1/],
+  ])('names what is wrong: %s', async (field, wish, what) => {
+    const { scene, fleet } = await opened()
+    const { code, message } = await failureOf(fleet.builds.create(wish))
+    expect([code, message.startsWith(field)]).toEqual(['invalid', true])
+    expect(message).toMatch(what)
+    expect(await scene.records.builds.list()).toEqual([])
+  })
+
+  it('refuses a name that a build has, and a buildID that a build has anywhere', async () => {
+    const { fleet } = await opened()
+    await fleet.builds.create(aBuild())
+    expect((await failureOf(fleet.builds.create(aBuild({ buildID: 'other' })))).code).toBe('exists')
+    const other = await failureOf(fleet.builds.create(aBuild({ name: 'duel', namespace: 'games', buildID: 'arena' })))
+    expect([other.code, other.message]).toEqual([
+      'exists',
+      'spec.buildID "arena" is already the buildID of build default/arena',
+    ])
+  })
+
+  it('makes one build of two calls at once', async () => {
+    const { scene, fleet } = await opened()
+    scene.faults.store = ({ method }) => (method === 'builds.create' ? { kind: 'delay-reply', ms: 500 } : undefined)
+    const calls = Promise.allSettled([
+      fleet.builds.create(aBuild()),
+      fleet.builds.create(aBuild()),
+      fleet.builds.create(aBuild({ name: 'duel', buildID: 'arena' })),
+    ])
+    await scene.clock.advance(1_000)
+    expect((await calls).map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected'])
+    expect((await fleet.builds.list()).length).toBe(1)
+    scene.faults.store = () => undefined
+    expect((await fleet.builds.create(aBuild({ name: 'duel' }))).spec.buildID).toBe('duel')
+  })
+
+  it('is done when only the reply was lost', async () => {
+    const { scene, fleet } = await opened()
+    scene.faults.store = ({ method }) => (method === 'builds.create' ? { kind: 'lose-reply' } : undefined)
+    await fleet.builds.create(aBuild())
+    await untilReady(scene, fleet, 2)
+    expect((await scene.records.builds.list()).length).toBe(1)
+  })
+
+  it('that the store refuses has made nothing, and can be done again', async () => {
+    const { scene, fleet } = await opened()
+    scene.faults.store = ({ method }) => (method === 'builds.create' ? { kind: 'refuse' } : undefined)
+    expect((await failureOf(fleet.builds.create(aBuild()))).code).toBe('unavailable')
+    expect(await fleet.builds.list()).toEqual([])
+    scene.faults.store = () => undefined
+    await fleet.builds.create(aBuild())
+    await untilReady(scene, fleet, 2)
+  })
+
+  it('copies what it is given: a later change of that changes nothing', async () => {
+    const { fleet } = await opened()
+    const wish = aBuild({ standingBy: 0, buildMetadata: { map: 'dust' } })
+    await fleet.builds.create(wish)
+    Object.assign(wish.spec, { max: 1_000 })
+    Object.assign(wish.spec.template.spec, { containers: [] })
+    expect((await fleet.builds.get('arena')).spec).toEqual(
+      aBuild({ standingBy: 0, buildMetadata: { map: 'dust' } }).spec,
+    )
+  })
+})
+
+describe('patching a build', () => {
+  it.each([
+    ['standingBy alone', { standingBy: 4 }, { standingBy: 4, max: 10 }],
+    ['max alone', { max: 3 }, { standingBy: 2, max: 3 }],
+    ['both', { standingBy: 0, max: 1 }, { standingBy: 0, max: 1 }],
+  ])('changes %s, and nothing else', async (_, change, after) => {
+    const { scene, fleet } = await opened()
+    const before = await fleet.builds.create(aBuild({ crashesToMarkUnhealthy: 3, buildMetadata: { map: 'dust' } }))
+    expect((await fleet.builds.patch('arena', change)).spec).toEqual({ ...before.spec, ...after })
+    expect(only(await scene.records.builds.list()).record.spec).toEqual({ ...before.spec, ...after })
+  })
+
+  it.each([
+    ['nothing', {}, 'body'],
+    ['another field', { standingBy: 1, buildID: 'other' }, 'buildID'],
+    ['a fraction', { standingBy: 1.5 }, 'standingBy'],
+    ['a number below 0', { max: -1 }, 'max'],
+    ['more standing by than the max that it has', { standingBy: 11 }, 'standingBy'],
+    ['a max below what stands by', { max: 1 }, 'standingBy'],
+  ])('with %s is invalid, and changes nothing', async (_, change, field) => {
+    const { fleet } = await opened()
+    const before = await fleet.builds.create(aBuild())
+    const { code, message } = await failureOf(fleet.builds.patch('arena', change))
+    expect([code, message.startsWith(field)]).toEqual(['invalid', true])
+    expect((await fleet.builds.get('arena')).spec).toEqual(before.spec)
+  })
+
+  it('keeps standingBy ≤ max when patches come at once', async () => {
+    const { fleet } = await opened()
+    await fleet.builds.create(aBuild({ standingBy: 2, max: 10 }))
+    const calls = await Promise.allSettled([
+      fleet.builds.patch('arena', { standingBy: 8 }),
+      fleet.builds.patch('arena', { max: 5 }),
+    ])
+    expect(calls.map(({ status }) => status)).toEqual(['fulfilled', 'rejected'])
+    expect((await fleet.builds.get('arena')).spec).toMatchObject({ standingBy: 8, max: 10 })
+  })
+
+  it('loses nothing of what is counted at the same time', async () => {
+    const { scene, fleet } = await opened()
+    await fleet.builds.create(aBuild({ standingBy: 5, max: 10 }))
+    await untilReady(scene, fleet, 5)
+    for (const server of scene.backend.servers()) server.exit(1)
+    await Promise.all([4, 3, 2].map((standingBy) => fleet.builds.patch('arena', { standingBy })))
+    await scene.clock.advance(10_000)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 5, currentStandingByReadyDesired: '2/2' })
+  })
+
+  it('that the store refuses is not in force', async () => {
+    const { scene, fleet } = await opened()
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    await untilReady(scene, fleet, 1)
+    scene.faults.store = ({ method }) => (method === 'builds.update' ? { kind: 'refuse' } : undefined)
+    expect((await failureOf(fleet.builds.patch('arena', { standingBy: 5 }))).code).toBe('unavailable')
+    await scene.clock.advance(60_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingByReadyDesired: '1/1' })
+  })
+})
+
+describe('what is not there', () => {
+  it('is not found', async () => {
+    const { fleet } = await opened()
+    for (const call of [
+      fleet.builds.get('arena'),
+      fleet.builds.patch('arena', { max: 1 }),
+      fleet.builds.delete('arena'),
+      fleet.servers.get('arena-aaaaa'),
+      fleet.servers.delete('arena-aaaaa'),
+      fleet.servers.list({ build: 'arena' }),
+      fleet.details.get('arena-aaaaa'),
+      fleet.details.ofBuild('arena'),
+    ]) {
+      expect((await failureOf(call)).code).toBe('not-found')
+    }
+    expect([await fleet.builds.list(), await fleet.servers.list()]).toEqual([[], []])
+  })
+})
+
+describe('namespaces', () => {
+  it('keep builds of one name apart, and their servers, lists and details', async () => {
+    const { scene, fleet } = await opened()
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    await fleet.builds.create(aBuild({ namespace: 'games', buildID: 'arena-games', standingBy: 2 }))
+    await scene.clock.settle()
+    const games = { namespace: 'games', name: 'arena' }
+    expect((await fleet.builds.get(games)).status.currentStandingBy).toBe(2)
+    expect((await fleet.builds.get('arena')).status.currentStandingBy).toBe(1)
+    const listed = await fleet.servers.list({ build: games })
+    expect(listed.map(({ metadata }) => metadata.namespace)).toEqual(['games', 'games'])
+    expect((await fleet.servers.list({ build: 'arena' })).length).toBe(1)
+    expect((await fleet.servers.list()).length).toBe(3)
+    await fleet.allocate(ask(1, { buildID: 'arena-games' }))
+    expect((await playing(scene, fleet, 1)).ref.namespace).toBe('games')
+    await fleet.builds.delete('arena')
+    await scene.clock.advance(60_000)
+    expect((await fleet.servers.list()).every(({ metadata }) => metadata.namespace === 'games')).toBe(true)
+    expect((await failureOf(fleet.servers.get(only(listed.slice(0, 1)).metadata.name))).code).toBe('not-found')
+  })
+
+  it('are kept across a restart', async () => {
+    const { scene, fleet } = await opened()
+    const games = { namespace: 'games', name: 'arena' }
+    await fleet.builds.create(aBuild({ namespace: 'games', standingBy: 2 }))
+    await fleet.builds.create(aBuild({ buildID: 'other', standingBy: 1 }))
+    await scene.clock.settle()
+    await fleet.close()
+    const next = await scene.open()
+    await scene.clock.advance(60_000)
+    expect((await next.builds.get(games)).status).toMatchObject({ currentStandingBy: 2 })
+    expect(scene.backend.servers().length).toBe(3)
+  })
+})
+
+describe('what is shown of a server', () => {
+  it('is its place, its ports and its times, and its session while it is Active', async () => {
+    const { scene, fleet } = await opened({ memory: { nodes: ['north'] } })
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1, portsToExpose: [7778, 7777] }))
+    await untilReady(scene, fleet, 1)
+    const server = only(scene.backend.servers())
+    const [first, second] = server.instance.ports
+    const status = {
+      state: 'StandingBy',
+      health: 'Healthy',
+      publicIP: '127.0.0.1',
+      ports: `7778:${first?.public},7777:${second?.public}`,
+      nodeName: 'north',
+      reachedInitializingOn: '2025-01-01T00:00:00.000Z',
+      reachedStandingByOn: '2025-01-01T00:00:00.000Z',
+    }
+    expect((await fleet.servers.get(server.ref)).status).toEqual(status)
+    await scene.clock.advance(5_000)
+    const { SessionID } = await fleet.allocate(ask(1))
+    expect((await fleet.servers.get(server.ref)).status).toEqual({
+      ...status,
+      state: 'Active',
+      sessionID: SessionID,
+      reachedActiveOn: '2025-01-01T00:00:05.000Z',
+    })
+  })
+
+  it('never holds its secret', async () => {
+    const { scene, fleet } = await opened()
+    await fleet.builds.create(aBuild())
+    await untilReady(scene, fleet, 2)
+    await fleet.allocate(ask(1))
+    const secrets = (await scene.records.servers.list()).map(({ record }) => record.token)
+    const shown = JSON.stringify([await fleet.servers.list(), await fleet.builds.list(), scene.events])
+    for (const secret of secrets) expect(shown).not.toContain(secret)
+  })
+})
+
+describe('a call whose signal has fired', () => {
+  it('is aborted before anything is done', async () => {
+    const { scene, fleet } = await opened()
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    await untilReady(scene, fleet, 1)
+    const server = only(scene.backend.servers()).ref
+    const signal = AbortSignal.abort()
+    const before = scene.calls.length
+    for (const call of [
+      fleet.builds.create(aBuild({ name: 'duel' }), { signal }),
+      fleet.builds.get('arena', { signal }),
+      fleet.builds.list({ signal }),
+      fleet.builds.patch('arena', { standingBy: 0 }, { signal }),
+      fleet.builds.delete('arena', { signal }),
+      fleet.servers.get(server, { signal }),
+      fleet.servers.list({ signal }),
+      fleet.servers.delete(server, { signal }),
+      fleet.details.get(server, { signal }),
+      fleet.details.ofBuild('arena', { signal }),
+      fleet.allocate(ask(1), { signal }),
+      fleet.drain({ signal }),
+    ]) {
+      expect((await failureOf(call)).code).toBe('aborted')
+    }
+    await scene.clock.advance(1_000)
+    expect(scene.calls.length).toBe(before)
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingByReadyDesired: '1/1' })
+  })
+})

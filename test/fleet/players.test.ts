@@ -1,0 +1,180 @@
+/** Who is connected: seen when it changes, kept across a restart, written seldom, and in nobody's way. */
+import { describe, expect, it } from 'vitest'
+import { aBuild, ask, only, playing, stage, untilReady } from './stage.js'
+
+async function matched(sessions = 1) {
+  const scene = stage()
+  const fleet = await scene.open()
+  await fleet.builds.create(aBuild({ standingBy: 1, max: sessions + 1 }))
+  await untilReady(scene, fleet, 1)
+  for (let n = 1; n <= sessions; n++) {
+    await fleet.allocate(ask(n), { waitMs: 1_000 })
+    await untilReady(scene, fleet, 1)
+  }
+  await scene.clock.advance(2_000)
+  const server = await playing(scene, fleet, 1)
+  const shown = async () => (await fleet.details.get(server.ref)).spec
+  const kept = async () => (await scene.records.details.get(server.ref))?.record.players
+  const writes = () => scene.calls.filter(({ method }) => /^details\.(create|update)$/.test(method)).length
+  return { scene, fleet, server, shown, kept, writes }
+}
+
+describe('the players of a server', () => {
+  it('are none at first: a count of 0 and an empty list', async () => {
+    const { fleet, server, kept } = await matched()
+    expect(await fleet.details.get(server.ref)).toEqual({
+      apiVersion: 'mps.gamekeeper.com/v1alpha1',
+      kind: 'GameServerDetail',
+      metadata: server.ref,
+      spec: { connectedPlayersCount: 0, connectedPlayers: [] },
+    })
+    expect(await kept()).toBeUndefined()
+  })
+
+  it('are shown at once, and kept within a second', async () => {
+    const { scene, server, shown, kept } = await matched()
+    server.players(['amie', 'bo'])
+    expect(await shown()).toEqual({ connectedPlayersCount: 2, connectedPlayers: ['amie', 'bo'] })
+    await scene.clock.advance(1_000)
+    expect(await kept()).toEqual(['amie', 'bo'])
+  })
+
+  it('are seen to change also when their number stays', async () => {
+    const { scene, server, shown, kept } = await matched()
+    server.players(['amie', 'bo'])
+    await scene.clock.advance(1_000)
+    server.players(['amie', 'cem'])
+    expect((await shown()).connectedPlayers).toEqual(['amie', 'cem'])
+    await scene.clock.advance(1_000)
+    expect(await kept()).toEqual(['amie', 'cem'])
+  })
+
+  it('become none again when all have left', async () => {
+    const { scene, server, shown, kept } = await matched()
+    server.players(['amie'])
+    await scene.clock.advance(1_000)
+    server.players([])
+    expect(await shown()).toEqual({ connectedPlayersCount: 0, connectedPlayers: [] })
+    await scene.clock.advance(1_000)
+    expect(await kept()).toEqual([])
+  })
+
+  it('are written at most once a second, the latest', async () => {
+    const { scene, server, kept, writes } = await matched()
+    const before = writes()
+    for (let i = 0; i < 100; i++) {
+      server.players([`player-${i}`])
+      await scene.clock.advance(50)
+    }
+    await scene.clock.advance(1_000)
+    expect(writes() - before).toBeLessThanOrEqual(6)
+    expect(await kept()).toEqual(['player-99'])
+  })
+
+  it('are not written while they stay the same, however often they are told', async () => {
+    const { scene, server, writes } = await matched()
+    server.players(['amie'])
+    await scene.clock.advance(2_000)
+    const before = writes()
+    await scene.clock.advance(600_000)
+    expect(writes()).toBe(before)
+  })
+
+  it('are told of with each change', async () => {
+    const { scene, server } = await matched()
+    server.players(['amie'])
+    server.players(['amie'])
+    server.players([])
+    expect(scene.eventsOf('PlayersChanged').map(({ players }) => players)).toEqual([['amie'], []])
+  })
+
+  it('of a build are those of its servers, with each server’s own', async () => {
+    const { scene, fleet } = await matched(2)
+    const [first, second] = [await playing(scene, fleet, 1), await playing(scene, fleet, 2)]
+    first.players(['amie', 'bo'])
+    second.players(['cem'])
+    const detail = await fleet.details.ofBuild('arena')
+    expect(detail.metadata).toEqual({ namespace: 'default', name: 'arena' })
+    expect(detail.spec.connectedPlayersCount).toBe(3)
+    expect([...detail.spec.connectedPlayers].toSorted()).toEqual(['amie', 'bo', 'cem'])
+    expect(detail.items.length).toBe(3)
+    const own = detail.items.find(({ metadata }) => metadata.name === second.ref.name)
+    expect(own?.spec.connectedPlayers).toEqual(['cem'])
+  })
+
+  it('are known again after a restart, before the game has spoken', async () => {
+    const { scene, fleet, server } = await matched()
+    server.players(['amie'])
+    await scene.clock.advance(1_000)
+    server.silence()
+    await fleet.close()
+    const next = await scene.open()
+    expect((await next.details.get(server.ref)).spec.connectedPlayers).toEqual(['amie'])
+  })
+
+  it('are written before the host leaves', async () => {
+    const { fleet, server, kept } = await matched()
+    server.players(['amie'])
+    await fleet.close()
+    expect(await kept()).toEqual(['amie'])
+  })
+
+  it('are written when the store answers again, and nothing waits for it', async () => {
+    const { scene, fleet, server, kept, shown } = await matched()
+    scene.faults.store = ({ method }) => (method.startsWith('details.') ? { kind: 'refuse' } : undefined)
+    server.players(['amie'])
+    await scene.clock.advance(30_000)
+    expect((await shown()).connectedPlayers).toEqual(['amie'])
+    await fleet.allocate(ask(7))
+    server.players(['amie', 'bo'])
+    scene.faults.store = () => undefined
+    await scene.clock.advance(2_000)
+    expect(await kept()).toEqual(['amie', 'bo'])
+  })
+
+  it('are written though replies get lost', async () => {
+    const { scene, server, kept } = await matched()
+    let calls = 0
+    scene.faults.store = ({ method }) =>
+      method.startsWith('details.') && calls++ % 2 === 0 ? { kind: 'lose-reply' } : undefined
+    for (const players of [['amie'], ['amie', 'bo'], [], ['cem']]) {
+      server.players(players)
+      await scene.clock.advance(3_000)
+    }
+    await scene.clock.advance(5_000)
+    expect(await kept()).toEqual(['cem'])
+  })
+
+  it('go with their server', async () => {
+    const { scene, server } = await matched()
+    server.players(['amie'])
+    await scene.clock.advance(500)
+    server.players(['amie', 'bo'])
+    server.exit(0)
+    await scene.clock.advance(5_000)
+    expect(await scene.records.details.list()).toEqual([])
+  })
+
+  it('whose server went while no host was there are forgotten by the next', async () => {
+    const { scene, server } = await matched()
+    server.players(['amie'])
+    await scene.clock.advance(1_000)
+    scene.crash()
+    for (const { record, revision } of await scene.records.servers.list()) {
+      if (record.name === server.ref.name) await scene.records.servers.delete(record, revision)
+    }
+    server.exit(0)
+    await scene.open()
+    await scene.clock.advance(5_000)
+    expect(await scene.records.details.list()).toEqual([])
+  })
+
+  it('may be connected before anybody has a session there', async () => {
+    const scene = stage()
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await untilReady(scene, fleet, 1)
+    only(scene.backend.servers()).players(['early'])
+    expect((await fleet.details.ofBuild('arena')).spec.connectedPlayers).toEqual(['early'])
+  })
+})

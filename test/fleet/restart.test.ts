@@ -1,0 +1,267 @@
+/** A host that comes after another: the same fleet, whatever happened meanwhile, and no match harmed. */
+import type { CallFault } from 'gamekeeper/testing'
+import { describe, expect, it } from 'vitest'
+import {
+  aBuild,
+  ask,
+  failureOf,
+  nth,
+  only,
+  playing,
+  serversBy,
+  session,
+  stage,
+  type StageOptions,
+  statusOf,
+  untilReady,
+} from './stage.js'
+
+async function running(wish: Parameters<typeof aBuild>[0] = {}, options: StageOptions = {}) {
+  const scene = stage(options)
+  const fleet = await scene.open()
+  await fleet.builds.create(aBuild({ standingBy: 2, max: 4, ...wish }))
+  await untilReady(scene, fleet, wish.standingBy ?? 2)
+  await fleet.allocate(ask(1))
+  await untilReady(scene, fleet, wish.standingBy ?? 2)
+  await scene.clock.advance(2_000)
+  return { scene, fleet }
+}
+
+describe('a host that is started again', () => {
+  it('has the same builds, servers, sessions and instances', async () => {
+    const { scene, fleet } = await running()
+    const before = { builds: await fleet.builds.list(), servers: await fleet.servers.list() }
+    const instances = await scene.backend.list()
+    await fleet.close()
+    const next = await scene.open()
+    await scene.clock.advance(120_000)
+    expect(await next.builds.list()).toEqual(before.builds)
+    expect((await next.servers.list()).toSorted(byName)).toEqual([...before.servers].toSorted(byName))
+    expect(await scene.backend.list()).toEqual(instances)
+    expect(scene.eventsOf('ServerEnding')).toEqual([])
+  })
+
+  it('leaves its servers running while it is away, however long', async () => {
+    const { scene, fleet } = await running()
+    await fleet.close()
+    await scene.clock.advance(3_600_000)
+    expect(scene.backend.servers().map(({ phase }) => phase)).toEqual(['running', 'running', 'running'])
+  })
+
+  it('hands out in the order in which servers became ready before', async () => {
+    const scene = stage({ memory: { script: 'manual' } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 3, max: 3 }))
+    await scene.clock.advance(100)
+    const order = [1, 2, 0].map((index) => nth(scene.backend.servers(), index))
+    for (const server of order) {
+      server.ready()
+      await scene.clock.advance(1_000)
+    }
+    await fleet.close()
+    const next = await scene.open()
+    for (const n of [1, 2, 3]) {
+      await next.allocate(ask(n))
+      expect((await playing(scene, next, n)).ref).toEqual(order[n - 1]?.ref)
+    }
+  })
+
+  it('notices who ended meanwhile, and replaces them', async () => {
+    const { scene, fleet } = await running()
+    await fleet.close()
+    const [match] = scene.backend.servers().filter((server) => server.session)
+    const idle = scene.backend.servers().filter((server) => !server.session)
+    match?.exit(0)
+    nth(idle, 0).exit(1)
+    nth(idle, 1).vanish()
+    const next = await scene.open()
+    expect((await failureOf(next.allocate(ask(5)))).code).toBe('none-standing-by')
+    await untilReady(scene, next, 2)
+    expect(await statusOf(next)).toMatchObject({ crashesCount: 2, currentActive: 0 })
+    expect((await next.servers.list()).length).toBe(2)
+  })
+
+  it('begins again what was on record without an instance', async () => {
+    const scene = stage()
+    scene.faults.backend = ({ method }) => {
+      if (method !== 'create') return undefined
+      scene.crash()
+      return { kind: 'refuse' }
+    }
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 3, max: 3 }))
+    await scene.clock.settle()
+    expect([(await scene.records.servers.list()).length, scene.backend.servers().length]).toEqual([3, 0])
+    scene.faults.backend = () => undefined
+    const next = await scene.open()
+    await untilReady(scene, next, 3)
+    expect([(await scene.records.servers.list()).length, scene.backend.servers().length]).toEqual([3, 3])
+  })
+
+  it('finds what was begun and not yet known', async () => {
+    const scene = stage()
+    scene.faults.backend = ({ method }) => {
+      if (method !== 'create') return undefined
+      scene.crash()
+      return { kind: 'hang' }
+    }
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 3, max: 3 }))
+    await scene.clock.settle()
+    scene.faults.backend = () => undefined
+    const next = await scene.open()
+    await untilReady(scene, next, 3)
+    expect(scene.backend.servers().length).toBe(3)
+    expect(scene.eventsOf('OrphanFound')).toEqual([])
+  })
+
+  it('goes on with what was ending', async () => {
+    const { scene, fleet } = await running({}, { memory: { script: () => ({ ignoresTerminate: true }) } })
+    const server = await playing(scene, fleet, 1)
+    await fleet.servers.delete(server.ref)
+    await scene.clock.advance(1_000)
+    scene.crash()
+    await scene.open()
+    await scene.clock.advance(31_000)
+    expect(server.phase).toBe('gone')
+  })
+
+  it('tells a game of its session again, in answer to its first heartbeat', async () => {
+    const { scene, fleet } = await running()
+    const server = await playing(scene, fleet, 1)
+    await fleet.close()
+    await scene.open()
+    expect(server.heartbeat()).toMatchObject({ operation: 'Continue', sessionConfig: { sessionId: session(1) } })
+  })
+
+  it('answers retries of sessions that it has never heard of', async () => {
+    const { scene, fleet } = await running()
+    const given = await fleet.allocate(ask(1))
+    scene.crash()
+    const next = await scene.open()
+    expect(await next.allocate(ask(1))).toEqual(given)
+  })
+
+  it('gives ports that are in use to nobody else', async () => {
+    const { scene, fleet } = await running()
+    await fleet.close()
+    const next = await scene.open()
+    await next.builds.patch('arena', { standingBy: 3 })
+    await untilReady(scene, next, 3)
+    const ports = scene.backend.servers().map(({ instance }) => instance.ports[0]?.public)
+    expect(new Set(ports).size).toBe(4)
+  })
+
+  it('cannot be started while the store or the backend cannot be read, and says so', async () => {
+    const { scene, fleet } = await running()
+    await fleet.close()
+    scene.faults.store = ({ method }) => (method === 'servers.list' ? { kind: 'refuse' } : undefined)
+    await expect(scene.open()).rejects.toMatchObject({ code: 'unavailable' })
+    scene.faults.store = () => undefined
+    scene.faults.backend = ({ method }) => (method === 'list' ? { kind: 'refuse' } : undefined)
+    await expect(scene.open()).rejects.toMatchObject({ code: 'unavailable' })
+    scene.faults.backend = () => undefined
+    expect(scene.backend.servers().every(({ phase }) => phase === 'running')).toBe(true)
+    expect((await scene.open()).builds.get('arena')).toBeDefined()
+  })
+
+  it('comes to rest wherever the host before it died', async () => {
+    for (let n = 0; n < 40; n++) {
+      const scene = stage()
+      const fleet = await scene.open()
+      let left = n
+      const dying = (): CallFault | undefined => {
+        if (left-- !== 0) return undefined
+        scene.crash()
+        return n % 2 === 0 ? { kind: 'hang' } : { kind: 'refuse' }
+      }
+      scene.faults.store = dying
+      scene.faults.backend = dying
+      void fleet.builds.create(aBuild({ standingBy: 2, max: 3 })).catch(() => {})
+      await scene.clock.advance(500)
+      void fleet.allocate(ask(1)).catch(() => {})
+      await scene.clock.advance(500)
+      void fleet.builds.patch('arena', { standingBy: 1 }).catch(() => {})
+      await scene.clock.advance(500)
+      scene.faults.store = () => undefined
+      scene.faults.backend = () => undefined
+      if (left >= 0) scene.crash()
+      const next = await scene.open()
+      await scene.clock.advance(120_000)
+      for (const { status, spec } of await next.builds.list()) {
+        expect(status).toMatchObject({ currentStandingBy: spec.standingBy, crashesCount: 0 })
+        expect((await next.servers.list()).length).toBe(spec.standingBy + status.currentActive)
+      }
+      expect(scene.backend.servers().length).toBe((await next.servers.list()).length)
+      expect((await scene.records.servers.list()).length).toBe((await next.servers.list()).length)
+    }
+  })
+})
+
+describe('an instance that nobody has on record', () => {
+  async function withOrphans() {
+    const { scene, fleet } = await running()
+    const match = await playing(scene, fleet, 1)
+    scene.crash()
+    for (const { record, revision } of await scene.records.servers.list()) {
+      await scene.records.servers.delete(record, revision)
+    }
+    const idle = scene.backend.servers().filter(({ ref }) => ref.name !== match.ref.name)
+    return { scene, match, idle }
+  }
+
+  it('is ended, unless it says that a match is going on', async () => {
+    const { scene, match, idle } = await withOrphans()
+    const next = await scene.open()
+    await scene.clock.advance(600_000)
+    expect(idle.map(({ phase }) => phase)).toEqual(['gone', 'gone'])
+    expect(match.phase).toBe('running')
+    expect(await serversBy(next, 'Active')).toEqual([])
+    expect(await statusOf(next)).toMatchObject({ currentStandingBy: 2, crashesCount: 0 })
+  })
+
+  it('is cleaned up when its match is over', async () => {
+    const { scene, match } = await withOrphans()
+    await scene.open()
+    await scene.clock.advance(60_000)
+    match.exit(0)
+    await scene.clock.advance(5_000)
+    expect(match.phase).toBe('gone')
+  })
+
+  it('is ended when it says nothing more', async () => {
+    const { scene, match } = await withOrphans()
+    await scene.open()
+    await scene.clock.advance(5_000)
+    match.silence()
+    await scene.clock.advance(25_000)
+    expect(match.phase).toBe('gone')
+  })
+
+  it('is not ended because the host was suspended', async () => {
+    const { scene, match } = await withOrphans()
+    await scene.clock.advance(700)
+    await scene.open()
+    await scene.clock.advance(30_000)
+    await scene.clock.suspend(600_000)
+    await scene.clock.advance(60_000)
+    expect(match.phase).toBe('running')
+  })
+})
+
+describe('a server whose record somebody has deleted', () => {
+  it('is ended when the fleet finds out, and replaced', async () => {
+    const { scene, fleet } = await running({ standingBy: 1, max: 2 })
+    const idle = only(await serversBy(fleet, 'StandingBy')).metadata
+    const kept = await scene.records.servers.get(idle)
+    await scene.records.servers.delete(idle, kept?.revision ?? '')
+    scene.backend.server(idle).unhealthy()
+    await scene.clock.advance(10_000)
+    expect((await failureOf(fleet.servers.get(idle))).code).toBe('not-found')
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 1, currentActive: 1 })
+  })
+})
+
+function byName(a: { metadata: { name: string } }, b: { metadata: { name: string } }): number {
+  return a.metadata.name < b.metadata.name ? -1 : 1
+}

@@ -1,0 +1,212 @@
+/** Decisions, "Scaling": how many servers there are, which go first, and that a match is never ended by it. */
+import { describe, expect, it } from 'vitest'
+import {
+  aBuild,
+  ask,
+  nth,
+  serversBy,
+  stage,
+  type Stage,
+  type StageOptions,
+  statusOf,
+  untilReady,
+  watched,
+} from './stage.js'
+
+async function standing(count: number, max: number, options: StageOptions = {}) {
+  const scene = stage(options)
+  const fleet = await scene.open()
+  await fleet.builds.create(aBuild({ standingBy: count, max }))
+  await untilReady(scene, fleet, count)
+  return { scene, fleet }
+}
+
+const creations = ({ calls }: Stage) => calls.filter(({ method }) => method === 'create').length
+const endings = (scene: Stage) => scene.eventsOf('ServerEnding').map(({ reason }) => reason)
+
+describe('a build', () => {
+  it('has as many servers standing by as it wants', async () => {
+    const { scene, fleet } = await standing(5, 10)
+    expect(await statusOf(fleet)).toMatchObject({
+      currentStandingBy: 5,
+      currentActive: 0,
+      currentPending: 0,
+      currentInitializing: 0,
+      currentStandingByReadyDesired: '5/5',
+    })
+    expect([creations(scene), scene.backend.servers().length]).toEqual([5, 5])
+  })
+
+  it('tops up after an allocation, as far as max has room', async () => {
+    const { scene, fleet } = await standing(2, 3)
+    await fleet.allocate(ask(1))
+    await untilReady(scene, fleet, 2)
+    await fleet.allocate(ask(2))
+    await scene.clock.advance(10_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentActive: 2, currentStandingBy: 1 })
+    expect(scene.backend.servers().length).toBe(3)
+  })
+
+  it('of 500 never has one more, whatever comes late', async () => {
+    const scene = stage({ memory: { createLatencyMs: 300, startLatencyMs: 200, readyAfterMs: 100 } })
+    scene.faults.events = ({ ref }) => (ref.name.charCodeAt(7) % 3 === 0 ? { kind: 'delay', ms: 2_000 } : undefined)
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 500, max: 500, portsToExpose: [] }))
+    let most = 0
+    for (let i = 0; i < 40; i++) {
+      await scene.clock.advance(200)
+      const { currentPending, currentInitializing, currentStandingBy, currentActive } = await statusOf(fleet)
+      most = Math.max(most, currentPending + currentInitializing + currentStandingBy + currentActive)
+    }
+    expect([most, creations(scene), scene.backend.servers().length]).toEqual([500, 500, 500])
+  })
+
+  it('never has more than max servers, idle and Active together, while callers come and go', async () => {
+    const { scene, fleet } = await standing(3, 5, { memory: { createLatencyMs: 50, readyAfterMs: 200 } })
+    for (let n = 0; n < 40; n++) {
+      void fleet.allocate(ask(n), { waitMs: 1_000 }).catch(() => {})
+      await scene.clock.advance(100)
+      if (n % 3 === 0) {
+        const [match] = await serversBy(fleet, 'Active')
+        if (match) scene.backend.server(match.metadata).exit(0)
+      }
+      const { currentPending, currentInitializing, currentStandingBy, currentActive } = await statusOf(fleet)
+      expect(currentPending + currentInitializing + currentStandingBy + currentActive).toBeLessThanOrEqual(5)
+    }
+  })
+
+  it('with standingBy 0 and max 0 has none', async () => {
+    const scene = stage()
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 0, max: 0 }))
+    await scene.clock.advance(60_000)
+    expect(creations(scene)).toBe(0)
+  })
+
+  it('grows at once when it is patched', async () => {
+    const { scene, fleet } = await standing(1, 10)
+    await fleet.builds.patch('arena', { standingBy: 7 })
+    await scene.clock.settle()
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingByReadyDesired: '7/7' })
+  })
+
+  it('begins more servers than one pass may without waiting for anything', async () => {
+    const { scene } = await standing(45, 50)
+    expect(scene.clock.elapsed()).toBe(0)
+    expect(creations(scene)).toBe(45)
+  })
+
+  it('ends more servers than one pass may without waiting for anything', async () => {
+    const { scene, fleet } = await standing(45, 50)
+    await fleet.builds.patch('arena', { standingBy: 1 })
+    await scene.clock.settle()
+    expect([scene.backend.servers().length, scene.clock.elapsed()]).toEqual([1, 0])
+  })
+})
+
+describe('scaling down', () => {
+  it('ends the surplus once when standingBy and max drop together: two of five stay', async () => {
+    const { scene, fleet } = await standing(5, 5)
+    await fleet.builds.patch('arena', { standingBy: 2, max: 2 })
+    await scene.clock.advance(60_000)
+    expect(endings(scene)).toEqual(['ScaledDown', 'ScaledDown', 'ScaledDown'])
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingByReadyDesired: '2/2', crashesCount: 0 })
+    expect(scene.backend.servers().length).toBe(2)
+  })
+
+  it('ends Pending servers first, then Initializing, then those that stand by', async () => {
+    const scene = stage({ memory: { script: 'manual', createLatencyMs: 1_000 }, limits: { parallelCreates: 4 } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 6, max: 6 }))
+    await scene.clock.advance(500)
+    // Four were begun, two of them are ready; two more wait for their turn.
+    nth(scene.backend.servers(), 0).ready()
+    nth(scene.backend.servers(), 1).ready()
+    expect(await statusOf(fleet)).toMatchObject({ currentPending: 2, currentInitializing: 2, currentStandingBy: 2 })
+    for (const [standingBy, counts] of [
+      [4, { currentPending: 0, currentInitializing: 2, currentStandingBy: 2 }],
+      [2, { currentPending: 0, currentInitializing: 0, currentStandingBy: 2 }],
+      [1, { currentPending: 0, currentInitializing: 0, currentStandingBy: 1 }],
+    ] as const) {
+      await fleet.builds.patch('arena', { standingBy })
+      await scene.clock.settle()
+      expect(await statusOf(fleet)).toMatchObject(counts)
+    }
+  })
+
+  it('never ends an Active server, also not when max drops below their number', async () => {
+    const { scene, fleet } = await standing(4, 6)
+    for (const n of [1, 2, 3]) await fleet.allocate(ask(n))
+    await scene.clock.advance(1_000)
+    await fleet.builds.patch('arena', { standingBy: 0, max: 1 })
+    await scene.clock.advance(600_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentActive: 3, currentStandingBy: 0 })
+    const [match] = await serversBy(fleet, 'Active')
+    if (match) scene.backend.server(match.metadata).exit(0)
+    await scene.clock.advance(60_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentActive: 2, currentStandingBy: 0 })
+    expect(creations(scene)).toBe(6)
+  })
+
+  it('never ends a server that is being handed out', async () => {
+    const { scene, fleet } = await standing(2, 2)
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 2_000 } : undefined)
+    const call = watched(fleet.allocate(ask(1)))
+    await scene.clock.advance(100)
+    scene.faults.store = () => undefined
+    await fleet.builds.patch('arena', { standingBy: 0, max: 0 })
+    await scene.clock.advance(10_000)
+    expect(call.outcome()).toMatchObject({ value: {} })
+    expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 0 })
+    expect(scene.backend.servers().length).toBe(1)
+  })
+
+  it('ends a server before its start when it is not wanted any more: the backend never hears of it', async () => {
+    const scene = stage({ memory: { createLatencyMs: 1_000 }, limits: { parallelCreates: 1 } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 3, max: 3 }))
+    await scene.clock.advance(500)
+    await fleet.builds.patch('arena', { standingBy: 1 })
+    await scene.clock.advance(10_000)
+    expect([creations(scene), (await fleet.servers.list()).length]).toEqual([1, 1])
+    expect((await scene.records.servers.list()).length).toBe(1)
+  })
+
+  it('goes up and down again without losing count', async () => {
+    const { scene, fleet } = await standing(3, 20, { memory: { createLatencyMs: 100, readyAfterMs: 500 } })
+    for (const standingBy of [10, 1, 15, 0, 7, 20, 2]) {
+      await fleet.builds.patch('arena', { standingBy })
+      await scene.clock.advance(150)
+    }
+    await scene.clock.advance(60_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 2, currentPending: 0, currentInitializing: 0 })
+    expect([scene.backend.servers().length, (await scene.records.servers.list()).length]).toEqual([2, 2])
+  })
+})
+
+describe('a creation that never ends', () => {
+  it('does not wedge its build: what is Pending is not remembered for ever', async () => {
+    const scene = stage()
+    scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'refuse' } : undefined)
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 3, max: 3 }))
+    await scene.clock.advance(300_000)
+    scene.faults.backend = () => undefined
+    await scene.clock.advance(61_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 3, currentPending: 0 })
+  })
+
+  it('does not keep others from what their build wants', async () => {
+    const scene = stage({ memory: { startLatencyMs: 0 } })
+    let first: string | undefined
+    scene.faults.backend = ({ method, ref }) => {
+      if (method !== 'create') return undefined
+      first ??= ref?.name
+      return ref?.name === first ? { kind: 'refuse' } : undefined
+    }
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 3, max: 3 }))
+    await scene.clock.advance(1_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 2, currentPending: 1 })
+  })
+})

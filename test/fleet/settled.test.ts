@@ -1,0 +1,94 @@
+/** When nothing changes, nothing is called; and what is called when something does is no more than it takes. */
+import { describe, expect, it } from 'vitest'
+import { aBuild, ask, only, stage, type Stage, statusOf, untilReady } from './stage.js'
+
+const counted = ({ calls }: Stage, since: number) => {
+  const counts: Record<string, number> = {}
+  for (const { method } of calls.slice(since)) counts[method] = (counts[method] ?? 0) + 1
+  return counts
+}
+
+async function settled(standingBy = 3) {
+  const scene = stage()
+  const fleet = await scene.open()
+  await fleet.builds.create(aBuild({ standingBy, max: standingBy + 2 }))
+  await untilReady(scene, fleet, standingBy)
+  await fleet.allocate(ask(1))
+  await scene.clock.advance(10_000)
+  return { scene, fleet, since: scene.calls.length }
+}
+
+describe('a settled fleet', () => {
+  it('makes no call for an hour but a list a minute, though every server beats every second', async () => {
+    const { scene, since } = await settled()
+    await scene.clock.advance(3_600_000)
+    expect(counted(scene, since)).toEqual({ list: 60 })
+    expect(scene.events.filter(({ at }) => at > Date.UTC(2025, 0, 1, 0, 0, 10))).toEqual([])
+  })
+
+  it('makes no call for what it is asked: reads come from memory', async () => {
+    const { scene, fleet, since } = await settled()
+    for (let i = 0; i < 10; i++) {
+      await fleet.builds.list()
+      await fleet.servers.list()
+      await fleet.details.ofBuild('arena')
+      await fleet.allocate(ask(1))
+    }
+    expect(counted(scene, since)).toEqual({})
+  })
+
+  it('makes no call for a restart but the lists', async () => {
+    const { scene, fleet, since } = await settled()
+    await fleet.close()
+    await scene.open()
+    await scene.clock.advance(59_000)
+    expect(counted(scene, since)).toEqual({
+      'builds.list': 1,
+      'servers.list': 1,
+      'details.list': 1,
+      list: 1,
+    })
+  })
+
+  it('makes no call for a patch that changes nothing but to keep it', async () => {
+    const { scene, fleet, since } = await settled()
+    await fleet.builds.patch('arena', { standingBy: 3 })
+    await scene.clock.advance(10_000)
+    expect(counted(scene, since)).toEqual({ 'builds.update': 1 })
+  })
+
+  it('replaces one server with one of each call', async () => {
+    const { scene, since } = await settled()
+    const [idle] = scene.backend.servers().filter(({ session }) => !session)
+    idle?.exit(0)
+    await scene.clock.advance(10_000)
+    expect(counted(scene, since)).toEqual({
+      create: 1,
+      destroy: 1,
+      'servers.create': 1,
+      'servers.delete': 1,
+      // Terminating; and of the new one what becomes of it.
+      'servers.update': expect.any(Number),
+    })
+    expect(counted(scene, since)['servers.update']).toBeLessThanOrEqual(3)
+  })
+
+  it('without any build makes no call at all but the list', async () => {
+    const scene = stage()
+    await scene.open()
+    const since = scene.calls.length
+    await scene.clock.advance(600_000)
+    expect(counted(scene, since)).toEqual({ list: 10 })
+  })
+
+  it('with builds that cannot have what they want writes nothing again and again', async () => {
+    const scene = stage({ memory: { portRange: { first: 10_000, last: 10_001 } } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 5, max: 5 }))
+    await scene.clock.advance(120_000)
+    const since = scene.calls.length
+    await scene.clock.advance(600_000)
+    expect(Object.keys(counted(scene, since)).toSorted()).toEqual(['create', 'list'])
+    expect(only((await statusOf(fleet)).conditions ?? [])).toMatchObject({ reason: 'ports-exhausted' })
+  })
+})

@@ -1,0 +1,220 @@
+/** Callers who wait: first come first served, counted as demand, and told when it makes no sense to wait. */
+import { describe, expect, it } from 'vitest'
+import {
+  aBuild,
+  ask,
+  failureOf,
+  nth,
+  only,
+  playing,
+  session,
+  stage,
+  type StageOptions,
+  statusOf,
+  untilReady,
+  watched,
+} from './stage.js'
+
+async function opened(wish: Parameters<typeof aBuild>[0], options: StageOptions = { memory: { script: 'manual' } }) {
+  const scene = stage(options)
+  const fleet = await scene.open()
+  await fleet.builds.create(aBuild(wish))
+  await scene.clock.settle()
+  return { scene, fleet }
+}
+
+describe('a caller who waits', () => {
+  it('gets a server in the tick in which it becomes ready', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
+    const call = watched(fleet.allocate(ask(1), { waitMs: 10_000 }))
+    await scene.clock.advance(3_000)
+    const before = scene.clock.elapsed()
+    only(scene.backend.servers()).ready()
+    await scene.clock.settle()
+    expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
+    expect(scene.clock.elapsed()).toBe(before)
+    expect(only(scene.eventsOf('Allocated')).waitedMs).toBe(3_000)
+  })
+
+  it('is served in the order in which the callers came', async () => {
+    const { scene, fleet } = await opened({ standingBy: 3, max: 3 })
+    for (const n of [1, 2, 3]) void fleet.allocate(ask(n), { waitMs: 10_000 })
+    await scene.clock.settle()
+    const order = [2, 0, 1].map((index) => nth(scene.backend.servers(), index))
+    for (const server of order) server.ready()
+    await scene.clock.settle()
+    for (const n of [1, 2, 3]) expect((await playing(scene, fleet, n)).ref).toEqual(order[n - 1]?.ref)
+  })
+
+  it('is served before anybody who comes when the server is ready', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
+    const first = watched(fleet.allocate(ask(1), { waitMs: 10_000 }))
+    await scene.clock.settle()
+    only(scene.backend.servers()).ready()
+    const late = await failureOf(fleet.allocate(ask(2)))
+    await scene.clock.settle()
+    expect(first.outcome()).toMatchObject({ value: { SessionID: session(1) } })
+    expect(['none-standing-by', 'max-reached']).toContain(late.code)
+  })
+
+  it('is demand: a build that keeps none standing by begins a server for each, up to its max', async () => {
+    const { scene, fleet } = await opened({ standingBy: 0, max: 2 }, {})
+    expect(scene.backend.servers().length).toBe(0)
+    const calls = [1, 2, 3].map((n) => watched(fleet.allocate(ask(n), { waitMs: 10_000 })))
+    await scene.clock.advance(9_999)
+    expect(calls.map((call) => call.outcome())).toMatchObject([{ value: {} }, { value: {} }, 'pending'])
+    expect(await statusOf(fleet)).toMatchObject({ currentActive: 2, currentStandingBy: 0 })
+    await scene.clock.advance(1)
+    expect(calls[2]?.outcome()).toMatchObject({ error: { code: 'max-reached' } })
+  })
+
+  it('leaves nothing standing by that the build does not want', async () => {
+    const { scene, fleet } = await opened({ standingBy: 0, max: 5 }, {})
+    await fleet.allocate(ask(1), { waitMs: 10_000 })
+    await scene.clock.advance(10_000)
+    expect((await fleet.servers.list()).length).toBe(1)
+  })
+
+  it('frees its place at once when it gives up, and the server that it had asked for ends again', async () => {
+    const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
+    const aborter = new AbortController()
+    const call = watched(fleet.allocate(ask(1), { waitMs: 60_000, signal: aborter.signal }))
+    await scene.clock.advance(1_000)
+    expect(scene.backend.servers().length).toBe(1)
+    aborter.abort()
+    await scene.clock.settle()
+    expect(call.outcome()).toMatchObject({ error: { code: 'aborted' } })
+    await scene.clock.advance(60_000)
+    expect([scene.backend.servers().length, (await fleet.servers.list()).length]).toEqual([0, 0])
+  })
+
+  it('passes its turn on when it gives up', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
+    const aborter = new AbortController()
+    const first = watched(fleet.allocate(ask(1), { waitMs: 10_000, signal: aborter.signal }))
+    const second = watched(fleet.allocate(ask(2), { waitMs: 10_000 }))
+    await scene.clock.settle()
+    aborter.abort()
+    only(scene.backend.servers()).ready()
+    await scene.clock.settle()
+    expect(first.outcome()).toMatchObject({ error: { code: 'aborted' } })
+    expect(second.outcome()).toMatchObject({ value: { SessionID: session(2) } })
+  })
+
+  it('gives a server back that it was given in the tick in which it gave up', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
+    const aborter = new AbortController()
+    const first = watched(fleet.allocate(ask(1), { waitMs: 10_000, signal: aborter.signal }))
+    const second = watched(fleet.allocate(ask(2), { waitMs: 10_000 }))
+    await scene.clock.settle()
+    only(scene.backend.servers()).ready()
+    aborter.abort()
+    await scene.clock.advance(1_000)
+    expect(first.outcome()).toMatchObject({ error: { code: 'aborted' } })
+    expect(second.outcome()).toMatchObject({ value: { SessionID: session(2) } })
+    const kept = (await scene.records.servers.list()).map(({ record }) => record.session?.id)
+    expect(kept).toEqual([session(2)])
+  })
+
+  it('is told that it gave up also when that was during a hand-out that then failed', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
+    const aborter = new AbortController()
+    const call = watched(fleet.allocate(ask(1), { waitMs: 30_000, signal: aborter.signal }))
+    await scene.clock.settle()
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
+    const server = only(scene.backend.servers())
+    server.ready()
+    await scene.clock.advance(100)
+    server.exit(1)
+    aborter.abort()
+    await scene.clock.advance(5_000)
+    expect(call.outcome()).toMatchObject({ error: { code: 'aborted' } })
+  })
+
+  it('is refused when its time is up, and told how long it waited', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
+    const call = watched(fleet.allocate(ask(1), { waitMs: 2_500 }))
+    await scene.clock.advance(2_499)
+    expect(call.outcome()).toBe('pending')
+    await scene.clock.advance(1)
+    expect(call.outcome()).toMatchObject({
+      error: {
+        code: 'none-standing-by',
+        retryable: true,
+        message: 'no server of build arena is standing by after 2.5 s of waiting; try again soon',
+      },
+    })
+  })
+
+  it('gets the server of a match that ends, when all were in use', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 }, {})
+    await untilReady(scene, fleet, 1)
+    await fleet.allocate(ask(1))
+    const call = watched(fleet.allocate(ask(2), { waitMs: 30_000 }))
+    await scene.clock.advance(10_000)
+    expect(call.outcome()).toBe('pending')
+    ;(await playing(scene, fleet, 1)).exit(0)
+    await scene.clock.advance(2_000)
+    expect(call.outcome()).toMatchObject({ value: { SessionID: session(2) } })
+  })
+
+  it('is told when its build is deleted', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
+    const call = watched(fleet.allocate(ask(1), { waitMs: 60_000 }))
+    await scene.clock.settle()
+    await fleet.builds.delete('arena')
+    await scene.clock.settle()
+    expect(call.outcome()).toMatchObject({ error: { code: 'not-found' } })
+  })
+
+  it('is told when the host closes, and that the same call may succeed elsewhere', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
+    const call = watched(fleet.allocate(ask(1), { waitMs: 60_000 }))
+    const joined = watched(fleet.allocate(ask(1), { waitMs: 60_000 }))
+    await scene.clock.settle()
+    await fleet.close()
+    await scene.clock.settle()
+    for (const { outcome } of [call, joined]) {
+      expect(outcome()).toMatchObject({ error: { code: 'closed', retryable: true } })
+    }
+  })
+
+  it('is told when the fleet is drained', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
+    const call = watched(fleet.allocate(ask(1), { waitMs: 60_000 }))
+    await scene.clock.settle()
+    void fleet.drain()
+    await scene.clock.settle()
+    expect(call.outcome()).toMatchObject({ error: { code: 'draining' } })
+  })
+
+  it('does not wait in a room that is full', async () => {
+    const { scene, fleet } = await opened(
+      { standingBy: 1, max: 1 },
+      { memory: { script: 'manual' }, limits: { maxWaiting: 2 } },
+    )
+    for (const n of [1, 2]) void fleet.allocate(ask(n), { waitMs: 60_000 }).catch(() => {})
+    expect((await failureOf(fleet.allocate(ask(3), { waitMs: 60_000 }))).code).toBe('unavailable')
+    only(scene.backend.servers()).ready()
+    await scene.clock.settle()
+    const next = watched(fleet.allocate(ask(3), { waitMs: 60_000 }))
+    await scene.clock.settle()
+    expect(next.outcome()).toBe('pending')
+  })
+
+  it('gets a server though the first that it was given was gone', async () => {
+    const { scene, fleet } = await opened({ standingBy: 2, max: 2 })
+    const call = watched(fleet.allocate(ask(1), { waitMs: 60_000 }))
+    await scene.clock.settle()
+    const [first, second] = [0, 1].map((index) => nth(scene.backend.servers(), index))
+    for (const { record, revision } of await scene.records.servers.list()) {
+      if (record.name === first?.ref.name) await scene.records.servers.delete(record, revision)
+    }
+    first?.ready()
+    await scene.clock.advance(1_000)
+    second?.ready()
+    await scene.clock.settle()
+    expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
+    expect((await playing(scene, fleet, 1)).ref).toEqual(second?.ref)
+  })
+})
