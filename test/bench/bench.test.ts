@@ -1,0 +1,35 @@
+/** The benchmarks work; what they measure is nothing that a test could assert on a shared machine. */
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { fileURLToPath } from 'node:url'
+import { expect, it } from 'vitest'
+
+const bench = (...flags: readonly string[]) =>
+  promisify(execFile)(process.execPath, ['--import', 'tsx', 'test/bench/main.ts', ...flags], {
+    cwd: fileURLToPath(new URL('../..', import.meta.url)),
+  })
+
+it('prints its rows as JSON, and nothing else', { timeout: 120_000 }, async () => {
+  const { stdout } = await bench('--quick', '--json')
+  const rows: unknown = JSON.parse(stdout)
+  expect(rows).toHaveLength(10)
+  expect(rows).toEqual(
+    Array.from({ length: 10 }, () => ({
+      name: expect.any(String),
+      value: expect.any(Number),
+      unit: expect.any(String),
+      baseline: expect.toSatisfy((value) => value === null || typeof value === 'number'),
+      ratio: expect.toSatisfy((value) => value === null || typeof value === 'number'),
+      goal: expect.stringMatching(/^(value|ratio) [≤≥] /),
+      met: expect.any(Boolean),
+    })),
+  )
+})
+
+it('refuses a flag and a row that do not exist', async () => {
+  await expect(bench('--fast')).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining('usage:') })
+  await expect(bench('--only', 'coffee')).rejects.toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('there are'),
+  })
+})

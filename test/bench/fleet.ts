@@ -1,0 +1,90 @@
+/** A fleet to measure: real engine, servers in memory, all of them standing by before anything is measured. */
+import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { type Allocation, type AllocationRequest, type Backend, createFleet, type Fleet, type Store } from 'gamekeeper'
+import { memoryBackend, type MemoryBackend } from 'gamekeeper/memory'
+
+export const buildID = '85ffe8da-c82f-4035-86c5-9d2b5f42d6f6'
+
+export interface BenchFleet {
+  readonly fleet: Fleet
+  readonly backend: MemoryBackend
+  /** Ends the matches on these servers, and resolves when as many stand by again as before. */
+  refill(allocations: readonly Allocation[]): Promise<void>
+}
+
+export interface BenchFleetOptions {
+  readonly servers: number
+  /** What the fleet sees of the backend. */
+  readonly shown?: (backend: MemoryBackend) => Backend
+  readonly store?: Store
+}
+
+const hourMs = 3_600_000
+
+/** `max` equals `servers`: what is handed out is not replaced before its match ends, so that only handing out counts. */
+export async function openFleet({ servers, shown, store }: BenchFleetOptions): Promise<BenchFleet> {
+  const backend = memoryBackend({
+    portRange: { first: 10_000, last: 65_000 },
+    nodes: ['north', 'east', 'south', 'west'],
+  })
+  const fleet = await createFleet({
+    backend: shown?.(backend) ?? backend,
+    // Its servers do not beat by themselves; and it is filled faster than real servers could start.
+    limits: { silenceMs: hourMs, firstHeartbeatMs: hourMs, createsPerPass: 1_000, parallelCreates: 1_000 },
+    agent: { port: 0 },
+    ...(store && { store }),
+  })
+  await fleet.builds.create({
+    metadata: { name: 'arena' },
+    spec: {
+      buildID,
+      standingBy: servers,
+      max: servers,
+      portsToExpose: [7_777],
+      template: { spec: { containers: [{ name: 'game', command: ['game'] }] } },
+    },
+  })
+  const allStandBy = async () => {
+    for (;;) {
+      const { currentStandingBy, currentActive } = (await fleet.builds.get('arena')).status
+      if (currentStandingBy === servers && currentActive === 0) return
+      await pause(1)
+    }
+  }
+  await allStandBy()
+  return {
+    fleet,
+    backend,
+    async refill(allocations) {
+      const taken = new Set(allocations.map(({ IPV4Address, Ports }) => `${IPV4Address} ${Ports}`))
+      for (const server of backend.servers()) {
+        const { address, ports } = server.instance
+        if (taken.has(`${address} ${ports[0]?.container}:${ports[0]?.public}`)) server.exit()
+      }
+      await pause(1)
+      await allStandBy()
+    },
+  }
+}
+
+export function newRequests(count: number): readonly AllocationRequest[] {
+  return Array.from({ length: count }, () => ({ buildID, sessionID: randomUUID(), initialPlayers: ['amie'] }))
+}
+
+/** Each caller awaits one call after the other, until all requests are through. */
+export async function allocateAll(
+  fleet: Fleet,
+  requests: readonly AllocationRequest[],
+  callers: number,
+): Promise<readonly Allocation[]> {
+  const allocations: Allocation[] = []
+  let next = 0
+  const caller = async () => {
+    for (let request = requests[next++]; request; request = requests[next++]) {
+      allocations.push(await fleet.allocate(request))
+    }
+  }
+  await Promise.all(Array.from({ length: callers }, caller))
+  return allocations
+}

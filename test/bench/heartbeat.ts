@@ -1,0 +1,73 @@
+/** Heartbeats of servers that stand by, through the agent, with the real engine behind it. */
+import { bareServerFile, open as openBare } from './bare-server.js'
+import { clocks, type Cost, perSecond, typicalWorkUs } from './cost.js'
+import { Calls, countingStore } from './counting.js'
+import { openFleet } from './fleet.js'
+import { costOfRequests, ownCpuUs, post, type Target } from './load.js'
+import { atMost, type Bench, ratioAtLeast } from './row.js'
+import { startSubject } from './subject.js'
+
+export async function open({ servers }: { servers: number }) {
+  const calls = new Calls()
+  const { fleet, backend } = await openFleet({
+    servers,
+    store: countingStore(calls),
+    shown: (backend) => ({ ...backend, capabilities: { ...backend.capabilities, agent: true } }),
+  })
+  if (calls.total < servers)
+    throw new Error(`${servers} servers were stored by ${calls.total} calls: the count is wrong`)
+  calls.reset()
+  const [host = '', port] = (fleet.agentAddress ?? '').split(':')
+  return {
+    target: (): Target => ({ host, port: Number(port) }),
+    cpuUs: ownCpuUs,
+    hostIds: (): readonly string[] => backend.servers().map(({ spec }) => spec.sdk.sessionHostId),
+    storeCalls: () => ({ total: calls.total, told: calls.told }),
+  }
+}
+
+export const heartbeat: Bench = {
+  names: ['heartbeat', 'heartbeat-writes'],
+
+  async run(quick) {
+    const servers = quick ? 100 : 4_000
+    const warmUps = quick ? 1 : 6
+    const rounds = quick ? 1 : 12
+    const [agent, bare] = await Promise.all([
+      startSubject(import.meta.url, open, { servers }),
+      startSubject(bareServerFile, openBare, { kind: 'heartbeat' }),
+    ])
+    try {
+      const beat = { CurrentGameState: 'StandingBy', CurrentGameHealth: 'Healthy', CurrentPlayers: [] }
+      const requests = (await agent.hostIds()).map((id) => post(`/v1/sessionHosts/${id}`, beat))
+      const ours: Cost[] = []
+      const theirs: Cost[] = []
+      for (let round = 0; round < warmUps + rounds; round++) {
+        const [heard, answered] = [await costOfRequests(agent, requests), await costOfRequests(bare, requests)]
+        if (heard.bodies.some((body, i) => body !== answered.bodies[i])) throw new Error('the answers differ')
+        if (round < warmUps) continue
+        ours.push(heard)
+        theirs.push(answered)
+      }
+      const written = await agent.storeCalls()
+      const beats = (warmUps + rounds) * servers
+      return [
+        ratioAtLeast(0.8, {
+          name: 'heartbeat',
+          value: perSecond(typicalWorkUs(ours)),
+          unit: 'requests/s',
+          baseline: perSecond(typicalWorkUs(theirs)),
+          note: `${clocks(ours)}; bare route: ${clocks(theirs)}`,
+        }),
+        atMost(0, {
+          name: 'heartbeat-writes',
+          value: written.total,
+          unit: 'store calls',
+          note: `in ${beats.toLocaleString('en')} heartbeats ${written.told}`.trimEnd(),
+        }),
+      ]
+    } finally {
+      await Promise.all([agent.stop(), bare.stop()])
+    }
+  },
+}

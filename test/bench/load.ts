@@ -1,0 +1,86 @@
+/** Load on an HTTP server of another process: some connections that stay open, each with one request at a time. */
+import { connect } from 'node:net'
+import type { Cost } from './cost.js'
+
+export interface Target {
+  readonly host: string
+  readonly port: number
+}
+
+/** Resolves with the bodies of the answers. Rejects when one of them is not 200, or a connection ends early. */
+export async function sendAll(
+  target: Target,
+  requests: readonly string[],
+  connections = 32,
+): Promise<readonly string[]> {
+  const bodies: string[] = []
+  let next = 0
+  const through = () =>
+    new Promise<void>((resolve, reject) => {
+      const socket = connect(target)
+      let received = ''
+      const send = () => {
+        const request = requests[next++]
+        if (request === undefined) {
+          socket.destroy()
+          resolve()
+        } else socket.write(request)
+      }
+      socket.setNoDelay(true)
+      socket.setEncoding('latin1')
+      socket.on('connect', send)
+      socket.on('error', reject)
+      socket.on('close', () => reject(new Error('the server closed a connection')))
+      socket.on('data', (text: string) => {
+        received += text
+        const body = bodyOf(received)
+        if (body === undefined) return
+        if (!received.startsWith('HTTP/1.1 200 ')) reject(new Error(`the server answered: ${received}`))
+        bodies.push(body)
+        received = ''
+        send()
+      })
+    })
+  await Promise.all(Array.from({ length: connections }, through))
+  return bodies
+}
+
+/** Undefined until it is complete. */
+function bodyOf(received: string): string | undefined {
+  const headEnd = received.indexOf('\r\n\r\n')
+  if (headEnd < 0) return undefined
+  const length = Number(/^content-length: (\d+)/im.exec(received)?.[1])
+  const body = received.slice(headEnd + 4)
+  return body.length >= length ? body : undefined
+}
+
+export function post(path: string, body: unknown): string {
+  const text = JSON.stringify(body)
+  const head = ['Host: 127.0.0.1', 'Content-Type: application/json', `Content-Length: ${Buffer.byteLength(text)}`]
+  return `POST ${path} HTTP/1.1\r\n${head.join('\r\n')}\r\n\r\n${text}`
+}
+
+export interface LoadedServer {
+  target(): Promise<Target>
+  /** CPU time of its process so far. */
+  cpuUs(): Promise<number>
+}
+
+/** What a request costs the server; the load itself is another process's. */
+export async function costOfRequests(
+  server: LoadedServer,
+  requests: readonly string[],
+): Promise<Cost & { readonly bodies: readonly string[] }> {
+  const target = await server.target()
+  const cpuBefore = await server.cpuUs()
+  const wallBefore = performance.now()
+  const bodies = await sendAll(target, requests)
+  const wallUs = ((performance.now() - wallBefore) * 1_000) / requests.length
+  const cpuUs = ((await server.cpuUs()) - cpuBefore) / requests.length
+  return { wallUs, cpuUs, bodies }
+}
+
+export function ownCpuUs(): number {
+  const { user, system } = process.cpuUsage()
+  return user + system
+}

@@ -1,0 +1,51 @@
+/** What a host uses over its life: memory and open files, early and late. Pure. */
+import type { Usage } from './machine.js'
+
+export interface Sample extends Usage {
+  /** Since the host was ready. */
+  readonly atMs: number
+  /** Game servers that it had then; each holds a connection for its heartbeats. */
+  readonly servers: number
+  /** Nothing was going on then. */
+  readonly settled: boolean
+}
+
+export interface UsageReport {
+  readonly lifeSeconds: number
+  readonly rssMiB: { readonly early: number; readonly late: number; readonly perMinute: number }
+  /** Beyond one for each game server, when nothing was going on. */
+  readonly fds: { readonly early: number; readonly late: number }
+}
+
+/** Start-up and the first rounds of the garbage collector say nothing. */
+const warmUpMs = 20_000
+
+/** Undefined when the life was too short to say anything. */
+export function reportOf(samples: readonly Sample[]): UsageReport | undefined {
+  const warm = samples.filter(({ atMs }) => atMs >= warmUpMs)
+  const first = warm[0]
+  const last = warm.at(-1)
+  if (!first || !last || warm.length < 6) return undefined
+  const third = Math.ceil(warm.length / 3)
+  const rss = (part: readonly Sample[]) => median(part.map(({ rssMiB }) => rssMiB))
+  const early = rss(warm.slice(0, third))
+  const late = rss(warm.slice(-third))
+  // The two medians stand two thirds of the time apart.
+  const apartMinutes = ((last.atMs - first.atMs) * 2) / 3 / 60_000
+  const own = samples.filter(({ settled }) => settled).map(({ fds, servers }) => fds - servers)
+  const half = Math.ceil(own.length / 2)
+  return {
+    lifeSeconds: Math.round(last.atMs / 1000),
+    rssMiB: { early: round(early), late: round(late), perMinute: round((late - early) / apartMinutes) },
+    fds: { early: median(own.slice(0, half)), late: median(own.slice(-half)) },
+  }
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10
+}
