@@ -6,16 +6,13 @@ import { cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
 import { messageOf } from '../../src/errors.js'
 import { allocateFile } from './allocate-file.js'
-import { allocateFile } from './allocate-file.js'
 import { allocateHttp } from './allocate-http.js'
 import { allocateMemory } from './allocate-memory.js'
 import { heartbeat } from './heartbeat.js'
-import { overHttp } from './http.js'
 import { asJson, asTable, type Bench, type Row } from './row.js'
 import { settled } from './settled.js'
-import { settled } from './settled.js'
 
-const benches: readonly Bench[] = [allocateMemory, allocateFile, overHttp, settled]
+const benches: readonly Bench[] = [allocateMemory, allocateFile, allocateHttp, heartbeat, settled]
 
 const usage = 'npm run bench -- [--json] [--only <row>] [--quick]'
 

@@ -59,28 +59,6 @@ async function cpuMsPerSecond(seconds: number): Promise<number> {
   return (ownCpuUs() - before) / 1_000 / seconds
 }
 
-/** What the memory backend alone holds of so many servers. */
-async function heapOfBackend(servers: number): Promise<number> {
-  collectGarbage()
-  const before = process.memoryUsage().heapUsed
-  const backend = memoryBackend({ portRange: { first: 10_000, last: 65_000 } })
-  for (let i = 0; i < servers; i++) {
-    await backend.create({
-      ref: { namespace: 'default', name: `arena-${i}` },
-      uid: String(i),
-      build: { namespace: 'default', name: 'arena', uid: 'build', buildID: 'build' },
-      template: { spec: { containers: [{ name: 'game', command: ['game'] }] } },
-      portsToExpose: [7_777],
-      sdk: { heartbeatEndpoint: '127.0.0.1:56001', sessionHostId: `arena-${i}.${'0'.repeat(32)}`, buildMetadata: {} },
-    })
-  }
-  await pause(10)
-  collectGarbage()
-  const held = process.memoryUsage().heapUsed - before
-  await backend.close()
-  return held
-}
-
 export const settled: Bench = {
   names: ['settled-calls', 'settled-cpu', 'settled-memory'],
 
