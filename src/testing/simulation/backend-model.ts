@@ -16,26 +16,40 @@ export interface ModelInstance {
   phase: Instance['phase']
   exitCode?: number
   game: GameModel | undefined
+  /** Elapsed ms at which its process began. */
+  runsSince: number
+  /** Who heard its last heartbeat, and when. */
+  heard: { readonly by: Host; readonly at: number } | undefined
 }
 
 export interface BackendModelWires {
   readonly character: (spec: InstanceSpec) => Character
+  readonly longestMatchMs: number
+  /** The fleet asks for an instance; a word is the reason why it cannot have it. */
+  readonly asked: (spec: InstanceSpec) => string | undefined
   /** Brings a heartbeat to whichever host answers. */
-  readonly heartbeat: (sessionHostId: string, heartbeat: Heartbeat) => HeartbeatAnswer | undefined
+  readonly heartbeat: (instance: ModelInstance, heartbeat: Heartbeat) => HeartbeatAnswer | undefined
   /** The game of an instance was told of a session. */
   readonly told: (instance: ModelInstance, sessionID: string) => void
   /** The instance is about to be ended by the fleet while its process runs. */
-  readonly ending: (instance: ModelInstance, by: Host) => void
+  readonly ending: (instance: ModelInstance) => void
+}
+
+interface Ears {
+  readonly listener: BackendListener
+  deafUntil: number
 }
 
 export class BackendModel {
   readonly instances = new Map<string, ModelInstance>()
-  readonly #listeners = new Map<Host, { listener: BackendListener; deafUntil: number }>()
+  /** Uids of instances that were removed by hand. */
+  readonly vanished = new Set<string>()
+  readonly #ears = new Map<Host, Ears>()
   #awayUntil = 0
   #addresses = 0
   #lastPort = 0
-  creates = 0
-  destroys = 0
+  /** Calls so far that were to start or to end something. */
+  calls = 0
 
   constructor(
     readonly world: World,
@@ -44,22 +58,36 @@ export class BackendModel {
     readonly wires: BackendModelWires,
   ) {}
 
+  get away(): boolean {
+    return this.world.elapsedMs < this.#awayUntil
+  }
+
   goAway(ms: number): void {
     this.#awayUntil = this.world.elapsedMs + ms
   }
 
   /** One host hears no events for a while; `told`: it is told afterwards that it missed some. */
   deafen(host: Host, ms: number, told: boolean): void {
-    const ears = this.#listeners.get(host)
+    const ears = this.#ears.get(host)
     if (!ears) return
     ears.deafUntil = this.world.elapsedMs + ms
-    if (told) this.world.after(ms, () => host.run(() => this.#listeners.get(host)?.listener.resync()))
+    if (told) this.world.after(ms, () => host.run(() => this.#ears.get(host)?.listener.resync()))
+  }
+
+  /** A host that is gone hears nothing any more. */
+  forget(host: Host): void {
+    this.#ears.delete(host)
+  }
+
+  isDeaf(host: Host): boolean {
+    return this.world.elapsedMs < (this.#ears.get(host)?.deafUntil ?? 0)
   }
 
   /** Removed by hand, as an operator of the machine would: no exit code, no instance. */
   vanish(instance: ModelInstance): void {
     this.instances.delete(keyOf(instance.spec.ref))
-    if (instance.game) instance.game.running = false
+    this.vanished.add(instance.spec.uid)
+    instance.game?.disappear()
     this.#tell((listener) => listener.gone(instance.spec.ref, instance.spec.uid))
   }
 
@@ -67,27 +95,36 @@ export class BackendModel {
     const { world } = this
     const options: CallOptions = {
       of: 'backend',
-      away: () => world.elapsedMs < this.#awayUntil,
+      away: () => this.away,
       latencyMs: [1, 200],
       faultiness: this.faultiness,
+      far: true,
     }
     return {
       name: 'model',
       capabilities: { template: 'pod', agent: false },
       defaultStore: { kind: 'memory' },
-      create: (spec) => call(world, host, options, () => this.#create(spec)),
-      destroy: (ref, uid, { graceMs }) =>
-        call(world, host, options, () => {
-          this.destroys++
-          return this.#destroy(keyOf(ref), uid, graceMs, host)
-        }),
+      create: (spec) => {
+        this.calls++
+        host.acts('backend')
+        const refusal = this.wires.asked(spec)
+        return call(world, host, options, () => {
+          if (refusal !== undefined) throw new FleetError('unavailable', refusal)
+          return this.#create(spec)
+        })
+      },
+      destroy: (ref, uid, { graceMs }) => {
+        this.calls++
+        host.acts('backend')
+        return call(world, host, options, () => this.#destroy(keyOf(ref), uid, graceMs))
+      },
       list: () => call(world, host, options, () => [...this.instances.values()].map(shown)),
       watch: (listener) => {
-        this.#listeners.set(host, { listener, deafUntil: 0 })
-        return () => this.#listeners.delete(host)
+        this.#ears.set(host, { listener, deafUntil: 0 })
+        return () => this.#ears.delete(host)
       },
       close: () => {
-        this.#listeners.delete(host)
+        this.#ears.delete(host)
         return Promise.resolve()
       },
     }
@@ -98,29 +135,46 @@ export class BackendModel {
     const there = this.instances.get(key)
     if (there?.spec.uid === spec.uid) return shown(there)
     if (there) throw new FleetError('conflict', `${key} is another instance`)
-    this.creates++
-    const held = new Set([...this.instances.values()].flatMap((one) => one.ports.map((port) => port.public)))
-    const ports = spec.portsToExpose.map((container) => {
-      const [port] = candidatePorts(this.range, held, this.#lastPort)
-      if (port === undefined) throw new FleetError('ports-exhausted', 'no port is free')
-      held.add(port)
-      this.#lastPort = port
-      return { container, public: port }
-    })
     const address = `10.0.${this.#addresses >> 8}.${this.#addresses++ & 255}`
-    const instance: ModelInstance = { spec, address, ports, phase: 'pending', game: undefined }
+    const ports = this.#takePorts(spec.portsToExpose)
+    const instance: ModelInstance = {
+      spec,
+      address,
+      ports,
+      phase: 'pending',
+      game: undefined,
+      runsSince: 0,
+      heard: undefined,
+    }
     this.instances.set(key, instance)
     if (this.world.chance(0.5)) this.#begin(instance)
     else this.world.after(this.world.between(10, 5_000), () => this.#begin(instance))
     return shown(instance)
   }
 
+  #takePorts(containers: readonly number[]): Instance['ports'] {
+    const held = new Set([...this.instances.values()].flatMap((one) => one.ports.map((port) => port.public)))
+    return containers.map((container) => {
+      const [port] = candidatePorts(this.range, held, this.#lastPort)
+      if (port === undefined) {
+        const size = this.range.last - this.range.first + 1
+        if (held.size < size)
+          this.world.breach(`a port was not returned: ${held.size} of ${size} are held, none is free`)
+        throw new FleetError('ports-exhausted', 'no port is free')
+      }
+      held.add(port)
+      this.#lastPort = port
+      return { container, public: port }
+    })
+  }
+
   #begin(instance: ModelInstance): void {
     const { spec } = instance
     if (this.instances.get(keyOf(spec.ref)) !== instance) return
     instance.phase = 'running'
-    instance.game = new GameModel(this.world, this.wires.character(spec), {
-      send: (heartbeat) => this.wires.heartbeat(spec.sdk.sessionHostId, heartbeat),
+    instance.runsSince = this.world.elapsedMs
+    instance.game = new GameModel(this.world, this.wires.character(spec), this.wires.longestMatchMs, {
+      send: (heartbeat) => this.wires.heartbeat(instance, heartbeat),
       told: (sessionID) => this.wires.told(instance, sessionID),
       exited: (code) => {
         instance.phase = 'exited'
@@ -138,7 +192,7 @@ export class BackendModel {
     this.#tell((listener) => listener.changed(then))
   }
 
-  #destroy(key: string, uid: string, graceMs: number, host: Host): Promise<void> | undefined {
+  #destroy(key: string, uid: string, graceMs: number): Promise<void> | undefined {
     const instance = this.instances.get(key)
     if (!instance || instance.spec.uid !== uid) return undefined
     const remove = () => {
@@ -151,7 +205,7 @@ export class BackendModel {
       remove()
       return undefined
     }
-    this.wires.ending(instance, host)
+    this.wires.ending(instance)
     return new Promise((resolve) => {
       const poll = () => {
         if (this.instances.get(key) !== instance) return resolve()
@@ -166,7 +220,7 @@ export class BackendModel {
 
   /** Each listener hears late, twice, out of order, or not at all. */
   #tell(event: (listener: BackendListener) => void): void {
-    for (const [host, ears] of this.#listeners) {
+    for (const [host, ears] of this.#ears) {
       if (this.world.elapsedMs < ears.deafUntil || this.world.fault('event: lost', 0.02)) continue
       const deliver = () => host.run(() => event(ears.listener))
       this.world.after(this.world.between(0, 50), deliver)

@@ -1,130 +1,60 @@
-/** The people of the simulation: callers who allocate, wait, give up and try again, and operators who change things. */
+/** Callers: each wants one server for one session, and does what a real matchmaker would do to get it. */
 import { FleetError } from '../../errors.js'
-import type { Fleet } from '../../fleet.js'
-import type { BackendModel } from './backend-model.js'
-import type { Host } from './host.js'
-import { type Invariants, Violation } from './invariants.js'
+import { type AllocationRequest, keyOf } from '../../rules/resources.js'
+import { buildIDOf, buildNames } from './operators.js'
+import type { Scene } from './scene.js'
 import type { World } from './world.js'
 
-export interface Cast {
-  readonly world: World
-  /** A host that answers, any of them; undefined when none does. */
-  readonly anyHost: () => Host | undefined
-  readonly backend: BackendModel
-  readonly invariants: Invariants
-  /** What a promise that nobody awaits failed with: ends the simulation. */
-  readonly failed: (error: unknown) => void
-  readonly tally: { allocations: number; refusals: number }
+/** Some callers come at once, as when a tournament begins. Rejects with what no caller should ever see. */
+export async function callers(scene: Scene, count: number): Promise<void> {
+  const { world, store } = scene
+  const there = buildNames.filter((name) => store.builds.has(keyOf({ namespace: 'default', name })))
+  const build = world.oneOf(world.chance(0.05) ? buildNames : there)
+  if (build === undefined) return
+  await Promise.all(Array.from({ length: count }, () => caller(scene, build)))
 }
 
-const buildNames = ['arena', 'duel', 'lobby'] as const
-
-export function buildIDOf(name: string): string {
-  return `id-${name}`
-}
-
-/** Wants one server for one session, and does what a real backend would do to get it. */
-export async function caller(cast: Cast): Promise<void> {
-  const { world } = cast
-  const sessionID = world.guid()
-  const buildID = buildIDOf(world.oneOf(buildNames) ?? 'arena')
+async function caller(scene: Scene, build: string): Promise<void> {
+  const { world } = scene
+  const request = { buildID: buildIDOf(build), sessionID: world.guid(), initialPlayers: ['amie'] }
   const waitMs = world.chance(0.5) ? 0 : world.between(1, 30_000)
-  let last: string | undefined
   for (let attempt = 0; attempt < 6; attempt++) {
-    const address = await attemptOnce(cast, { buildID, sessionID, initialPlayers: ['amie'] }, waitMs)
-    last = address ?? last
+    // Impatient callers send the same request twice at once.
+    const calls = Array.from({ length: world.chance(0.15) ? 2 : 1 }, () => call(scene, request, waitMs))
+    const served = (await Promise.all(calls)).includes(true)
     // A retry with the same session, as after a lost answer, also when there was one.
-    if (address !== undefined && !world.chance(0.2)) return
+    if (served && !world.chance(0.2)) return
     await pause(world, world.between(50, 10_000))
   }
 }
 
-async function attemptOnce(
-  cast: Cast,
-  request: { buildID: string; sessionID: string; initialPlayers: string[] },
-  waitMs: number,
-): Promise<string | undefined> {
-  const { world, invariants, tally } = cast
-  const calls = world.chance(0.15) ? 2 : 1
-  const answers: Promise<string | undefined>[] = []
-  for (let i = 0; i < calls; i++) {
-    const fleet = cast.anyHost()?.fleet
-    if (!fleet) continue
-    const aborter = world.chance(0.1) ? new AbortController() : undefined
-    if (aborter) world.after(world.between(1, 20_000), () => aborter.abort())
-    const answer = fleet
-      .allocate(request, { waitMs, ...(aborter && { signal: aborter.signal }) })
-      .then((allocation) => {
-        tally.allocations++
-        world.note(`caller: ${request.sessionID} is on ${allocation.IPV4Address} ${allocation.Ports}`)
-        invariants.acknowledged(request.sessionID, allocation.IPV4Address)
-        return allocation.IPV4Address
-      })
-      .catch((error: unknown) => {
-        if (!FleetError.is(error) || error.code === 'internal') throw error
-        tally.refusals++
-        return undefined
-      })
-    // A host that crashes never answers: then the caller gives up, as its HTTP client would.
-    answers.push(Promise.race([answer, pause(world, waitMs + 60_000).then(() => undefined)]))
-  }
-  const all = await Promise.all(answers)
-  return all.find((address) => address !== undefined)
+/** True when it got a server. A host that crashes never answers: then the caller gives up, as its HTTP client would. */
+async function call(scene: Scene, request: AllocationRequest, waitMs: number): Promise<boolean> {
+  const { world } = scene
+  const answer = ask(scene, request, waitMs)
+  return Promise.race([answer, pause(world, waitMs + 60_000).then(() => false)])
 }
 
-/** One thing that an operator does. Refusals are part of the job. */
-export async function operate(cast: Cast): Promise<void> {
-  const { world, invariants } = cast
-  const fleet = cast.anyHost()?.fleet
-  if (!fleet) return
-  const name = world.oneOf(buildNames) ?? 'arena'
+async function ask(scene: Scene, request: AllocationRequest, waitMs: number): Promise<boolean> {
+  const { world, sessions, waiting, tally } = scene
+  const host = scene.anyHost()
+  if (!host?.fleet) return false
+  const aborter = world.chance(0.1) ? new AbortController() : undefined
+  if (aborter) world.after(world.between(1, 20_000), () => host.run(() => aborter.abort()))
+  const waits = waiting.begin(host, request.buildID, request.sessionID, waitMs)
   try {
-    switch (world.between(0, 9)) {
-      case 0:
-      case 1:
-        return await createBuild(cast, fleet, name)
-      case 2: {
-        if (!world.chance(0.3)) return
-        for (const instance of cast.backend.instances.values()) {
-          if (instance.spec.build.name === name) invariants.allowEnd(instance.spec.build.uid)
-        }
-        world.note(`operator: deletes build ${name}`)
-        return await fleet.builds.delete(name)
-      }
-      case 3: {
-        const instance = world.oneOf([...cast.backend.instances.values()])
-        if (!instance || !world.chance(0.3)) return
-        invariants.allowEnd(instance.spec.uid)
-        world.note(`operator: deletes server ${instance.spec.ref.name}`)
-        return await fleet.servers.delete(instance.spec.ref)
-      }
-      default: {
-        const max = world.between(0, 8)
-        const standingBy = world.between(0, Math.min(max, 4))
-        world.note(`operator: patches ${name} to standingBy ${standingBy}, max ${max}`)
-        await fleet.builds.patch(name, { standingBy, max })
-      }
-    }
+    const given = await host.fleet.allocate(request, { waitMs, ...(aborter && { signal: aborter.signal }) })
+    tally.allocations++
+    world.note(`caller: ${request.sessionID} is on ${given.IPV4Address} ${given.Ports}`)
+    sessions.acknowledged(request.sessionID, given.IPV4Address)
+    waiting.end(waits, false)
+    return true
   } catch (error) {
-    if (error instanceof Violation || !FleetError.is(error) || error.code === 'internal') throw error
+    waiting.end(waits, FleetError.is(error, 'none-standing-by') || FleetError.is(error, 'max-reached'))
+    if (!FleetError.is(error) || error.code === 'internal') throw error
+    tally.refusals++
+    return false
   }
-}
-
-export async function createBuild({ world }: Cast, fleet: Fleet, name: string): Promise<void> {
-  const max = world.between(1, 8)
-  const standingBy = world.between(0, Math.min(max, 4))
-  world.note(`operator: creates build ${name} with standingBy ${standingBy}, max ${max}`)
-  await fleet.builds.create({
-    metadata: { name },
-    spec: {
-      buildID: buildIDOf(name),
-      standingBy,
-      max,
-      portsToExpose: world.chance(0.8) ? [7777] : [],
-      ...(world.chance(0.3) && { crashesToMarkUnhealthy: world.between(5, 40) }),
-      template: { spec: { containers: [{ name: 'game', image: 'game' }], terminationGracePeriodSeconds: 5 } },
-    },
-  })
 }
 
 function pause(world: World, ms: number): Promise<void> {

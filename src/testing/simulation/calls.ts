@@ -10,6 +10,8 @@ export interface CallOptions {
   readonly latencyMs: readonly [number, number]
   /** Probability of each fault. */
   readonly faultiness: number
+  /** True when a call that was told to have failed may still take effect: on the way there is a network. */
+  readonly far: boolean
 }
 
 /**
@@ -17,7 +19,7 @@ export interface CallOptions {
  * effect comes after the host was told that the call failed.
  */
 export function call<T>(world: World, host: Host, options: CallOptions, effect: () => T | Promise<T>): Promise<T> {
-  const { of, away, latencyMs, faultiness } = options
+  const { of, away, latencyMs, faultiness, far } = options
   const latency = () => world.between(latencyMs[0], latencyMs[1])
   return new Promise<T>((resolve, reject) => {
     const answer = (fn: () => void, ms = latency()) => world.after(ms, () => host.run(fn))
@@ -36,7 +38,7 @@ export function call<T>(world: World, host: Host, options: CallOptions, effect: 
       if (away()) return fail('away', world.between(1, 50))
       if (world.fault(`${of}: refused before effect`, faultiness)) return fail('refused')
       if (world.fault(`${of}: reply lost`, faultiness)) return void carryOut(() => fail('reply lost'))
-      if (world.fault(`${of}: effect after failure`, faultiness)) {
+      if (far && world.fault(`${of}: effect after failure`, faultiness)) {
         world.after(world.between(1, 3_000), () => void carryOut(() => {}))
         return fail('timed out', world.between(1, 500))
       }

@@ -22,10 +22,25 @@ export type Character =
   | 'always-unhealthy'
   /** Says Healthy, then Unhealthy. */
   | 'turns-unhealthy'
+  /** Says Healthy and Unhealthy by turns, never often enough in a row to be ended for it. */
+  | 'ails'
   /** Stops talking for a while now and then. */
   | 'stalls'
   /** Goes on talking after it was told to end, until it is killed. */
   | 'ignores-terminate'
+
+export const oddCharacters: readonly Character[] = [
+  'never-ready',
+  'mute',
+  'crashes-at-start',
+  'crashes',
+  'ends-idle',
+  'always-unhealthy',
+  'turns-unhealthy',
+  'ails',
+  'stalls',
+  'ignores-terminate',
+]
 
 export interface GameWires {
   /** Sends a heartbeat; undefined when it got lost or nobody answered. */
@@ -35,44 +50,62 @@ export interface GameWires {
   told(sessionID: string): void
 }
 
+const beatMs = 2_000
+
 export class GameModel {
   state: GameState = 'Initializing'
   running = true
   /** The session it plays, once it was told. */
   session: string | undefined
+  players: readonly string[] = []
   #silentUntil = 0
   #beats = 0
-  #players = 0
 
   constructor(
     readonly world: World,
     readonly character: Character,
+    readonly longestMatchMs: number,
     readonly wires: GameWires,
   ) {
-    const { after, between } = bound(world)
-    if (character === 'crashes-at-start') after(between(50, 3_000), () => this.#misbehave(1))
-    if (character === 'crashes') after(between(1_000, 600_000), () => this.#misbehave(1))
-    if (character === 'ends-idle') after(between(1_000, 300_000), () => this.#misbehave(0))
+    if (character === 'crashes-at-start') world.after(world.between(50, 3_000), () => this.#misbehave(1))
+    if (character === 'crashes') world.after(world.between(1_000, 600_000), () => this.#misbehave(1))
+    if (character === 'ends-idle') world.after(world.between(1_000, 300_000), () => this.#misbehave(0))
     if (character !== 'never-ready' && character !== 'mute') {
-      after(between(10, 8_000), () => {
+      world.after(world.between(10, 8_000), () => {
         if (this.state === 'Initializing') this.state = 'StandingBy'
         this.#beat()
       })
     }
-    if (character !== 'mute') after(between(0, 1_000), () => this.#loop())
+    if (character !== 'mute') world.after(world.between(0, 1_000), () => this.#loop())
   }
 
   /** As by a signal: ends at once or within the grace period, by its character. */
   terminate(graceMs: number, kill: () => void): void {
     const { world } = this
     if (this.character === 'ignores-terminate' || world.chance(0.2)) world.after(graceMs, kill)
-    else world.after(world.between(0, Math.min(2_000, graceMs)), () => (this.running ? this.exit(0) : undefined))
+    else world.after(world.between(0, Math.min(beatMs, graceMs)), () => (this.running ? this.exit(0) : undefined))
   }
 
   exit(code: number): void {
     if (!this.running) return
-    this.running = false
+    this.disappear()
     this.wires.exited(code)
+  }
+
+  /** Ends without a word to anybody. */
+  disappear(): void {
+    this.running = false
+    // Beats that were on their way, or a helper process that outlives the game and goes on with its old id.
+    if (this.world.fault('game: talks after its end', 0.1)) this.#haunt(this.world.between(1, 15))
+  }
+
+  #haunt(beats: number): void {
+    if (beats === 0) return
+    this.world.after(this.world.between(1, beatMs), () => {
+      const told = this.#send()?.sessionConfig?.sessionId
+      if (told !== undefined && told !== this.session) this.wires.told(told)
+      this.#haunt(beats - 1)
+    })
   }
 
   /** Once all is to go well, this does as well. */
@@ -83,28 +116,37 @@ export class GameModel {
   #loop(): void {
     if (!this.running) return
     this.#beat()
-    this.world.after(2_000, () => this.#loop())
+    this.world.after(beatMs, () => this.#loop())
   }
 
   #beat(): void {
-    if (!this.running || this.world.elapsedMs < this.#silentUntil) return
+    const { world } = this
+    if (!this.running || world.elapsedMs < this.#silentUntil) return
     this.#beats++
-    if (this.character === 'never-ready' && !this.world.faulty && this.state === 'Initializing')
-      this.state = 'StandingBy'
-    if (this.character === 'stalls' && this.world.fault('game: stalls', 0.02)) {
-      this.#silentUntil = this.world.elapsedMs + this.world.between(1_000, 40_000)
+    if (this.character === 'never-ready' && !world.faulty && this.state === 'Initializing') this.state = 'StandingBy'
+    if (this.character === 'stalls' && world.fault('game: stalls', 0.02)) {
+      this.#silentUntil = world.elapsedMs + world.between(1_000, 40_000)
       return
     }
-    if (this.world.chance(0.1)) this.#players = this.session ? this.world.between(0, 3) : 0
-    const players = Array.from({ length: this.#players }, (_, i) => `player-${i}`)
-    const health = this.#health()
-    const answer = this.wires.send({ state: this.state, players, ...(health && { health }) })
+    if (world.faulty && world.chance(0.1)) this.players = this.session ? this.#somePlayers() : []
+    const answer = this.#send()
     if (answer && this.running) this.#hear(answer)
+  }
+
+  /** Often as many as before, but others. */
+  #somePlayers(): readonly string[] {
+    return Array.from({ length: this.world.between(0, 2) }, () => `player-${this.world.between(1, 5)}`)
+  }
+
+  #send(): HeartbeatAnswer | undefined {
+    const health = this.#health()
+    return this.wires.send({ state: this.state, players: this.players, ...(health && { health }) })
   }
 
   #health(): Heartbeat['health'] {
     if (this.character === 'always-unhealthy') return 'Unhealthy'
     if (this.character === 'turns-unhealthy' && this.world.faulty && this.#beats > 10) return 'Unhealthy'
+    if (this.character === 'ails' && this.world.faulty) return this.#beats % 3 === 0 ? 'Healthy' : 'Unhealthy'
     return this.#beats % 3 === 0 ? undefined : 'Healthy'
   }
 
@@ -117,7 +159,7 @@ export class GameModel {
     }
     if (answer.operation === 'Active' && this.state === 'StandingBy') {
       this.state = 'Active'
-      world.after(world.between(5_000, 400_000), () => {
+      world.after(world.between(5_000, this.longestMatchMs), () => {
         // While the fleet is to come to rest, matches go on.
         if (world.faulty) this.exit(world.chance(0.1) ? 1 : 0)
       })
@@ -126,12 +168,5 @@ export class GameModel {
       this.state = 'Terminating'
       world.after(world.between(0, 1_000), () => this.exit(0))
     }
-  }
-}
-
-function bound(world: World) {
-  return {
-    after: (ms: number, fn: () => void) => world.after(ms, fn),
-    between: (least: number, most: number) => world.between(least, most),
   }
 }

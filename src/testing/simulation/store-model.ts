@@ -3,79 +3,159 @@ import { FleetError } from '../../errors.js'
 import { type Build, type Detail, keyOf, type Ref, type Server } from '../../rules/resources.js'
 import type { Collection, Store, Versioned } from '../../store.js'
 import { call, type CallOptions } from './calls.js'
+import { Handing } from './handing.js'
 import type { Host } from './host.js'
 import type { World } from './world.js'
+
+/** Hears of every change in the instant in which it is durable. */
+export interface StoreListener {
+  buildWritten(before: Build | undefined, after: Build): void
+  buildRemoved(before: Build): void
+  serverWritten(before: Server | undefined, after: Server): void
+  serverRemoved(before: Server): void
+}
+
+interface Hooks<T> {
+  written(before: T | undefined, after: T): void
+  removed(before: T): void
+}
 
 export class StoreModel {
   readonly builds = new Map<string, Versioned<Build>>()
   readonly servers = new Map<string, Versioned<Server>>()
   readonly details = new Map<string, Versioned<Detail>>()
+  readonly handing: Handing
+  /** Calls so far. */
+  calls = 0
   #awayUntil = 0
   #revision = 0
-  /** Calls so far that changed something or meant to. */
-  writes = 0
 
   constructor(
     readonly world: World,
     readonly faultiness: number,
-  ) {}
+    /** Others write to it as well. */
+    readonly shared: boolean,
+    readonly listener: StoreListener,
+  ) {
+    this.handing = new Handing(world)
+  }
+
+  get away(): boolean {
+    return this.world.elapsedMs < this.#awayUntil
+  }
 
   goAway(ms: number): void {
     this.#awayUntil = this.world.elapsedMs + ms
   }
 
+  /** The newest revision of builds and servers: the same as long as nobody has written. */
+  get newest(): number {
+    let newest = 0
+    for (const { revision } of [...this.builds.values(), ...this.servers.values()]) {
+      newest = Math.max(newest, Number(revision))
+    }
+    return newest
+  }
+
   /** The store as one host reaches it. */
   for(host: Host): Store {
+    const { listener, faultiness, shared } = this
     const options: CallOptions = {
       of: 'store',
-      away: () => this.world.elapsedMs < this.#awayUntil,
+      away: () => this.away,
       latencyMs: [0, 5],
-      faultiness: this.faultiness,
+      faultiness,
+      far: shared,
     }
+    const servers = this.#collection(this.servers, host, options, {
+      written: (before, after) => listener.serverWritten(before, after),
+      removed: (before) => listener.serverRemoved(before),
+    })
     return {
-      shared: true,
-      builds: this.#collection(this.builds, host, options),
-      servers: this.#collection(this.servers, host, options),
-      details: this.#collection(this.details, host, options),
+      shared,
+      builds: this.#collection(this.builds, host, options, {
+        written: (before, after) => listener.buildWritten(before, after),
+        removed: (before) => listener.buildRemoved(before),
+      }),
+      servers: this.handing.watched(host, servers, (ref) => this.servers.get(keyOf(ref))?.record),
+      details: this.#collection(this.details, host, options, { written: () => {}, removed: () => {} }),
       close: () => Promise.resolve(),
     }
   }
 
-  #collection<T extends Ref>(records: Map<string, Versioned<T>>, host: Host, options: CallOptions): Collection<T> {
+  /** An outside hand writes a record again as it is, as a label set by hand would. */
+  touch(): string | undefined {
     const { world } = this
-    const next = () => String(++this.#revision)
+    const records = world.oneOf<Map<string, Versioned<Ref>>>([this.builds, this.servers, this.servers, this.details])
+    const key = world.oneOf([...(records?.keys() ?? [])])
+    const there = key === undefined ? undefined : records?.get(key)
+    if (!records || key === undefined || !there) return undefined
+    records.set(key, { record: there.record, revision: this.#next() })
+    return key
+  }
+
+  /** An outside hand changes what a build asks for, past every host. */
+  edit(names: readonly string[]): string | undefined {
+    const { world } = this
+    const mayEdit = ([, { record }]: [string, Versioned<Build>]) => names.includes(record.name)
+    const [key] = world.oneOf([...this.builds].filter(mayEdit)) ?? []
+    const there = key === undefined ? undefined : this.builds.get(key)
+    if (key === undefined || !there) return undefined
+    const max = world.between(0, 8)
+    const standingBy = world.between(0, Math.min(max, 4))
+    const record = { ...there.record, spec: { ...there.record.spec, standingBy, max } }
+    this.builds.set(key, { record, revision: this.#next() })
+    return `${key} to standingBy ${standingBy}, max ${max}`
+  }
+
+  #next(): string {
+    return String(++this.#revision)
+  }
+
+  #collection<T extends Ref>(
+    records: Map<string, Versioned<T>>,
+    host: Host,
+    options: CallOptions,
+    hooks: Hooks<T>,
+  ): Collection<T> {
+    const { world } = this
+    const ask = <R>(effect: () => R) => {
+      this.calls++
+      return call(world, host, options, effect)
+    }
+    const change = <R>(effect: () => R) => {
+      host.acts('store')
+      return ask(effect)
+    }
+    const put = (record: T, before: T | undefined) => {
+      const revision = this.#next()
+      records.set(keyOf(record), { record, revision })
+      hooks.written(before, record)
+      return revision
+    }
     return {
-      get: (ref) => call(world, host, options, () => records.get(keyOf(ref))),
-      list: () => call(world, host, options, () => [...records.values()]),
-      create: (record) => {
-        this.writes++
-        return call(world, host, options, () => {
+      get: (ref) => ask(() => records.get(keyOf(ref))),
+      list: () => ask(() => [...records.values()]),
+      create: (record) =>
+        change(() => {
           if (records.has(keyOf(record))) throw new FleetError('conflict', `${keyOf(record)} exists`)
-          const revision = next()
-          records.set(keyOf(record), { record, revision })
-          return revision
-        })
-      },
-      update: (record, expected) => {
-        this.writes++
-        return call(world, host, options, () => {
+          return put(record, undefined)
+        }),
+      update: (record, expected) =>
+        change(() => {
           const current = records.get(keyOf(record))
           if (!current) throw new FleetError('not-found', `${keyOf(record)} is gone`)
           if (current.revision !== expected) throw new FleetError('conflict', `${keyOf(record)} has changed`)
-          const revision = next()
-          records.set(keyOf(record), { record, revision })
-          return revision
-        })
-      },
-      delete: (ref, expected) => {
-        this.writes++
-        return call(world, host, options, () => {
+          return put(record, current.record)
+        }),
+      delete: (ref, expected) =>
+        change(() => {
           const current = records.get(keyOf(ref))
           if (!current) return
           if (current.revision !== expected) throw new FleetError('conflict', `${keyOf(ref)} has changed`)
           records.delete(keyOf(ref))
-        })
-      },
+          hooks.removed(current.record)
+        }),
     }
   }
 }

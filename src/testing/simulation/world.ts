@@ -5,11 +5,15 @@
 import { seededRandom } from '../random.js'
 import { TimerHeap } from '../timer-heap.js'
 
+/** Something happened that must never happen. */
+export class Violation extends Error {}
+
 export class World {
   readonly #timers = new TimerHeap()
   readonly #random: () => number
   readonly #history: string[] = []
   #order = 0
+  #failure: unknown
   elapsedMs = 0
   steps = 0
   /** False once everything is to go well, for the fleet to come to rest. */
@@ -76,18 +80,36 @@ export class World {
   /** True when a fault of this kind is to happen now; counts it. */
   fault(kind: string, probability: number): boolean {
     if (!this.faulty || !this.chance(probability)) return false
-    this.faults[kind] = (this.faults[kind] ?? 0) + 1
+    this.countFault(kind)
     return true
+  }
+
+  countFault(kind: string): void {
+    this.faults[kind] = (this.faults[kind] ?? 0) + 1
+  }
+
+  /** An invariant does not hold. Never throws, so it may be called from within the fleet; the first one ends the story. */
+  breach(text: string): void {
+    this.fail(new Violation(text))
+  }
+
+  fail(error: unknown): void {
+    this.#failure ??= error
+  }
+
+  /** What ends the story, once something does. */
+  get failure(): unknown {
+    return this.#failure
   }
 
   note(text: string): void {
     this.#history.push(`${(this.elapsedMs / 1000).toFixed(3).padStart(10)} s  ${text}`)
-    if (this.#history.length > 400) this.#history.splice(0, 200)
+    if (this.#history.length > 2_000) this.#history.splice(0, 1_000)
   }
 
   /** What happened lately, oldest first. */
   history(lines: number): readonly string[] {
-    return this.#history.slice(-lines)
+    return lines > 0 ? this.#history.slice(-lines) : []
   }
 }
 

@@ -1,0 +1,42 @@
+/** A build of which no server can ever run: the fleet goes on trying, but no more often than the back-off allows. */
+import type { FleetLimits } from '../../../options.js'
+import { pauseMs } from '../../../rules/backoff.js'
+import type { World } from '../world.js'
+
+const windowMs = 10 * 60_000
+
+export class Creations {
+  /** Elapsed ms of each time that the backend was asked. */
+  readonly #asked: number[] = []
+  /** Elapsed ms of each election: a new leader begins with the shortest pause again. */
+  readonly #fresh: number[] = []
+
+  constructor(
+    readonly world: World,
+    /** Servers that the build wants at once. */
+    readonly wanted: number,
+    readonly limits: Pick<FleetLimits, 'backoffFirstMs' | 'backoffLastMs'>,
+  ) {}
+
+  elected(): void {
+    this.#fresh.push(this.world.elapsedMs)
+  }
+
+  asked(): void {
+    const { elapsedMs } = this.world
+    const from = elapsedMs - windowMs
+    this.#asked.push(elapsedMs)
+    while ((this.#asked[0] ?? Infinity) < from) this.#asked.shift()
+    while ((this.#fresh[0] ?? Infinity) < from) this.#fresh.shift()
+    const most = this.wanted * (this.#shortPauses * (1 + this.#fresh.length) + windowMs / this.limits.backoffLastMs)
+    if (this.#asked.length > most) {
+      this.world.breach(`too many creations: ${this.#asked.length} within 10 minutes, and back-off allows ${most}`)
+    }
+  }
+
+  /** Pauses until the longest is reached, and one before the first. */
+  get #shortPauses(): number {
+    const limits = { firstMs: this.limits.backoffFirstMs, lastMs: this.limits.backoffLastMs }
+    for (let failures = 1; ; failures++) if (pauseMs(failures, limits) >= limits.lastMs) return failures + 1
+  }
+}

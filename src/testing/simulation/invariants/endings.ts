@@ -1,0 +1,111 @@
+/** No server ends but for the reason that is given, and the reason is true. */
+import type { EventOf } from '../../../events.js'
+import type { FleetLimits } from '../../../options.js'
+import { type LifeLimits, lifeLimits } from '../../../rules/limits.js'
+import { keyOf } from '../../../rules/resources.js'
+import type { BackendModel, ModelInstance } from '../backend-model.js'
+import type { Host } from '../host.js'
+import type { Lease } from '../lease.js'
+import type { StoreModel } from '../store-model.js'
+import type { World } from '../world.js'
+import { runs } from './rollout.js'
+import type { Seen } from './seen.js'
+import type { Sessions } from './sessions.js'
+
+export interface EndingParts {
+  readonly backend: BackendModel
+  readonly store: StoreModel
+  readonly lease: Lease
+  readonly sessions: Sessions
+  /** What the leader said when it was last looked at. */
+  readonly lastSeen: () => Seen | undefined
+  readonly limits: Pick<FleetLimits, 'firstHeartbeatMs' | 'silenceMs'>
+}
+
+export class Endings {
+  /** Uids of servers that an operator has drained, by themselves or with their build. */
+  readonly #drained = new Set<string>()
+
+  constructor(
+    readonly world: World,
+    readonly parts: () => EndingParts,
+  ) {}
+
+  allowDrain(uid: string): void {
+    this.#drained.add(uid)
+  }
+
+  /** Called in the instant in which a host decides that a server ends. */
+  heard(host: Host, event: EventOf<'ServerEnding'>): void {
+    const { backend, store, lease, sessions } = this.parts()
+    if (host !== lease.leader) return
+    const record = store.servers.get(keyOf(event.server))?.record
+    if (!record) return
+    const { uid, buildUid } = record
+    const build = store.builds.get(keyOf(event.build))?.record
+    const isDraining = build?.conditions.some(({ type }) => type === 'Draining') === true
+    const asked =
+      event.reason === 'Deleted'
+        ? sessions.isAllowed(uid)
+        : event.reason === 'BuildDeleted'
+          ? sessions.isAllowed(buildUid)
+          : event.reason !== 'Drained' || isDraining || this.#drained.has(uid)
+    if (!asked) this.#untrue(event, 'nobody asked for it')
+    const instance = backend.instances.get(keyOf(event.server))
+    if (!instance || instance.spec.uid !== uid || backend.vanished.has(uid)) return
+    const excuse = this.#excuse(host, event, instance)
+    if (excuse !== undefined) this.#untrue(event, excuse)
+  }
+
+  #untrue(event: EventOf<'ServerEnding'>, why: string): void {
+    this.world.breach(`untrue reason: ${event.message} (${event.reason}), but ${why}`)
+  }
+
+  /** Why the given reason cannot be. */
+  #excuse(host: Host, { reason, build }: EventOf<'ServerEnding'>, instance: ModelInstance): string | undefined {
+    const { game, phase, exitCode, heard } = instance
+    const limits = this.#limits(keyOf(build))
+    switch (reason) {
+      case 'Exited':
+        return game?.running && game.state !== 'Terminating' ? 'its process runs' : undefined
+      case 'NonZeroExit':
+        return phase === 'exited' && exitCode !== 0 ? undefined : 'its process did not exit so'
+      case 'Gone':
+        return 'it is there'
+      case 'Silent':
+        return this.#tooSoon(limits.silenceMs, host, heard?.at)
+      case 'NeverSpoke':
+        return this.#tooSoon(limits.firstHeartbeatMs, host, instance.runsSince, heard?.by === host ? heard.at : 0)
+      case 'NeverReady':
+        return this.#tooSoon(limits.initializingMs ?? Infinity, host, instance.runsSince)
+      case 'ReportedUnhealthy':
+        return game?.character === 'turns-unhealthy' || game?.character === 'ails' ? undefined : 'it is healthy'
+      case 'Replaced':
+        return this.#isOfToday(instance, keyOf(build)) ? 'it runs what its build says' : undefined
+      default:
+        return undefined
+    }
+  }
+
+  /** This host must have listened for the whole limit, and in vain. */
+  #tooSoon(limitMs: number, host: Host, ...since: readonly (number | undefined)[]): string | undefined {
+    const begun = Math.max(host.hearsSince, this.parts().lease.leadsSince, ...since.map((ms) => ms ?? 0))
+    const listenedMs = this.world.elapsedMs - begun
+    return listenedMs < limitMs ? `that was ${listenedMs} ms, and ${limitMs} are allowed` : undefined
+  }
+
+  /** By all that is durable now and by all that the fleet may still go by. */
+  #isOfToday({ spec }: ModelInstance, build: string): boolean {
+    const { store, lastSeen } = this.parts()
+    const asked = [
+      store.builds.get(build)?.record.spec,
+      lastSeen()?.builds.find((one) => keyOf(one.metadata) === build)?.spec,
+    ]
+    return asked.every((one) => one !== undefined && runs(spec, one))
+  }
+
+  #limits(build: string): LifeLimits {
+    const { store, limits } = this.parts()
+    return lifeLimits(store.builds.get(build)?.record.spec.health, limits)
+  }
+}

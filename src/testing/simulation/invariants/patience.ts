@@ -1,0 +1,61 @@
+/**
+ * Whatever is not final ends in bounded time, and what is dead is noticed. Only the time counts in which the leader could
+ * have done something about it.
+ */
+import { keyOf } from '../../../rules/resources.js'
+import type { GameServer } from '../../../rules/wire.js'
+import type { BackendModel } from '../backend-model.js'
+import type { World } from '../world.js'
+import type { Seen } from './seen.js'
+
+export class Patience {
+  /** Fair time so far. */
+  #fairMs = 0
+  #lookedAt = 0
+  #since = new Map<string, { readonly situation: string; readonly fairMs: number }>()
+
+  constructor(
+    readonly world: World,
+    readonly backend: () => BackendModel,
+    readonly limitMs: number,
+  ) {}
+
+  /** Called at every step. */
+  passed(fair: boolean): void {
+    if (fair) this.#fairMs += this.world.elapsedMs - this.#lookedAt
+    this.#lookedAt = this.world.elapsedMs
+  }
+
+  check(seen: Seen): void {
+    const since = new Map<string, { readonly situation: string; readonly fairMs: number }>()
+    for (const [key, server] of seen.servers) {
+      const situation = this.#situation(server)
+      if (situation === undefined) continue
+      const before = this.#since.get(key)
+      const now = before?.situation === situation ? before : { situation, fairMs: this.#fairMs }
+      since.set(key, now)
+      const waitedMs = this.#fairMs - now.fairMs
+      if (waitedMs <= this.limitMs) continue
+      const why = server.status.message ?? 'nobody knows why'
+      this.world.breach(`stuck: ${server.metadata.name} is ${situation} for ${waitedMs / 1000} s (${why})`)
+    }
+    this.#since = since
+  }
+
+  /** What must not last, in words. */
+  #situation({ metadata, status }: GameServer): string | undefined {
+    const instance = this.backend().instances.get(keyOf(metadata))
+    switch (status.state) {
+      case 'Pending':
+        // With no port left, or no such image, there is nothing that the fleet could do.
+        return status.message === undefined || !status.message.startsWith('no ') ? 'Pending' : undefined
+      case 'Initializing':
+        return instance?.game?.running && instance.game.character === 'never-ready' ? undefined : 'Initializing'
+      case 'StandingBy':
+      case 'Active':
+        return instance?.game?.running ? undefined : `${status.state} though its process is dead`
+      case 'Terminating':
+        return 'Terminating'
+    }
+  }
+}

@@ -1,0 +1,98 @@
+/** What must be true of the records in the store, in the very instant in which one is written. */
+import { type Build, keyOf, type Server } from '../../../rules/resources.js'
+import type { StoreListener } from '../store-model.js'
+import type { World } from '../world.js'
+
+interface CrashBook {
+  /** Uids of servers of a build whose record told of a crash. */
+  readonly told: Set<string>
+  /** Those of them whose record is gone. */
+  readonly gone: Set<string>
+  /** What the build's record counts. */
+  counted: number
+  /** The build itself is gone: its crashes concern nobody. */
+  deleted: boolean
+}
+
+export class Records implements StoreListener {
+  /** Uids of all servers that ever had a record. */
+  readonly known = new Set<string>()
+  /** By uid of the build. */
+  readonly #crashes = new Map<string, CrashBook>()
+  readonly #bySession = new Map<string, Server>()
+  /** Uids of servers whose end was on record once. */
+  readonly #ended = new Set<string>()
+
+  constructor(readonly world: World) {}
+
+  /** Crashed servers of a build, as their records told. */
+  crashesOf(buildUid: string): number {
+    return this.#crashes.get(buildUid)?.told.size ?? 0
+  }
+
+  buildWritten(before: Build | undefined, after: Build): void {
+    const book = this.#book(after.uid)
+    book.counted = after.crashes
+    if (before?.uid === after.uid && after.crashes < before.crashes) {
+      this.world.breach(`crashes were forgotten: ${after.name} has ${after.crashes} after ${before.crashes}`)
+    }
+    if (after.crashes > book.told.size) {
+      this.world.breach(`a crash was counted twice: ${after.name} counts ${after.crashes}, and had ${book.told.size}`)
+    }
+  }
+
+  serverWritten(before: Server | undefined, after: Server): void {
+    const { world } = this
+    this.known.add(after.uid)
+    if (after.state === 'Terminating') this.#ended.add(after.uid)
+    if (after.ending?.crash) this.#book(after.buildUid).told.add(after.uid)
+    if ((after.state === 'Active') !== (after.session !== undefined) && after.state !== 'Terminating') {
+      world.breach(`${after.name} is ${after.state} in the store with session ${after.session?.id ?? 'none'}`)
+    }
+    if (before) this.#checkStep(before, after)
+    if (!after.session) return
+    const other = this.#bySession.get(after.session.id)
+    if (other && other.uid !== after.uid && other.state !== 'Terminating') {
+      world.breach(`one session, two servers: ${after.session.id} is on ${other.name} and ${after.name} in the store`)
+    }
+    this.#bySession.set(after.session.id, after)
+  }
+
+  #checkStep(before: Server, after: Server): void {
+    const { world } = this
+    if (before.uid !== after.uid) world.breach(`${after.name} was overwritten by another server`)
+    // Only where it ends may a session be dropped: one whose write was not answered and that nobody was told of.
+    const dropped = after.state === 'Terminating' && !after.session
+    if (before.session && before.session.id !== after.session?.id && !dropped) {
+      world.breach(`${after.name} lost session ${before.session.id} to ${after.session?.id ?? 'nobody'} in the store`)
+    }
+    if (before.state === 'Terminating' && after.state !== 'Terminating') {
+      world.breach(`${after.name} went from Terminating to ${after.state} in the store`)
+    }
+  }
+
+  serverRemoved(before: Server): void {
+    // A call that created it may have taken effect again, long after it had failed and the server was gone.
+    if (!this.#ended.has(before.uid)) this.world.breach(`the record of ${before.name} was removed: ${before.state}`)
+    if (before.session && this.#bySession.get(before.session.id)?.uid === before.uid) {
+      this.#bySession.delete(before.session.id)
+    }
+    const book = this.#book(before.buildUid)
+    if (before.ending?.crash) book.gone.add(before.uid)
+    if (book.gone.size > book.counted && !book.deleted) {
+      this.world.breach(`a crash was not counted: ${keyOf(before)} is gone, and its build counts ${book.counted}`)
+    }
+  }
+
+  buildRemoved(before: Build): void {
+    this.#book(before.uid).deleted = true
+  }
+
+  #book(buildUid: string): CrashBook {
+    const known = this.#crashes.get(buildUid)
+    if (known) return known
+    const book = { told: new Set<string>(), gone: new Set<string>(), counted: 0, deleted: false }
+    this.#crashes.set(buildUid, book)
+    return book
+  }
+}

@@ -1,0 +1,105 @@
+/** Once nothing fails any more: everything is as the builds want it, all records tell the same, and it stays quiet. */
+import { keyOf } from '../../../rules/resources.js'
+import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
+import type { Scene } from '../scene.js'
+import { Violation } from '../world.js'
+import type { Records } from './records.js'
+import { runs } from './rollout.js'
+import { look, type Seen } from './seen.js'
+
+/** Throws a Violation. `passTime` lets some minutes pass, in which a settled fleet makes no call. */
+export async function checkRest(scene: Scene, records: Records, passTime: () => Promise<void>): Promise<void> {
+  const { leader } = scene.lease
+  const seen = leader?.fleet && (await look(leader, leader.fleet))
+  if (!seen) throw new Violation('no host leads although nothing fails')
+  for (const build of seen.builds) checkBuild(build, scene, records)
+  for (const server of seen.servers.values()) checkServer(server, scene)
+  await checkPlayers(seen, scene)
+  checkNothingLeft(seen, scene)
+  // Waiting for a port is no rest: the backend is asked again now and then.
+  if ([...seen.servers.values()].some(waitsForPort)) return
+  const before = made(scene)
+  await passTime()
+  const after = made(scene)
+  if (before !== after) throw new Violation(`a settled fleet made calls: ${before} before, ${after} after`)
+}
+
+function made({ store, backend }: Scene): string {
+  return `${store.newest} writes, ${backend.calls} creations and deletions`
+}
+
+function checkBuild(build: GameServerBuild, { store }: Scene, records: Records): void {
+  const { spec, status, metadata } = build
+  const isDraining = status.conditions?.some((condition) => condition.type === 'Draining') === true
+  const wanted = isDraining ? 0 : Math.max(0, Math.min(spec.standingBy, spec.max - status.currentActive))
+  const idle = status.currentPending + status.currentInitializing + status.currentStandingBy
+  const enough = status.health === 'Unhealthy' ? idle <= wanted : idle === wanted
+  // With no port left there is nothing that the fleet could do.
+  const blocked = status.conditions?.some((condition) => condition.reason === 'ports-exhausted') === true
+  if (!blocked && (!enough || (status.health === 'Healthy' && status.currentStandingBy !== wanted))) {
+    const { standingBy, max } = spec
+    throw new Violation(
+      `build ${metadata.name} did not come to rest: ${JSON.stringify({ spec: { standingBy, max }, status })}`,
+    )
+  }
+  const record = store.builds.get(keyOf(metadata))?.record
+  if (record?.spec.standingBy !== spec.standingBy || record.spec.max !== spec.max) {
+    throw new Violation(`build ${metadata.name} asks for ${JSON.stringify(record?.spec)} in the store, the fleet has
+      ${JSON.stringify(spec)}`)
+  }
+  const crashed = records.crashesOf(record.uid)
+  if (status.crashesCount !== crashed || record.crashes !== crashed) {
+    throw new Violation(
+      `build ${metadata.name} counts ${status.crashesCount} crashes, ${record.crashes} in the store, and had ${crashed}`,
+    )
+  }
+}
+
+function checkServer(server: GameServer, { store, backend }: Scene): void {
+  const { state, sessionID } = server.status
+  const { name } = server.metadata
+  const record = store.servers.get(keyOf(server.metadata))?.record
+  if (record?.state !== state || (state === 'Active' && record.session?.id !== sessionID)) {
+    throw new Violation(`the store has ${name} as ${record?.state}, the fleet as ${state}`)
+  }
+  if (waitsForPort(server)) return
+  if (state !== 'StandingBy' && state !== 'Active') {
+    throw new Violation(`${name} is still ${state}: ${server.status.message ?? 'nobody knows why'}`)
+  }
+  const instance = backend.instances.get(keyOf(server.metadata))
+  const build = store.builds.get(keyOf({ namespace: record.namespace, name: record.build }))?.record
+  if (state === 'StandingBy' && instance && build && !runs(instance.spec, build.spec)) {
+    throw new Violation(`${name} stands by and does not run what its build says`)
+  }
+  const game = instance?.game
+  if (!game?.running) throw new Violation(`${name} is ${state}, and its process does not run`)
+  if (state === 'Active' && game.session !== sessionID) {
+    throw new Violation(`${name} was handed to ${sessionID}, and its game never heard of it`)
+  }
+}
+
+async function checkPlayers({ host, servers }: Seen, { store, backend }: Scene): Promise<void> {
+  for (const { metadata } of servers.values()) {
+    const game = backend.instances.get(keyOf(metadata))?.game
+    const told = await host.fleet?.details.get(metadata)
+    const kept = store.details.get(keyOf(metadata))?.record.players ?? []
+    const plays = game?.players.join(', ') ?? ''
+    if (told?.spec.connectedPlayers.join(', ') === plays && kept.join(', ') === plays) continue
+    throw new Violation(
+      `on ${metadata.name} are ${plays}; the fleet says ${told?.spec.connectedPlayers.join(', ')}, the store ${kept.join(', ')}`,
+    )
+  }
+}
+
+function checkNothingLeft({ servers }: Seen, { store, backend }: Scene): void {
+  const left = [...backend.instances.keys()].filter((key) => !servers.has(key))
+  if (left.length > 0) throw new Violation(`instances were left behind: ${left.join(', ')}`)
+  // The detail of a server that is gone may be written by a call that took effect long after it had failed.
+  const details = store.shared ? [] : store.details.keys()
+  const records = [...store.servers.keys(), ...details].filter((key) => !servers.has(key))
+  if (records.length > 0) throw new Violation(`records were left behind: ${records.join(', ')}`)
+}
+
+function waitsForPort({ status }: GameServer): boolean {
+  return status.message === 'no port is free'
+}

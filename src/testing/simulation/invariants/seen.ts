@@ -1,0 +1,26 @@
+/** What a fleet says of itself at one moment. */
+import type { Fleet } from '../../../fleet.js'
+import { keyOf } from '../../../rules/resources.js'
+import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
+import type { Host } from '../host.js'
+
+export interface Seen {
+  readonly host: Host
+  readonly builds: readonly GameServerBuild[]
+  readonly servers: ReadonlyMap<string, GameServer>
+}
+
+/** Nothing while it does not lead. */
+export async function look(host: Host, fleet: Fleet): Promise<Seen | undefined> {
+  try {
+    const [builds, servers] = await Promise.all([fleet.builds.list(), fleet.servers.list()])
+    return { host, builds, servers: new Map(servers.map((server) => [keyOf(server.metadata), server])) }
+  } catch {
+    // It does not lead, or is closed: the next leader will be looked at.
+    return undefined
+  }
+}
+
+export function buildNameOf(server: GameServer): string {
+  return server.metadata.name.slice(0, server.metadata.name.lastIndexOf('-'))
+}

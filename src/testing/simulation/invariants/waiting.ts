@@ -1,0 +1,126 @@
+/**
+ * Callers who wait: served as soon as there is a server, and dismissed when there can be none.
+ */
+import { keyOf } from '../../../rules/resources.js'
+import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
+import type { Host } from '../host.js'
+import type { StoreModel } from '../store-model.js'
+import type { World } from '../world.js'
+import { buildNameOf, type Seen } from './seen.js'
+
+export interface WaitingCall {
+  readonly host: Host
+  readonly buildID: string
+  readonly sessionID: string
+  readonly waitMs: number
+  readonly since: number
+  readonly step: number
+  /** It waited already at the last look. */
+  waited: boolean
+}
+
+/** How late a caller may be told that its time is up. */
+const lateMs = 1_000
+
+export class Waiting {
+  readonly #calls = new Set<WaitingCall>()
+  /** BuildIDs of which a server was refused, though whoever asked did not wait, in this step. */
+  readonly #refused = new Set<string>()
+
+  /** Somebody came or left since the last look. */
+  changed = false
+
+  constructor(
+    readonly world: World,
+    readonly store: () => StoreModel,
+  ) {}
+
+  begin(host: Host, buildID: string, sessionID: string, waitMs: number): WaitingCall {
+    const { elapsedMs, steps } = this.world
+    const call = { host, buildID, sessionID, waitMs, since: elapsedMs, step: steps, waited: false }
+    this.#calls.add(call)
+    this.changed = true
+    return call
+  }
+
+  end(call: WaitingCall, refused: boolean): void {
+    this.#calls.delete(call)
+    this.changed = true
+    if (refused && call.step === this.world.steps) this.#refused.add(call.buildID)
+  }
+
+  /** Nobody waits at a host that is gone. */
+  gone(host: Host): void {
+    for (const call of this.#calls) if (call.host === host) this.#calls.delete(call)
+  }
+
+  /** Sessions that have been waiting for a server of a build for a while: in the waiting room without doubt. */
+  patient(host: Host, buildID: string): number {
+    const beingWritten = this.store().handing.sessions(host)
+    const sessions = new Set<string>()
+    for (const call of this.#calls) {
+      if (call.host !== host || call.buildID !== buildID || !call.waited) continue
+      if (!beingWritten.has(call.sessionID)) sessions.add(call.sessionID)
+    }
+    return sessions.size
+  }
+
+  check(seen: Seen, leadsSince: number): void {
+    const { host } = seen
+    const handing = this.store().handing
+    const beingWritten = handing.sessions(host)
+    /** By session: two calls for one are one in the waiting room. */
+    const waiting = new Map<string, WaitingCall>()
+    for (const call of this.#calls) {
+      if (call.host === host && !beingWritten.has(call.sessionID)) waiting.set(call.sessionID, call)
+    }
+    const reserved = new Set(handing.reserved(host))
+    for (const build of seen.builds) {
+      const calls = [...waiting.values()].filter((call) => call.buildID === build.spec.buildID)
+      const servers = [...seen.servers.values()].filter((server) => buildNameOf(server) === build.metadata.name)
+      const free = servers.find((server) => isReady(server) && !handing.isBusy(host, keyOf(server.metadata)))
+      // Behind a write that is under way a call may have its server already, even one that has ended since.
+      const mayBeTaken = servers.filter(({ status, metadata }) => {
+        const key = keyOf(metadata)
+        const stood = status.state === 'StandingBy' || status.state === 'Terminating'
+        return stood && handing.isBusy(host, key) && !reserved.has(key)
+      }).length
+      const [waits] = calls.length > mayBeTaken ? calls : []
+      if (free) this.#checkServed(free, build, waits)
+      if (waits && mayBeTaken === 0) this.#checkTime(calls)
+    }
+    const known = new Set(seen.builds.map((build) => build.spec.buildID))
+    for (const call of waiting.values()) {
+      call.waited = true
+      if (known.has(call.buildID)) continue
+      this.world.breach(`a caller waits for ${call.sessionID} although ${call.buildID} was deleted`)
+    }
+    for (const call of this.#calls) if (call.host !== host) this.#checkDismissed(call, leadsSince)
+    this.changed = false
+    this.#refused.clear()
+  }
+
+  #checkServed(free: GameServer, build: GameServerBuild, call: WaitingCall | undefined): void {
+    const { name } = free.metadata
+    if (call) this.world.breach(`a caller waits for ${call.sessionID} although ${name} stands by`)
+    if (this.#refused.has(build.spec.buildID)) this.world.breach(`a caller was refused although ${name} stands by`)
+  }
+
+  #checkTime(calls: readonly WaitingCall[]): void {
+    for (const { sessionID, host, since, waitMs } of calls) {
+      const waitedMs = this.world.elapsedMs - Math.max(since + waitMs, host.awakeSince)
+      if (waitedMs <= lateMs) continue
+      this.world.breach(`a caller waits for ${sessionID} for ${waitedMs} ms longer than the ${waitMs} that it wanted`)
+    }
+  }
+
+  #checkDismissed({ host, since, sessionID }: WaitingCall, leadsSince: number): void {
+    if (host.suspended || this.store().handing.sessions(host).has(sessionID)) return
+    if (this.world.elapsedMs - Math.max(leadsSince, host.awakeSince, since) <= lateMs) return
+    this.world.breach(`a caller waits for ${sessionID} at ${host.name}, which leads no more`)
+  }
+}
+
+function isReady({ status }: GameServer): boolean {
+  return status.state === 'StandingBy' && status.health !== 'Unhealthy' && status.publicIP !== ''
+}

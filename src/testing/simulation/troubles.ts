@@ -1,0 +1,119 @@
+/** What goes wrong by itself, now and then: hosts, stores, backends, watches, clocks, and hands from outside. */
+import { leaseMs } from './lease.js'
+import { buildNames } from './operators.js'
+import type { Scene } from './scene.js'
+
+interface Trouble {
+  readonly kind: string
+  /** How often, compared with the others. */
+  readonly weight: number
+  /** What was hit, in words; undefined when there was nothing to hit. */
+  happen(scene: Scene): string | undefined
+}
+
+const troubles: readonly Trouble[] = [
+  {
+    kind: 'host: crash',
+    weight: 2,
+    happen: (scene) => onHost(scene, (host) => scene.crash(host)),
+  },
+  {
+    kind: 'host: closed',
+    weight: 1,
+    happen: (scene) => onHost(scene, (host) => scene.close(host)),
+  },
+  {
+    kind: 'host: suspended',
+    weight: 1,
+    happen: (scene) => suspend(scene, scene.world.between(1_000, 300_000)),
+  },
+  {
+    kind: 'clock: jumps',
+    weight: 1,
+    happen: (scene) => onHost(scene, (host) => host.jumpWall(scene.world.between(-3_600_000, 3_600_000))),
+  },
+  {
+    kind: 'store: away',
+    weight: 1,
+    happen: ({ world, store }) => lasts(world.between(500, 60_000), (ms) => store.goAway(ms)),
+  },
+  {
+    kind: 'backend: away',
+    weight: 1,
+    happen: ({ world, backend }) => lasts(world.between(500, 90_000), (ms) => backend.goAway(ms)),
+  },
+  {
+    kind: 'watch: dies in silence',
+    weight: 1,
+    happen: (scene) => onHost(scene, (host) => scene.backend.deafen(host, scene.world.between(1_000, 120_000), false)),
+  },
+  {
+    kind: 'watch: interrupted',
+    weight: 1,
+    happen: (scene) => onHost(scene, (host) => scene.backend.deafen(host, scene.world.between(1_000, 30_000), true)),
+  },
+  {
+    kind: 'instance: removed by hand',
+    weight: 1,
+    happen({ world, backend }) {
+      const instance = world.oneOf([...backend.instances.values()])
+      if (instance) backend.vanish(instance)
+      return instance?.spec.ref.name
+    },
+  },
+  {
+    kind: 'store: build edited by hand',
+    weight: 1,
+    happen: ({ store }) => (store.shared ? store.edit(buildNames) : undefined),
+  },
+]
+
+const allOfThem = troubles.flatMap((trouble) => Array.from({ length: trouble.weight }, () => trouble))
+
+export function makeTrouble(scene: Scene): void {
+  const trouble = scene.world.oneOf(allOfThem)
+  const hit = trouble?.happen(scene)
+  if (!trouble || hit === undefined) return
+  scene.world.countFault(trouble.kind)
+  scene.world.note(`trouble: ${trouble.kind} (${hit})`)
+}
+
+/** The leader falls in the middle of what it does: it crashes, or sleeps for so long that another one leads. */
+export function strikeLeader(scene: Scene): void {
+  const { world, lease } = scene
+  const { leader } = lease
+  if (!leader?.alive || leader.suspended) return
+  const crash = world.chance(0.6)
+  const kind = crash ? 'host: crash' : 'host: suspended'
+  world.countFault(kind)
+  world.note(`trouble: ${kind} (${leader.name}), in the middle of something`)
+  if (crash) return scene.crash(leader)
+  const ms = world.between(1_000, 3 * leaseMs)
+  leader.suspend(ms)
+  lease.asleep(leader, ms)
+}
+
+/** Somebody writes a record again as it is, just while it is in use. */
+export function touchRecord({ world, store }: Scene): void {
+  const key = store.shared ? store.touch() : undefined
+  if (key === undefined) return
+  world.countFault('store: record touched by hand')
+}
+
+function onHost(scene: Scene, act: (host: Scene['hosts'][number]) => void): string | undefined {
+  const host = scene.world.oneOf(scene.hosts.filter((one) => one.alive && !one.closing))
+  if (host) act(host)
+  return host?.name
+}
+
+function suspend(scene: Scene, ms: number): string | undefined {
+  return onHost(scene, (host) => {
+    host.suspend(ms)
+    scene.lease.asleep(host, ms)
+  })
+}
+
+function lasts(ms: number, act: (ms: number) => void): string {
+  act(ms)
+  return `${ms / 1000} s`
+}

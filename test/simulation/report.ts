@@ -1,0 +1,55 @@
+/** What a run of the simulation shows: a progress line, and a summary. */
+import type { SimulationResult } from '../../src/testing/simulation/simulate.js'
+
+export interface Progress {
+  result(result: SimulationResult): void
+  end(): void
+}
+
+const everyMs = 10_000
+
+/** On a terminal one line that is rewritten; elsewhere a line now and then. */
+export function progress(seeds: number, out: NodeJS.WriteStream = process.stderr): Progress {
+  const begun = performance.now()
+  let told = begun
+  let done = 0
+  let steps = 0
+  let failed = 0
+  return {
+    result(result) {
+      done++
+      steps += result.steps
+      if (result.violation !== undefined) failed++
+      const now = performance.now()
+      if (!out.isTTY && now - told < everyMs) return
+      told = now
+      const seconds = (now - begun) / 1000
+      const left = Math.ceil((seconds / done) * (seeds - done))
+      const line = `${done} of ${seeds} seeds, ${failed} failed, ${count(steps)} steps, ${left} s left`
+      out.write(out.isTTY ? `\r\u001b[K${line}` : `${line}\n`)
+    },
+    end() {
+      if (out.isTTY) out.write('\r\u001b[K')
+    },
+  }
+}
+
+export function summary(results: readonly SimulationResult[]): string {
+  const total = (of: (result: SimulationResult) => number) => results.reduce((sum, result) => sum + of(result), 0)
+  const faults = new Map<string, number>()
+  for (const result of results) {
+    for (const [kind, times] of Object.entries(result.faults)) faults.set(kind, (faults.get(kind) ?? 0) + times)
+  }
+  const failed = results.filter((result) => result.violation !== undefined).length
+  const lines = [...faults].toSorted().map(([kind, times]) => `  ${kind.padEnd(32)} ${count(times)}`)
+  return [
+    `${count(results.length)} seeds, ${failed} failed: ${count(total((one) => one.steps))} steps, ` +
+      `${count(total((one) => one.allocations))} allocations, ${count(total((one) => one.refusals))} refusals, ` +
+      `${count(total((one) => one.hostCrashes))} host crashes, and faults by kind:`,
+    ...lines,
+  ].join('\n')
+}
+
+function count(number: number): string {
+  return number.toLocaleString('en')
+}

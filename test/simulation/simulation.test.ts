@@ -1,0 +1,47 @@
+/** The engine keeps its promises in every story of a fixed set of seeds; and the simulation would notice if it did not. */
+import { describe, expect, it } from 'vitest'
+import { bundle, occurrences } from './bundle.js'
+import { mutants } from './mutants.js'
+import { run } from './pool.js'
+
+const minutes = 10
+
+describe('the simulation', { timeout: 600_000 }, () => {
+  it('finds nothing in 200 seeds of ten minutes in which everything fails', async () => {
+    const results = await run({
+      script: await bundle(),
+      from: 1,
+      seeds: 200,
+      minutes,
+      historyLines: 60,
+      mostFailures: 1,
+    })
+    const failed = results.filter(({ violation }) => violation !== undefined)
+    expect(failed.map(({ seed, violation, history }) => [seed, violation, ...history].join('\n'))).toEqual([])
+    expect(results).toHaveLength(200)
+  })
+
+  it('tells the same story again for the same seed', async () => {
+    const script = await bundle()
+    const once = () => run({ script, from: 7, seeds: 1, minutes, historyLines: 400 })
+    expect(await once()).toEqual(await once())
+  })
+})
+
+describe('a deliberate bug', { timeout: 600_000 }, () => {
+  it.each(mutants)('$name is still one change of the sources', async (mutant) => {
+    expect(await occurrences(mutant)).toBe(1)
+  })
+
+  it.each(mutants)('$name is found', async (mutant) => {
+    const results = await run({
+      script: await bundle(mutant),
+      from: 1,
+      seeds: 60,
+      minutes,
+      historyLines: 0,
+      mostFailures: 1,
+    })
+    expect(results.filter(({ violation }) => violation !== undefined)).not.toEqual([])
+  })
+})
