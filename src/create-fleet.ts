@@ -1,6 +1,7 @@
 /** Makes a fleet: opens the store, starts the agent, and runs an engine for as long as this host leads. */
 import { type Agent, startAgent } from './agent/index.js'
 import { startEngine, type Engine } from './engine/engine.js'
+import { type Gate, gate } from './engine/gate.js'
 import { countsOf, generationsOf, lookUp, type ServerEntry, serversOf } from './engine/inventory.js'
 import { FleetError, messageOf, throwIfAborted } from './errors.js'
 import { fleetEmitter } from './emitter.js'
@@ -83,6 +84,8 @@ function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Sto
   const goOn: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIntervalMs: limits.heartbeatIntervalMs }
   let engine: Engine | undefined
   let leader: string | undefined
+  let door: Gate | undefined
+  let leads = false
   let closed = false
   let tries = noBackoff
   let cancelRetry = () => {}
@@ -102,11 +105,14 @@ function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Sto
   async function elected(): Promise<void> {
     if (closed || engine) return
     try {
-      engine = await startEngine({ backend: options.backend, store, options: resolved, emitter, agentAddress })
+      door = gate(store, options.backend)
+      engine = await startEngine({ door, options: resolved, emitter, agentAddress })
       firstWord?.resolve()
       emitter.emit({ type: 'LeadershipChanged', at: clock.now(), leads: true, message: 'this host leads the fleet' })
       tries = noBackoff
     } catch (error) {
+      // Deposed while it started: there is nothing to try again, and `lost` has the next word.
+      if (!leads) return
       logger.error({ error: messageOf(error) }, 'the engine could not be started')
       firstWord?.reject(error)
       // The first time `createFleet` tells of it; later the lead is kept, and the engine tried again.
@@ -129,11 +135,15 @@ function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Sto
 
   const resign = elector.run({
     elected() {
+      leads = true
       leader = undefined
       changes = changes.then(elected)
     },
     lost(by) {
+      leads = false
       leader = by
+      // At once, also upon an engine that is just starting: whatever it does from now on is another host's to do.
+      door?.shut(notLeading())
       changes = changes.then(lost)
     },
   })

@@ -173,6 +173,8 @@ export function allocator(
   async function give(entry: ServerEntry, session: Session): Promise<boolean> {
     try {
       await writer.save(entry)
+      // It ended while it was being handed out: the store must forget the session before another server may have it.
+      if (entry.intent) await writer.save(entry)
     } catch (error) {
       if (error instanceof LostServer) {
         ctx.touch(entry)
@@ -184,14 +186,7 @@ export function allocator(
       throw unavailable(error)
     }
     if (!isSaved(entry)) ctx.touch(entry)
-    if (entry.record.session?.id === session.id && entry.record.state === 'Active') return true
-    // It ended while it was being handed out. The store must forget the session before another server may have it.
-    try {
-      await writer.save(entry)
-    } catch (error) {
-      if (!(error instanceof LostServer)) throw unavailable(error)
-    }
-    return false
+    return entry.record.session?.id === session.id
   }
 
   async function settle(entry: ServerEntry): Promise<void> {

@@ -14,6 +14,8 @@ export interface BuildWriter {
   change(build: BuildEntry, change: BuildChange): Promise<void>
   /** Takes over what another writer has made of the record, past every host. */
   refresh(build: BuildEntry): Promise<void>
+  /** Builds of which nobody knows what the store holds: a write failed, and so did reading it back. */
+  readonly unsure: ReadonlySet<BuildEntry>
 }
 
 interface Pending {
@@ -30,6 +32,7 @@ export function buildWriter(
   changed: (build: BuildEntry, before: Build) => void,
 ): BuildWriter {
   const pending = new Map<BuildEntry, Pending[]>()
+  const unsure = new Set<BuildEntry>()
 
   async function writeAll(build: BuildEntry): Promise<void> {
     for (;;) {
@@ -43,6 +46,7 @@ export function buildWriter(
         const accepted = await write(build, batch)
         for (const { resolve } of accepted) resolve()
       } catch (error) {
+        if (!FleetError.is(error, 'not-found')) unsure.add(build)
         for (const { reject } of batch) reject(error)
       }
     }
@@ -84,11 +88,14 @@ export function buildWriter(
 
   function put(build: BuildEntry, record: Build, revision: string): void {
     const before = build.record
+    unsure.delete(build)
     inventory.replaceBuild(build, record, revision)
     changed(build, before)
   }
 
   return {
+    unsure,
+
     change(build, change) {
       return new Promise<void>((resolve, reject) => {
         const waiting = pending.get(build)
@@ -105,7 +112,9 @@ export function buildWriter(
       const { revision } = build
       const current = await store.builds.get(build.record)
       // What this host writes meanwhile is newer, and finds out by itself.
-      if (build.changing || build.deleted || build.revision !== revision) return
+      if (build.changing || build.revision !== revision) return
+      unsure.delete(build)
+      if (build.deleted) return
       if (current?.record.uid === build.record.uid && current.revision !== revision) {
         put(build, current.record, current.revision)
       }

@@ -15,10 +15,14 @@ export interface Details {
   close(): Promise<void>
 }
 
+const mostAttempts = 5
+
 export function detailWriter(ctx: EngineContext): Details {
   const { store } = ctx
   const dirty = new Set<ServerEntry>()
   const writing = new Map<ServerEntry, Promise<void>>()
+  /** Nobody knows what the store holds of them: a write failed, and so did reading it back. */
+  const unsure = new Set<ServerEntry>()
 
   function start(entry: ServerEntry): Promise<void> {
     dirty.delete(entry)
@@ -44,10 +48,15 @@ export function detailWriter(ctx: EngineContext): Details {
           : await store.details.update(detail, entry.detailRevision)
     } catch (error) {
       // Whoever wrote it, the list that the game names now is the true one: next time upon what is there.
-      const current = await store.details.get(detail)
-      entry.detailRevision = current?.revision
+      await readBack(entry)
       throw error
     }
+  }
+
+  async function readBack(entry: ServerEntry): Promise<void> {
+    unsure.add(entry)
+    entry.detailRevision = (await store.details.get(entry.record))?.revision
+    unsure.delete(entry)
   }
 
   return {
@@ -71,15 +80,16 @@ export function detailWriter(ctx: EngineContext): Details {
       dirty.delete(entry)
       await writing.get(entry)
       dirty.delete(entry)
-      if (entry.detailRevision === undefined) return
-      try {
-        await store.details.delete(entry.record, entry.detailRevision)
-      } catch (error) {
-        if (!FleetError.is(error, 'conflict')) throw error
-        entry.detailRevision = (await store.details.get(entry.record))?.revision
-        throw error
+      if (unsure.has(entry)) await readBack(entry)
+      for (let attempt = 1; entry.detailRevision !== undefined; attempt++) {
+        try {
+          await store.details.delete(entry.record, entry.detailRevision)
+          entry.detailRevision = undefined
+        } catch (error) {
+          if (!FleetError.is(error, 'conflict') || attempt >= mostAttempts) throw error
+          await readBack(entry)
+        }
       }
-      entry.detailRevision = undefined
     },
 
     async close() {

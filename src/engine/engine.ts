@@ -2,7 +2,6 @@
  * One term of leadership: reads the store, finds the instances again, and runs the fleet until it is stopped. Wires the
  * parts; the rules are in `src/rules`, and each part says what it does.
  */
-import type { Backend } from '../backend.js'
 import { FleetError, messageOf } from '../errors.js'
 import { type FleetEmitter } from '../events.js'
 import type { Drained, DrainOptions, ResolvedOptions } from '../options.js'
@@ -11,16 +10,23 @@ import type { Heartbeat, HeartbeatAnswer } from '../rules/heartbeat.js'
 import { transition } from '../rules/lifecycle.js'
 import { type Build, keyOf, type Server } from '../rules/resources.js'
 import { buildHealth } from '../rules/status.js'
-import type { Store, Versioned } from '../store.js'
+import type { Versioned } from '../store.js'
 import { type Allocator, allocator } from './allocator.js'
 import { buildWriter } from './build-writer.js'
 import { type BuildOperations, buildOperations } from './builds.js'
 import { backoffLimits, buildEvent, type EngineContext, serverEvent } from './context.js'
 import { detailWriter } from './details.js'
 import { drainer } from './drain.js'
-import { gate } from './gate.js'
+import type { Gate } from './gate.js'
 import { heartbeats } from './heartbeats.js'
-import { type Bucket, type BuildEntry, createInventory, type Inventory, type ServerEntry, serversOf } from './inventory.js'
+import {
+  type Bucket,
+  type BuildEntry,
+  createInventory,
+  type Inventory,
+  type ServerEntry,
+  serversOf,
+} from './inventory.js'
 import { limiter } from './limiter.js'
 import { overdue } from './overdue.js'
 import { reconciler } from './reconciler.js'
@@ -51,8 +57,8 @@ export interface Engine {
 }
 
 export interface EngineInput {
-  readonly backend: Backend
-  readonly store: Store
+  /** To the store and to the backend. Shut from outside at any moment, and by the engine once it is over. */
+  readonly door: Gate
   readonly options: ResolvedOptions
   readonly emitter: FleetEmitter
   readonly agentAddress: string
@@ -67,8 +73,7 @@ const lateMs = 2_000
 export async function startEngine(input: EngineInput): Promise<Engine> {
   const { options, emitter, agentAddress } = input
   const { clock, limits, logger } = options
-  const door = gate(input.store, input.backend)
-  const { store, backend } = door
+  const { store, backend } = input.door
   let stopped = false
   let draining = false
 
@@ -113,7 +118,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const drains = drainer(ctx)
   const resync = storeResync(ctx, {
     adoptBuild: (build) => ctx.enqueue(loadBuild(build)),
-    refreshBuild: buildsWriter.refresh,
+    builds: buildsWriter,
     adoptServer: (server) => ctx.touch(loadServer(server)),
   })
 
@@ -143,6 +148,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
 
   function serverEnding(entry: ServerEntry): void {
     const { ending, name, session } = entry.record
+    // Whatever it was to wait for before, its end does not wait for.
+    entry.retry = noBackoff
     entry.endingSince = clock.elapsed()
     entry.told = session !== undefined && entry.build.heard.has(entry)
     if (!ending) return
@@ -326,7 +333,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     async stop(error, why) {
       if (stopped) return
       stopped = true
-      if (why === 'deposed') door.shut(error)
+      if (why === 'deposed') input.door.shut(error)
       cancelTick()
       watch.stop()
       resync.stop()
@@ -334,7 +341,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       room.dismiss(error)
       drains.stop()
       if (why === 'closing') await settle()
-      door.shut(error)
+      input.door.shut(error)
     },
   }
 

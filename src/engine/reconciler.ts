@@ -4,6 +4,7 @@
  */
 import { messageOf } from '../errors.js'
 import { afterFailure, isOver, noBackoff } from '../rules/backoff.js'
+import type { ConditionType } from '../rules/resources.js'
 import { withoutCondition } from '../rules/status.js'
 import type { BuildWriter } from './build-writer.js'
 import { backoffLimits, buildEvent, buildRefOf, type EngineContext } from './context.js'
@@ -25,7 +26,7 @@ export function reconciler(ctx: EngineContext, parts: ReconcilerParts): Reconcil
 
   function reconcile(build: BuildEntry): number | undefined {
     if (ctx.stopped()) return undefined
-    const comeBack = [parts.scale(build), attendAll(build), clearCrashing(build)].filter((ms) => ms !== undefined)
+    const comeBack = [parts.scale(build), attendAll(build), clearConditions(build)].filter((ms) => ms !== undefined)
     return comeBack.length === 0 ? undefined : Math.min(...comeBack)
   }
 
@@ -64,20 +65,31 @@ export function reconciler(ctx: EngineContext, parts: ReconcilerParts): Reconcil
     }
   }
 
-  /** A build whose servers stay up has forgotten its crashes, but for their count. */
-  function clearCrashing(build: BuildEntry): number | undefined {
+  /** What is over is not told any more; returns when to look again. */
+  function clearConditions(build: BuildEntry): number | undefined {
     if (build.deleted || build.changing) return undefined
-    if (!build.record.conditions.some((condition) => condition.type === 'Crashing')) return undefined
+    const { pending, oldPending } = build.buckets
+    if (has(build, 'CreateBlocked') && pending.size + oldPending.size === 0) return clear(build, 'CreateBlocked')
+    if (!has(build, 'Crashing')) return undefined
+    // A build whose servers stay up has forgotten its crashes, but for their count.
     const limitsMs = backoffLimits(ctx)
     const now = clock.elapsed()
     if (!isOver(build.backoff, now, limitsMs)) return build.backoff.until + limitsMs.resetMs - now
+    return clear(build, 'Crashing')
+  }
+
+  function clear(build: BuildEntry, type: ConditionType): number {
     parts.buildWriter
-      .change(build, (record) => ({ ...record, conditions: withoutCondition(record.conditions, 'Crashing') }))
+      .change(build, (record) => ({ ...record, conditions: withoutCondition(record.conditions, type) }))
       .catch((error: unknown) => {
         ctx.emitter.emit({ type: 'ReconcileFailed', ...buildEvent(ctx, build.record, messageOf(error)) })
       })
-    return limitsMs.firstMs
+    return ctx.limits.backoffFirstMs
   }
 
   return reconcile
+}
+
+function has(build: BuildEntry, type: ConditionType): boolean {
+  return build.record.conditions.some((condition) => condition.type === type)
 }

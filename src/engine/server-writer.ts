@@ -20,7 +20,8 @@ const mostAttempts = 5
 export interface ServerWriter {
   /**
    * Resolves when what the entry is now, its intended session included, is durable; the intent has then become the
-   * session. Throws LostServer, or the store's error when the outcome is not known.
+   * session. If the server ended meanwhile, the intent is still there, for another save to take it out of the store.
+   * Throws LostServer, or the store's error when the outcome is not known.
    */
   save(entry: ServerEntry): Promise<void>
   /**
@@ -54,7 +55,8 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
     const current = await store.servers.get(entry.record)
     if (current?.record.uid !== entry.record.uid) throw gone(entry, 'its record is gone from the store', undefined)
     entry.revision = current.revision
-    if (current.record.session && current.record.session.id === entry.intent?.id) {
+    const hasLanded = current.record.session !== undefined && current.record.session.id === entry.intent?.id
+    if (hasLanded && entry.record.state === 'StandingBy') {
       landed(entry, undefined, current.record, entry.intent)
       return
     }
@@ -117,7 +119,8 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
     // The server may have changed while the write was on its way: a session is only ever given to one that stands by.
     const next = entry.record === base ? written : transition(entry.record, { type: 'allocated', session }, clock.now())
     if (next.session?.id === session.id) inventory.grant(entry, next)
-    else inventory.release(entry)
+    // It has ended. Until the store has forgotten the session, no other server may have it.
+    else if (!written.session) inventory.release(entry)
   }
 
   /** Without a record it is nobody's: nothing is left to write or to hand out, and it ends. */

@@ -23,6 +23,8 @@ export interface StepParts {
   readonly watcher: Pick<Watcher, 'observe'>
 }
 
+const mostAttempts = 5
+
 export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry) => Promise<number | undefined> {
   const { backend, store, clock, inventory } = ctx
 
@@ -146,15 +148,16 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
   }
 
   async function removeRecord(entry: ServerEntry): Promise<void> {
-    if (entry.revision === undefined) return
-    try {
-      await store.servers.delete(entry.record, entry.revision)
-    } catch (error) {
-      if (!FleetError.is(error, 'conflict')) throw error
-      const current = await store.servers.get(entry.record)
-      if (current && current.record.uid === entry.record.uid) {
+    for (let attempt = 1; entry.revision !== undefined; attempt++) {
+      try {
+        return await store.servers.delete(entry.record, entry.revision)
+      } catch (error) {
+        if (!FleetError.is(error, 'conflict')) throw error
+        const current = await store.servers.get(entry.record)
+        if (current?.record.uid !== entry.record.uid) return
+        // Somebody has touched it. At once again: after a pause it may have been touched again.
         entry.revision = current.revision
-        throw error
+        if (attempt >= mostAttempts) throw error
       }
     }
   }

@@ -1,12 +1,12 @@
 /**
- * Finds what others wrote after this host had read the store: a write that a leader before it had on its way, and an
- * edit of a build by hand. Only for stores that hosts share; otherwise nobody else writes.
+ * Finds what the store holds and this host does not know: a write that a leader before it had on its way, an edit of a
+ * build by hand, and writes of its own that were never answered. In a store of its own only these are looked for.
  */
 import { messageOf } from '../errors.js'
 import { type Build, keyOf, type Server } from '../rules/resources.js'
 import type { Versioned } from '../store.js'
+import type { BuildWriter } from './build-writer.js'
 import type { EngineContext } from './context.js'
-import type { BuildEntry } from './inventory.js'
 
 export interface StoreResync {
   start(): void
@@ -15,8 +15,7 @@ export interface StoreResync {
 
 export interface StoreResyncParts {
   readonly adoptBuild: (build: Versioned<Build>) => void
-  /** The record of this build is not the one that this host knows. */
-  readonly refreshBuild: (build: BuildEntry) => Promise<void>
+  readonly builds: Pick<BuildWriter, 'refresh' | 'unsure'>
   readonly adoptServer: (server: Versioned<Server>) => void
 }
 
@@ -25,7 +24,7 @@ export function storeResync(ctx: EngineContext, parts: StoreResyncParts): StoreR
   let cancel = () => {}
 
   function plan(): void {
-    if (!store.shared || ctx.stopped()) return
+    if (ctx.stopped()) return
     cancel = clock.after(limits.resyncMs, () => {
       void readAgain()
         .catch((error: unknown) => {
@@ -36,9 +35,11 @@ export function storeResync(ctx: EngineContext, parts: StoreResyncParts): StoreR
   }
 
   async function readAgain(): Promise<void> {
+    for (const build of parts.builds.unsure) await parts.builds.refresh(build)
+    if (!store.shared) return
     for (const { record, revision } of await store.builds.list()) {
       const known = inventory.builds.get(keyOf(record))
-      if (known && known.revision !== revision) await parts.refreshBuild(known)
+      if (known && known.revision !== revision) await parts.builds.refresh(known)
       if (known) continue
       const now = await store.builds.get(record)
       if (now && !ctx.stopped() && mayAdopt(now.record)) parts.adoptBuild(now)

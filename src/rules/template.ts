@@ -17,7 +17,6 @@ import {
   type TemplateShape,
 } from './template-shape.js'
 
-
 /**
  * What a backend honours. `pod`: the template whole. `container`: image, command, args, env, workingDir, ports,
  * resources.limits and the grace period of the first container. `process`: the same without image and resources.

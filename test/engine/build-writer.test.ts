@@ -102,15 +102,19 @@ describe('the build writer', () => {
   })
 
   it('never makes a change that was refused, also when another attempt would allow it', async () => {
-    const { build, writer, kept, meddle } = await scene()
-    await meddle(wants(7))
+    const { clock, build, writer, kept, meddle } = await scene([on('update', { kind: 'delay-reply', ms: 500 })])
     const onlyUponSeven: BuildChange = (record) => {
       if (record.spec.standingBy !== 7) throw new FleetError('invalid', 'not upon this')
       return wants(9)(record)
     }
-    const outcomes = await Promise.allSettled([writer.change(build, onlyUponSeven), writer.change(build, crashed)])
-    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
-    expect(await kept()).toMatchObject({ crashes: 1, spec: { standingBy: 7 } })
+    const first = writer.change(build, crashed)
+    const others = Promise.allSettled([writer.change(build, onlyUponSeven), writer.change(build, crashed)])
+    await clock.advance(100)
+    await meddle(wants(7))
+    await clock.advance(500)
+    await first
+    expect((await others).map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
+    expect(await kept()).toMatchObject({ crashes: 2, spec: { standingBy: 7 } })
   })
 
   it('says that a build does not exist whose record is gone, or belongs to a later build of that name', async () => {

@@ -167,17 +167,18 @@ describe('handing a server out', () => {
     expect((await kept())?.session).toBeUndefined()
   })
 
-  it('takes the session away again when it ended during the write', async () => {
+  it('keeps the session bound when it ended during the write, until the store has forgotten it', async () => {
     const { inventory, entry, writer, kept } = await scene()
     inventory.reserve(entry, aSession(1))
     const saved = writer.save(entry)
     inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
     await saved
-    expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
-    expect(isSaved(entry)).toBe(false)
+    expect([entry.record.session, isSaved(entry)]).toEqual([undefined, false])
+    expect(inventory.serverBySession(aSession(1).id)).toBe(entry)
     await writer.save(entry)
     expect(await kept()).toEqual(entry.record)
     expect((await kept())?.session).toBeUndefined()
+    expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
   })
 
   it('keeps what else became of it during the write', async () => {

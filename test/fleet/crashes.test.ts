@@ -58,6 +58,21 @@ describe('a crash', () => {
     },
   )
 
+  it('is counted once though nobody knew for a while whether its count was written', async () => {
+    const { scene, fleet } = await standing()
+    let calls = 0
+    scene.faults.store = ({ method }) => {
+      if (method === 'builds.update' && calls++ === 0) return { kind: 'lose-reply' }
+      return method === 'builds.get' ? { kind: 'refuse' } : undefined
+    }
+    only(scene.backend.servers()).exit(1)
+    await scene.clock.advance(500)
+    scene.faults.store = () => undefined
+    await scene.clock.advance(60_000)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1, currentStandingBy: 1 })
+    expect(only(await scene.records.builds.list()).record.crashes).toBe(1)
+  })
+
   it('while no host is there is counted once by the next', async () => {
     const { scene, fleet } = await standing({ standingBy: 3 })
     await fleet.close()

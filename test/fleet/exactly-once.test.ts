@@ -395,16 +395,39 @@ describe('a hand-out of a server that is just being written', () => {
 })
 
 describe('a server that ends while it is handed out', () => {
-  it('is not the caller’s: another is found', async () => {
+  async function endingMeanwhile() {
     const { scene, fleet } = await standing(2)
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
     const call = watched(fleet.allocate(ask(1)))
     await scene.clock.advance(100)
-    const given = only((await scene.records.servers.list()).filter(({ record }) => record.session))
-    scene.backend.server(given.record.name).exit(1)
+    const given = only((await scene.records.servers.list()).filter(({ record }) => record.session)).record.name
+    return { scene, fleet, call, given }
+  }
+
+  it('is not the caller’s: another is found', async () => {
+    const { scene, fleet, call, given } = await endingMeanwhile()
+    scene.backend.server(given).exit(1)
     await scene.clock.advance(10_000)
     expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
-    expect((await playing(scene, fleet, 1)).ref.name).not.toBe(given.record.name)
+    expect((await playing(scene, fleet, 1)).ref.name).not.toBe(given)
     expect(await sessionsKept(scene)).toEqual([session(1)])
+  })
+
+  it('keeps its session from every other server until the store has forgotten it', async () => {
+    const { scene, fleet, call, given } = await endingMeanwhile()
+    scene.backend.server(given).exit(1)
+    await scene.clock.settle()
+    scene.faults.store = ({ method, ref }) =>
+      method === 'servers.update' && ref?.name === given ? { kind: 'refuse' } : undefined
+    await scene.clock.advance(1_000)
+    expect(call.outcome()).toMatchObject({ error: { code: 'unavailable' } })
+    expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+    scene.faults.store = () => undefined
+    await fleet.allocate(ask(1))
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+    expect((await playing(scene, fleet, 1)).ref.name).not.toBe(given)
+    await scene.clock.advance(60_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 2 })
   })
 })

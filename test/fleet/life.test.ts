@@ -111,6 +111,19 @@ describe('a server that is asked for', () => {
     expect(scene.backend.servers().length).toBe(1)
   })
 
+  it('and not wanted any more is ended though nobody knows whether it was begun', async () => {
+    const scene = stage(manual)
+    scene.faults.events = () => ({ kind: 'drop' })
+    scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'lose-reply' } : undefined)
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    await scene.clock.advance(100)
+    expect(scene.backend.servers().length).toBe(1)
+    await fleet.builds.patch('arena', { standingBy: 0 })
+    await scene.clock.advance(100)
+    expect([scene.backend.servers(), await fleet.servers.list()]).toEqual([[], []])
+  })
+
   it('that cannot be started at all is a crash, with the reason', async () => {
     const script = () => ({ cannotStart: 'no such command: ./arena' })
     const { scene, fleet } = await opened({ standingBy: 1 }, { memory: { script } })

@@ -146,9 +146,10 @@ describe('the players of a server', () => {
   })
 
   it('go with their server', async () => {
-    const { scene, server } = await matched()
+    const { scene, server, kept } = await matched()
     server.players(['amie'])
-    await scene.clock.advance(500)
+    await scene.clock.advance(1_000)
+    expect(await kept()).toEqual(['amie'])
     server.players(['amie', 'bo'])
     server.exit(0)
     await scene.clock.advance(5_000)

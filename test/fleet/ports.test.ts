@@ -41,6 +41,13 @@ describe('public ports', () => {
     expect((await statusOf(fleet)).conditions).toBeUndefined()
   })
 
+  it('that nobody waits for any more are no condition any more', async () => {
+    const { scene, fleet } = await opened({ standingBy: 3, max: 3 }, 10_001)
+    await fleet.builds.patch('arena', { standingBy: 2 })
+    await scene.clock.advance(1_000)
+    expect((await statusOf(fleet)).conditions).toBeUndefined()
+  })
+
   it('have one live holder each, while servers come and go', async () => {
     const { scene, fleet } = await opened({ standingBy: 4, max: 6, portsToExpose: [7777, 7778] }, 10_011)
     for (let i = 0; i < 20; i++) {

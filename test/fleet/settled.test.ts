@@ -1,6 +1,6 @@
 /** When nothing changes, nothing is called; and what is called when something does is no more than it takes. */
 import { describe, expect, it } from 'vitest'
-import { aBuild, ask, only, stage, type Stage, statusOf, untilReady } from './stage.js'
+import { aBuild, ask, only, playing, stage, type Stage, statusOf, untilReady } from './stage.js'
 
 const counted = ({ calls }: Stage, since: number) => {
   const counts: Record<string, number> = {}
@@ -71,6 +71,30 @@ describe('a settled fleet', () => {
       'servers.update': expect.any(Number),
     })
     expect(counted(scene, since)['servers.update']).toBeLessThanOrEqual(3)
+  })
+
+  it('keeps nothing of matches that are over: no record, no timer, no instance', async () => {
+    const { scene, fleet } = await settled()
+    const left = async () => ({
+      timers: scene.clock.pending,
+      records: (await scene.records.servers.list()).length,
+      details: (await scene.records.details.list()).length,
+      instances: scene.backend.servers().length,
+      shown: (await fleet.servers.list()).length,
+    })
+    const match = async (n: number) => {
+      await fleet.allocate(ask(n), { waitMs: 10_000 })
+      await scene.clock.advance(1_000)
+      const server = await playing(scene, fleet, n)
+      server.players([`player-${n}`])
+      await scene.clock.advance(1_000)
+      server.exit(0)
+      await scene.clock.advance(2_000)
+    }
+    await match(2)
+    const before = await left()
+    for (let n = 3; n < 100; n++) await match(n)
+    expect(await left()).toEqual(before)
   })
 
   it('without any build makes no call at all but the list', async () => {

@@ -131,6 +131,20 @@ describe('a caller who waits', () => {
     expect(call.outcome()).toMatchObject({ error: { code: 'aborted' } })
   })
 
+  it('can give up alone when it waits for the same session as others', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
+    const aborter = new AbortController()
+    const first = watched(fleet.allocate(ask(1), { waitMs: 10_000 }))
+    const second = watched(fleet.allocate(ask(1), { waitMs: 10_000, signal: aborter.signal }))
+    await scene.clock.advance(100)
+    aborter.abort()
+    await scene.clock.settle()
+    expect(second.outcome()).toMatchObject({ error: { code: 'aborted' } })
+    only(scene.backend.servers()).ready()
+    await scene.clock.settle()
+    expect(first.outcome()).toMatchObject({ value: { SessionID: session(1) } })
+  })
+
   it('is refused when its time is up, and told how long it waited', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const call = watched(fleet.allocate(ask(1), { waitMs: 2_500 }))

@@ -41,7 +41,9 @@ export function summary(results: readonly SimulationResult[]): string {
     for (const [kind, times] of Object.entries(result.faults)) faults.set(kind, (faults.get(kind) ?? 0) + times)
   }
   const failed = results.filter((result) => result.violation !== undefined).length
-  const lines = [...faults].toSorted().map(([kind, times]) => `  ${kind.padEnd(32)} ${count(times)}`)
+  const lines = [...faults]
+    .toSorted(([a], [b]) => a.localeCompare(b))
+    .map(([kind, times]) => `  ${kind.padEnd(32)} ${count(times)}`)
   return [
     `${count(results.length)} seeds, ${failed} failed: ${count(total((one) => one.steps))} steps, ` +
       `${count(total((one) => one.allocations))} allocations, ${count(total((one) => one.refusals))} refusals, ` +

@@ -95,7 +95,7 @@ export class Story implements Scene {
     world.faulty = false
     await this.#pass(restMs)
     await checkRest(this, this.#records, () => this.#pass(quietMs))
-    if (world.failure !== undefined) throw world.failure
+    world.throwIfFailed()
   }
 
   /** How things stand, for whoever reads the history of a breach. */
@@ -158,7 +158,7 @@ export class Story implements Scene {
         world.breach(`the fleet runs in circles: ${this.#calls - callsBefore} calls within a minute`)
       }
       await this.#check()
-      if (world.failure !== undefined) throw world.failure
+      world.throwIfFailed()
     }
     world.elapsedMs = until
   }
@@ -241,14 +241,10 @@ export class Story implements Scene {
   }
 
   #heard(host: Host, event: FleetEvent): void {
-    switch (event.type) {
-      case 'ServerCreated':
-        return this.#counts.serverCreated(event.build.name)
-      case 'ServerEnding':
-        if (host === this.lease.leader) this.#surplus.ended(event.build.name, event.reason)
-        return this.endings.heard(host, event)
-      default:
-    }
+    if (event.type === 'ServerCreated') this.#counts.serverCreated(event.build.name)
+    if (event.type !== 'ServerEnding') return
+    if (host === this.lease.leader) this.#surplus.ended(event.build.name, event.reason)
+    this.endings.heard(host, event)
   }
 
   #startHost(): void {

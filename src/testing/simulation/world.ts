@@ -13,7 +13,7 @@ export class World {
   readonly #random: () => number
   readonly #history: string[] = []
   #order = 0
-  #failure: unknown
+  #failure: Error | undefined
   elapsedMs = 0
   steps = 0
   /** False once everything is to go well, for the fleet to come to rest. */
@@ -94,12 +94,11 @@ export class World {
   }
 
   fail(error: unknown): void {
-    this.#failure ??= error
+    this.#failure ??= error instanceof Error ? error : new Error(String(error))
   }
 
-  /** What ends the story, once something does. */
-  get failure(): unknown {
-    return this.#failure
+  throwIfFailed(): void {
+    if (this.#failure !== undefined) throw this.#failure
   }
 
   note(text: string): void {

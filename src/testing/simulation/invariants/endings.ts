@@ -82,7 +82,13 @@ export class Endings {
         return game?.character === 'turns-unhealthy' || game?.character === 'ails' ? undefined : 'it is healthy'
       case 'Replaced':
         return this.#isOfToday(instance, keyOf(build)) ? 'it runs what its build says' : undefined
-      default:
+      case 'SessionTooLong':
+        return 'no build of the simulation limits its sessions'
+      // These are somebody's wish, and looked at elsewhere.
+      case 'ScaledDown':
+      case 'Deleted':
+      case 'BuildDeleted':
+      case 'Drained':
         return undefined
     }
   }
