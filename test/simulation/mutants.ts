@@ -1,54 +1,61 @@
-/** Deliberate bugs, each a small change of the sources, to see that the simulation finds them. */
+/** Deliberate bugs, each one small change of the sources, to see that the simulation finds them. */
 import type { Change } from './bundle.js'
 
 export interface Mutant extends Change {
   readonly name: string
-  /** The defect of this field that it stands for. */
+  /** The defect that it stands for: what peers have had, and what this simulation has found in ours. */
   readonly kind: string
 }
 
-export const mutants: readonly Mutant[] = [
+const allocation: readonly Mutant[] = [
   {
-    name: 'reserve after an await',
-    kind: 'two calls get one server',
+    name: 'a server is reserved after an await',
+    kind: 'two callers get one server',
     file: 'src/engine/allocator.ts',
     from: 'let entry = reserveNow(build, session)',
     to: 'let entry = build.buckets.ready.first; await Promise.resolve(); if (entry) reserve(entry, session)',
   },
   {
-    name: 'a second call of a session does not join the first',
+    name: 'a call does not join the one for the same session',
     kind: 'two parallel calls with one session get two servers',
     file: 'src/engine/allocator.ts',
     from: 'if (first) return join(first, request, options)',
     to: '',
   },
   {
-    name: 'surplus counted twice',
-    kind: 'all five killed where two should stay',
-    file: 'src/rules/scaling.ts',
-    from: 'Math.max(0, idle - wanted, -room)',
-    to: 'Math.max(0, idle - wanted) + Math.max(0, -room)',
+    name: 'a session is answered before it is durable',
+    kind: 'a match is lost with its host',
+    file: 'src/engine/allocator.ts',
+    from: 'if (await give(entry, session)) {',
+    to: 'give(entry, session).catch(() => {}); if (entry) {',
   },
   {
-    name: 'a server being handed out counts as idle no more, nor as Active',
-    kind: 'more servers than max',
-    file: 'src/engine/scaler.ts',
-    from: 'active: build.buckets.active.size + build.buckets.reserved.size',
-    to: 'active: build.buckets.active.size',
+    name: 'an intent takes force with a write that does not hold it',
+    kind: 'a game is told of a session that the store does not know',
+    file: 'src/engine/server-writer.ts',
+    from: 'if (!session || session !== entry.intent) return',
+    to: 'session = entry.intent; if (!session) return',
   },
   {
-    name: 'a waiting caller is dropped',
-    kind: 'callers write their own queue',
-    file: 'src/engine/waiting-room.ts',
-    from: 'rooms.get(entry.build)?.first?.take(entry)',
+    name: 'an uncertain write is not read back',
+    kind: 'a lost reply leaves a session with two servers',
+    file: 'src/engine/allocator.ts',
+    from: 'if (held?.uncertain) {',
+    to: 'if (held?.uncertain && !held.uncertain) {',
+  },
+  {
+    name: "another host's session is overwritten",
+    kind: 'replicas with views of their own collide',
+    file: 'src/testing/simulation/store-model.ts',
+    from: "if (current.revision !== expected) throw new FleetError('conflict', `${keyOf(record)} has changed`)",
     to: '',
   },
   {
-    name: 'crashes are not counted',
-    kind: 'crash counts are lost',
-    file: 'src/engine/steps.ts',
-    from: 'crashes: record.crashes + 1',
-    to: 'crashes: record.crashes',
+    name: 'a server that ended while it was handed out is handed out',
+    kind: 'a Terminating server is handed out',
+    file: 'src/engine/allocator.ts',
+    from: "if (entry.record.session?.id === session.id && entry.record.state === 'Active') return true",
+    to: 'if (entry) return true',
   },
   {
     name: 'an Unhealthy server is handed out',
@@ -57,4 +64,183 @@ export const mutants: readonly Mutant[] = [
     from: "server.health !== 'Unhealthy' &&",
     to: '',
   },
+  {
+    name: 'a waiting caller is not served',
+    kind: 'no server ready is final, callers write their own queue',
+    file: 'src/engine/waiting-room.ts',
+    from: 'rooms.get(entry.build)?.first?.take(entry)',
+    to: '',
+  },
+  {
+    name: 'callers of a deleted build go on waiting',
+    kind: 'a waiting caller is forgotten',
+    file: 'src/engine/builds.ts',
+    from: "room.dismiss(new FleetError('not-found'",
+    to: "void (new FleetError('not-found'",
+  },
 ]
+
+const scaling: readonly Mutant[] = [
+  {
+    name: 'surplus is counted twice',
+    kind: 'standingBy and max drop together: all five killed where two should stay',
+    file: 'src/rules/scaling.ts',
+    from: 'Math.max(0, idle - wanted, -room)',
+    to: 'Math.max(0, idle - wanted) + Math.max(0, -room)',
+  },
+  {
+    name: 'Pending servers do not count against max',
+    kind: 'more servers than asked: 510 of 500',
+    file: 'src/rules/scaling.ts',
+    from: 'const room = input.spec.max - idle - input.active',
+    to: 'const room = input.spec.max - idle + input.pending - input.active',
+  },
+  {
+    name: 'a server being handed out counts as idle',
+    kind: 'a ready server is killed although it is wanted',
+    file: 'src/engine/scaler.ts',
+    from: 'standingBy: buckets.ready.size + buckets.unready.size + buckets.oldReady.size',
+    to: 'standingBy: buckets.reserved.size + buckets.ready.size + buckets.unready.size + buckets.oldReady.size',
+  },
+  {
+    name: 'a server being handed out does not count as Active',
+    kind: 'more servers than max, from a stale view',
+    file: 'src/engine/scaler.ts',
+    from: 'active: build.buckets.active.size + build.buckets.reserved.size',
+    to: 'active: build.buckets.active.size',
+  },
+  {
+    name: 'scaling ends Active servers',
+    kind: 'rollouts and scaling that kill matches',
+    file: 'src/engine/scaler.ts',
+    from: "'oldReady', 'ready'], destroy.standingBy, reason, message)",
+    to: "'active'], destroy.standingBy + destroy.pending, 'Deleted', message)",
+  },
+  {
+    name: 'a change of template replaces all at once',
+    kind: 'rollouts that kill everything',
+    file: 'src/rules/rollout.ts',
+    from: 'const replaced = Math.min(old, ',
+    to: 'const replaced = Math.max(old, ',
+  },
+  {
+    name: 'no pause after a crash',
+    kind: '1.27 million creations in 25 hours on a bad template',
+    file: 'src/engine/engine.ts',
+    from: 'entry.build.backoff = afterFailure(entry.build.backoff, clock.elapsed(), backoffLimits(ctx))',
+    to: '',
+  },
+  {
+    name: 'an Unhealthy build gets new servers',
+    kind: 'a broken build is started for ever',
+    file: 'src/engine/scaler.ts',
+    from: "&& buildHealth(build.record) === 'Healthy'",
+    to: '',
+  },
+]
+
+const life: readonly Mutant[] = [
+  {
+    name: 'silence ends an Active server',
+    kind: 'five seconds of silence delete an Active server',
+    file: 'src/rules/lifecycle.ts',
+    from: "case 'silent':\n      if (!isIdle(server)) return withHealth(server, 'Unhealthy')",
+    to: "case 'silent':",
+  },
+  {
+    name: 'a host that was suspended forgives nobody',
+    kind: 'servers are ended for what the host slept through',
+    file: 'src/engine/engine.ts',
+    from: 'late.forgive()',
+    to: '',
+  },
+  {
+    name: 'an instance that is gone is ignored',
+    kind: 'servers of a dead node stay for ever',
+    file: 'src/rules/lifecycle.ts',
+    from: "case 'gone':\n      return ended(",
+    to: "case 'gone':\n      if (server) return server\n      return ended(",
+  },
+  {
+    name: 'what the list no longer has is not noticed',
+    kind: 'stuck in a state for ever',
+    file: 'src/engine/watcher.ts',
+    from: 'entry.observed <= begun && isExpected(entry)) missing(entry)',
+    to: 'entry.observed <= begun && isExpected(entry)) void 0',
+  },
+  {
+    name: 'a list is trusted over what was observed since it began',
+    kind: 'create then delete from one snapshot',
+    file: 'src/engine/watcher.ts',
+    from: 'entry.observed <= begun && isExpected(entry)',
+    to: 'isExpected(entry)',
+  },
+  {
+    name: 'a crash is not counted',
+    kind: 'crash counts are lost',
+    file: 'src/engine/steps.ts',
+    from: 'crashes: record.crashes + 1',
+    to: 'crashes: record.crashes',
+  },
+  {
+    name: 'a crash is counted again after a lost reply or a restart',
+    kind: 'crash counts are wrong after a restart',
+    file: 'src/engine/steps.ts',
+    from: 'if (record.countedCrashes.includes(uid)) return record',
+    to: '',
+  },
+  {
+    name: 'a crash is counted while its server is removed',
+    kind: 'crash counts are lost on restart',
+    file: 'src/engine/steps.ts',
+    from: '    await countCrash(entry)\n',
+    to: '    countCrash(entry).catch(() => {})\n',
+  },
+]
+
+const records: readonly Mutant[] = [
+  {
+    name: 'an instance is started before its record is written',
+    kind: 'instances that nobody knows',
+    file: 'src/engine/steps.ts',
+    from: '    await save(entry)\n    // It has changed',
+    to: "    if (entry.record.state !== 'Pending') await save(entry)\n    else await start(entry)\n    // It has changed",
+  },
+  {
+    name: 'a server is ended before its end is on record',
+    kind: 'a host that dies in between takes it for a crash',
+    file: 'src/engine/steps.ts',
+    from: '&& !isSaved(entry)) return 0',
+    to: '&& !entry) return 0',
+  },
+  {
+    name: 'an engine that is over goes on',
+    kind: 'a host that leads no more acts',
+    file: 'src/engine/gate.ts',
+    from: 'over ??= error',
+    to: 'void error',
+  },
+  {
+    name: 'an edit past the fleet is not seen',
+    kind: 'a stale view is kept for ever',
+    file: 'src/engine/store-resync.ts',
+    from: 'if (known && known.revision !== revision) await',
+    to: 'if (known && !known) await',
+  },
+  {
+    name: 'a port is not given again once the range is through',
+    kind: 'ports leak',
+    file: 'src/rules/ports.ts',
+    from: 'for (let i = 0; i < size; i++)',
+    to: 'for (let i = 0; i < size - start; i++)',
+  },
+  {
+    name: 'only the number of players is compared',
+    kind: 'a swap of players with the same count is not seen',
+    file: 'src/engine/heartbeats.ts',
+    from: 'if (a[i] !== b[i]) return false',
+    to: 'if (a[i] === undefined) return false',
+  },
+]
+
+export const mutants: readonly Mutant[] = [...allocation, ...scaling, ...life, ...records]
