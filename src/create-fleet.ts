@@ -295,7 +295,10 @@ function facade(
 
     close() {
       closing ??= (async () => {
-        for (const fn of cleanUp) await fn()
+        const failures: unknown[] = []
+        // Each, whatever became of the one before: the store's lock must not outlast a backend that fails to close.
+        for (const fn of cleanUp) await fn().catch((error: unknown) => failures.push(error))
+        if (failures.length > 0) throw failures[0]
       })()
       return closing
     },

@@ -127,6 +127,7 @@ describe('the players of a server', () => {
     expect((await shown()).connectedPlayers).toEqual(['amie'])
     await fleet.allocate(ask(7))
     server.players(['amie', 'bo'])
+    await scene.clock.advance(5_000)
     scene.faults.store = () => undefined
     await scene.clock.advance(2_000)
     expect(await kept()).toEqual(['amie', 'bo'])
