@@ -32,6 +32,8 @@ export interface Instance {
   readonly phase: 'pending' | 'running' | 'exited'
   /** Of an exited instance: its code, 128 + n for signal n. Absent when nobody knows. */
   readonly exitCode?: number
+  /** It went down with its engine or its machine, and nobody knows of a fault of its own: no crash. */
+  readonly blameless?: true
   /** In words: why it is still pending, or why it exited. */
   readonly reason?: string
   /** Where players connect. Absent until known. */
@@ -54,6 +56,26 @@ export interface BackendListener {
 
 export interface BackendOptions {
   readonly signal?: AbortSignal
+}
+
+export interface PrepareOptions extends BackendOptions {
+  /** Hears now and then, in a sentence, how far it is. */
+  readonly onProgress?: (message: string) => void
+}
+
+export interface LogsOptions extends BackendOptions {
+  /** True: goes on with what is written from now on, until the instance has ended or the signal fires. Default false. */
+  readonly follow?: boolean
+  /** Only so many of the last lines of what there is already. Default: all. */
+  readonly tail?: number
+}
+
+/** Where the agent listens, and where instances find it. */
+export interface AgentPlace {
+  /** Address to listen on: no wider than it has to be. */
+  readonly host: string
+  /** Host that instances are told. */
+  readonly reachedAt: string
 }
 
 export interface DestroyOptions extends BackendOptions {
@@ -94,4 +116,21 @@ export interface Backend {
   watch(listener: BackendListener): () => void
   /** Lets go of watches and connections. Instances stay as they are. */
   close(): Promise<void>
+  /**
+   * Says what of a build cannot be honoured here beyond what `capabilities.template` tells: throws `invalid`, naming the
+   * field. Asked before a build is created or changed.
+   */
+  check?(build: Pick<InstanceSpec, 'template' | 'portsToExpose'>): void
+  /**
+   * Fetches what takes long and is needed once for many instances, such as an image. Resolves when `create` can go
+   * ahead, at once if all is there. Takes as long as it moves; rejects with `unavailable` and the reason when it fails.
+   */
+  prepare?(build: Pick<InstanceSpec, 'build' | 'template'>, options?: PrepareOptions): Promise<void>
+  /**
+   * For instances that cannot reach 127.0.0.1 of this host. `asked.host` is where the agent's owner wants it to listen, if
+   * they have said so. Rejects with `invalid` when only they can tell.
+   */
+  agentPlace?(asked: { readonly host?: string | undefined }, options?: BackendOptions): Promise<AgentPlace>
+  /** The lines that an instance writes to stdout and stderr. Throws `not-found` on the first read when there are none kept. */
+  logs?(ref: Ref, options?: LogsOptions): AsyncIterableIterator<string>
 }

@@ -1,5 +1,6 @@
 /** Makes a fleet: opens the store, starts the agent, and runs an engine for as long as this host leads. */
 import { type Agent, startAgent } from './agent/index.js'
+import type { AgentPlace, Backend, LogsOptions } from './backend.js'
 import { startEngine, type Engine } from './engine/engine.js'
 import { type Gate, gate } from './engine/gate.js'
 import { countsOf, generationsOf, lookUp, type ServerEntry, serversOf } from './engine/inventory.js'
@@ -38,8 +39,12 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     cleanUp.unshift(() => backend.close())
     const target = { heartbeat: (id: string, beat: Heartbeat) => term.heartbeat(id, beat) }
     let agent: Agent | undefined
+    let place: AgentPlace | undefined
     if (backend.capabilities.agent && !('mounted' in agentOptions)) {
-      const { host, port } = agentOptions
+      const { port } = agentOptions
+      const isSettled = agentOptions.host !== undefined && agentOptions.address !== undefined
+      if (!isSettled) place = await backend.agentPlace?.({ host: agentOptions.host })
+      const host = agentOptions.host ?? place?.host
       agent = await startAgent({
         target,
         logger: resolved.logger,
@@ -50,11 +55,13 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
       cleanUp.unshift(() => started.close())
     }
     const agentAddress =
-      'mounted' in agentOptions ? agentOptions.mounted : agent && addressOf(agent, agentOptions.address)
+      'mounted' in agentOptions
+        ? agentOptions.mounted
+        : agent && addressOf(agent, agentOptions.address ?? place?.reachedAt)
     const term = leaderTerm(options, resolved, store, agentAddress ?? '')
     cleanUp.unshift(() => term.close())
     await term.begun
-    return facade(term, resolved, agentAddress, cleanUp)
+    return facade(term, backend, resolved, agentAddress, cleanUp)
   } catch (error) {
     for (const fn of cleanUp) await fn().catch(() => undefined) // The first failure is the one to tell.
     throw error
@@ -171,6 +178,7 @@ function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Sto
 
 function facade(
   term: LeaderTerm,
+  backend: Backend,
   { apiGroup, limits }: ResolvedOptions,
   agentAddress: string | undefined,
   cleanUp: readonly (() => Promise<void>)[],
@@ -189,6 +197,16 @@ function facade(
   const showServer = (entry: ServerEntry) => gameServer(entry.record, apiGroup, entry.pendingReason)
   const showDetail = (entry: ServerEntry) =>
     gameServerDetail(entry.record, { ...entry.record, players: entry.players }, apiGroup)
+
+  const allocate = (request: AllocationRequest, { waitMs = 0, signal }: AllocateOptions) => {
+    throwIfAborted(signal)
+    if (!(waitMs >= 0 && waitMs <= limits.maxWaitMs)) {
+      throw new FleetError('invalid', `waitMs must be from 0 to ${limits.maxWaitMs}, but is ${shown(waitMs)}`)
+    }
+    const checked = readAllocationRequest(request)
+    if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
+    return term.engine().allocator.allocate(checked.value, { waitMs, signal })
+  }
 
   return Object.freeze({
     agentAddress,
@@ -246,6 +264,11 @@ function facade(
         throwIfAborted(signal)
         await term.engine().deleteServer(findServer(ref))
       },
+      logs(ref, options: LogsOptions = {}) {
+        if (!backend.logs)
+          throw new FleetError('unsupported', `the ${backend.name} backend keeps no logs of its servers`)
+        return backend.logs(toRef(ref), options)
+      },
     }),
 
     details: Object.freeze<Fleet['details']>({
@@ -260,14 +283,12 @@ function facade(
       },
     }),
 
-    async allocate(request: AllocationRequest, { waitMs = 0, signal }: AllocateOptions = {}): Promise<Allocation> {
-      throwIfAborted(signal)
-      if (!(waitMs >= 0 && waitMs <= limits.maxWaitMs)) {
-        throw new FleetError('invalid', `waitMs must be from 0 to ${limits.maxWaitMs}, but is ${shown(waitMs)}`)
+    allocate(request: AllocationRequest, options: AllocateOptions = {}): Promise<Allocation> {
+      try {
+        return allocate(request, options)
+      } catch (error) {
+        return Promise.reject(error)
       }
-      const checked = readAllocationRequest(request)
-      if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
-      return term.engine().allocator.allocate(checked.value, { waitMs, signal })
     },
 
     heartbeat: term.heartbeat,

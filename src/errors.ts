@@ -12,6 +12,7 @@ export const errorCodes = [
   'not-leader',
   'closed',
   'draining',
+  'unsupported',
   'aborted',
   'ports-exhausted',
   'port-in-use',

@@ -28,6 +28,8 @@ export type UnnumberedEvent =
   | ({ readonly type: 'TemplateFieldsSkipped'; readonly fields: readonly string[] } & AboutBuild)
   | ({ readonly type: 'BuildHealthChanged'; readonly health: 'Healthy' | 'Unhealthy' } & AboutBuild)
   | ({ readonly type: 'ConditionChanged'; readonly condition: ConditionType; readonly status: boolean } & AboutBuild)
+  /** Something that its servers need is being fetched, such as an image; they stay Pending meanwhile. */
+  | ({ readonly type: 'BuildPreparing'; readonly status: 'working' | 'done' | 'failed' } & AboutBuild)
   | ({ readonly type: 'ServerCreated' } & AboutServer)
   | ({ readonly type: 'ServerStateChanged'; readonly from: ServerState; readonly to: ServerState } & AboutServer)
   | ({ readonly type: 'ServerHealthChanged'; readonly health: Health } & AboutServer)

@@ -1,4 +1,5 @@
 /** The facade: what a host app holds in its hands. */
+import type { LogsOptions } from './backend.js'
 import type { EventListener, EventsDropped, FleetEvent, FleetEventType, ReadEventsOptions } from './events.js'
 import type { CallOptions, Drained, DrainOptions } from './options.js'
 import type { Heartbeat, HeartbeatAnswer } from './rules/heartbeat.js'
@@ -51,6 +52,12 @@ export interface Servers {
   drain(ref: RefLike, options?: DrainOptions): Promise<Drained>
   /** Ends a server, also an Active one: it is told, has its grace period, and is replaced. Throws `not-found`. */
   delete(ref: RefLike, options?: CallOptions): Promise<void>
+  /**
+   * What its game has written to stdout and stderr, line by line. With `follow` it goes on until the server has ended;
+   * a signal that fires ends it quietly. Throws `unsupported` if this backend keeps no logs, and on the first read
+   * `not-found` if there is none of this server. The process backend keeps those of servers that have ended as well.
+   */
+  logs(ref: RefLike, options?: LogsOptions): AsyncIterableIterator<string>
 }
 
 export interface Details {

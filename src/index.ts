@@ -1,5 +1,6 @@
 /** The public surface of gamekeeper. */
 export type {
+  AgentPlace,
   Backend,
   BackendCapabilities,
   BackendListener,
@@ -8,6 +9,8 @@ export type {
   DestroyOptions,
   Instance,
   InstanceSpec,
+  LogsOptions,
+  PrepareOptions,
 } from './backend.js'
 export { type Clock, systemClock } from './clock.js'
 export { alwaysLeader, type ElectionListener, type Elector } from './elector.js'

@@ -13,8 +13,11 @@ import type {
   DestroyOptions,
   Instance,
   InstanceSpec,
+  LogsOptions,
 } from '../../src/backend.js'
 import { FleetError, messageOf, throwIfAborted } from '../../src/errors.js'
+import { Listeners } from '../../src/platform/listeners.js'
+import { unlessAborted } from '../../src/platform/unless-aborted.js'
 import { shown } from '../../src/rules/problem.js'
 import { keyOf, type Ref } from '../../src/rules/resources.js'
 import { adoptAll } from './adopt.js'
@@ -22,12 +25,11 @@ import { Ending } from './ending.js'
 import { type Entry, instanceOf, isRunning, newEntry } from './entry.js'
 import { checkRef, InstanceFiles } from './files.js'
 import { prepareLaunch } from './launch.js'
-import { Listeners } from './listeners.js'
 import { Logs } from './logs.js'
 import type { ResolvedProcessOptions } from './options.js'
 import { PortPool } from './ports.js'
+import { readLog } from './read-log.js'
 import type { Exit } from './record.js'
-import { unlessAborted } from './unless-aborted.js'
 
 export class ProcessBackend implements Backend {
   readonly name = 'process'
@@ -50,7 +52,7 @@ export class ProcessBackend implements Backend {
     this.defaultStore = Object.freeze({ kind: 'file', directory: join(directory, 'store') })
     this.#files = new InstanceFiles(directory)
     this.#ports = new PortPool(portRange, publicAddress, () => this.#heldPorts())
-    this.#listeners = new Listeners(logger)
+    this.#listeners = new Listeners(this.name, logger)
     this.#logs = new Logs({
       directory: this.#files.logs,
       maxBytes: options.logMaxBytes,
@@ -126,6 +128,18 @@ export class ProcessBackend implements Backend {
       },
     )
     return stop
+  }
+
+  /** Also those of servers that have ended, as long as they are kept. */
+  async *logs(ref: Ref, options: LogsOptions = {}): AsyncGenerator<string> {
+    checkRef(ref)
+    await this.#open()
+    const isGrowing = () => {
+      const entry = this.#closed ? undefined : this.#entries.get(keyOf(ref))
+      return entry !== undefined && (entry.starting !== undefined || isRunning(entry))
+    }
+    const input = { path: this.#files.logOf(ref), server: keyOf(ref), isGrowing, clock: this.#options.clock }
+    yield* readLog(input, options)
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,6 @@
 /** The environment of a game's process, and `$(NAME)` in its command line. Pure. */
-import { type SdkConfigInput, sdkEnvironment } from '../../src/rules/sdk-config.js'
+import { declaredEnvironment } from '../../src/rules/game-environment.js'
+import type { SdkConfigInput } from '../../src/rules/sdk-config.js'
 import type { GameContainer } from '../../src/rules/template.js'
 import type { PortPair } from '../../src/rules/resources.js'
 
@@ -42,33 +43,17 @@ export interface GameEnvironment {
   readonly expand: (text: string) => string
 }
 
-/**
- * Later wins: the host's, the template's, the SDK's and `PORT_<containerPort>`. What the SDK would set to nothing
- * (`PF_TITLE_ID`) is left to the template.
- */
+/** Later wins: the host's, then what the template, the SDK and the ports declare. */
 export function gameEnvironment(input: EnvironmentInput): GameEnvironment {
-  const given = new Map<string, string>(Object.entries(sdkEnvironment(input.sdk)))
-  given.set('GSDK_CONFIG_FILE', input.sdkConfigPath)
-  for (const port of input.ports) given.set(`PORT_${port.container}`, String(port.public))
-
-  const declared = new Map(given)
-  for (const { name, value } of input.container.env) {
-    const expanded = expandVariables(value, declared)
-    if (!given.get(name)) declared.set(name, expanded)
-  }
-
+  const { declared, expand } = declaredEnvironment({
+    ...input,
+    listening: input.ports.map((port) => ({ container: port.container, number: port.public })),
+  })
   const env: Record<string, string> = {}
   for (const name of [...inheritedVariables, ...input.inheritEnv]) {
     const value = input.host[name]
     if (value !== undefined) env[name] = value
   }
   for (const [name, value] of declared) env[name] = value
-  return { env, expand: (text) => expandVariables(text, declared) }
-}
-
-/** `$(NAME)` of a known name is replaced, of an unknown one left as it is; `$$` stands for `$`. */
-export function expandVariables(text: string, values: ReadonlyMap<string, string>): string {
-  return text.replace(/\$(?:\$|\(([^)]*)\))/g, (whole: string, name: string | undefined) =>
-    name === undefined ? '$' : (values.get(name) ?? whole),
-  )
+  return { env, expand }
 }

@@ -8,7 +8,7 @@ import type { AllocationRequest, Session } from '../rules/resources.js'
 import { type Allocation, allocationOf } from '../rules/wire.js'
 import { type EngineContext, serverEvent } from './context.js'
 import { type BuildEntry, countsOf, type ServerEntry } from './inventory.js'
-import { isSaved, LostServer, type ServerWriter } from './server-writer.js'
+import { LostServer, type ServerWriter } from './server-writer.js'
 import type { WaitingRoom } from './waiting-room.js'
 
 export interface AllocatorOptions {
@@ -41,18 +41,11 @@ export function allocator(
     if (held?.record.session) return Promise.resolve(allocationOf(held.record))
     const first = underWay.get(key)
     if (first) return join(first, request, options)
-    const result = findOnce(key, request, options)
+    const result = find(request, options)
     underWay.set(key, { buildID: request.buildID, result })
+    const over = () => underWay.delete(key)
+    result.then(over, over)
     return result
-  }
-
-  async function findOnce(key: string, request: AllocationRequest, options: AllocatorOptions): Promise<Allocation> {
-    try {
-      // Awaited, so that the call is under way before it can be over.
-      return await find(request, options)
-    } finally {
-      underWay.delete(key)
-    }
   }
 
   /**
@@ -96,11 +89,7 @@ export function allocator(
 
   async function find(request: AllocationRequest, { waitMs, signal }: AllocatorOptions): Promise<Allocation> {
     const since = clock.elapsed()
-    const session: Session = {
-      id: request.sessionID,
-      ...(request.sessionCookie !== undefined && { cookie: request.sessionCookie }),
-      initialPlayers: request.initialPlayers ?? [],
-    }
+    const session = sessionOf(request)
     for (;;) {
       throwIfAborted(signal)
       const held = inventory.serverBySession(session.id)
@@ -122,17 +111,27 @@ export function allocator(
           continue
         }
       }
-      if (await give(entry, session)) {
-        const waitedMs = clock.elapsed() - since
-        ctx.emitter.emit({
-          type: 'Allocated',
-          ...serverEvent(ctx, entry, `${entry.record.name} was handed to session ${session.id}`),
-          sessionID: session.id,
-          waitedMs,
-        })
-        return allocationOf(entry.record)
+      try {
+        await writer.save(entry)
+        // It ended while it was being handed out: the store must forget the session before another server may have it.
+        if (entry.intent) await writer.save(entry)
+      } catch (error) {
+        notSaved(entry, error)
+        continue
       }
+      if (entry.record.session?.id !== session.id) continue
+      tellAllocated(entry, session, clock.elapsed() - since)
+      return allocationOf(entry.record)
     }
+  }
+
+  function tellAllocated(entry: ServerEntry, session: Session, waitedMs: number): void {
+    const { at, build, server, message } = serverEvent(
+      ctx,
+      entry,
+      `${entry.record.name} was handed to session ${session.id}`,
+    )
+    ctx.emitter.emit({ type: 'Allocated', at, build, server, message, sessionID: session.id, waitedMs })
   }
 
   function buildOf({ buildID }: AllocationRequest): BuildEntry {
@@ -169,24 +168,13 @@ export function allocator(
     return room.wait(build, { waitMs: leftMs, timedOut, signal }, (entry) => reserve(entry, session))
   }
 
-  /** True when the server is the session's, durably; false when another one must be found. */
-  async function give(entry: ServerEntry, session: Session): Promise<boolean> {
-    try {
-      await writer.save(entry)
-      // It ended while it was being handed out: the store must forget the session before another server may have it.
-      if (entry.intent) await writer.save(entry)
-    } catch (error) {
-      if (error instanceof LostServer) {
-        ctx.touch(entry)
-        return false
-      }
-      // Whether the session is in the store, nobody knows. It stays bound to this server until that is found out.
-      entry.uncertain = true
-      ctx.touch(entry)
-      throw unavailable(error)
-    }
-    if (!isSaved(entry)) ctx.touch(entry)
-    return entry.record.session?.id === session.id
+  /** Returns when another server must be found; throws when nobody knows what the store holds now. */
+  function notSaved(entry: ServerEntry, error: unknown): void {
+    ctx.touch(entry)
+    if (error instanceof LostServer) return
+    // Whether the session is in the store, nobody knows. It stays bound to this server until that is found out.
+    entry.uncertain = true
+    throw unavailable(error)
   }
 
   async function settle(entry: ServerEntry): Promise<void> {
@@ -200,6 +188,14 @@ export function allocator(
 
   return { allocate }
 }
+
+function sessionOf({ sessionID, sessionCookie, initialPlayers = noPlayers }: AllocationRequest): Session {
+  return sessionCookie === undefined
+    ? { id: sessionID, initialPlayers }
+    : { id: sessionID, cookie: sessionCookie, initialPlayers }
+}
+
+const noPlayers: readonly string[] = Object.freeze([])
 
 function refused(build: BuildEntry, waitedMs: number): FleetError {
   const { name, spec } = build.record

@@ -12,9 +12,11 @@ export type BuildChange = (build: Build) => Build
 export interface BuildWriter {
   /** Resolves when the change is durable and in force. Rejects with what the change threw, or with the store's error. */
   change(build: BuildEntry, change: BuildChange): Promise<void>
-  /** Takes over what another writer has made of the record, past every host. */
-  refresh(build: BuildEntry): Promise<void>
-  /** Builds of which nobody knows what the store holds: a write failed, and so did reading it back. */
+  /** Takes over what another writer has made of the record, past every host. False when the record is gone. */
+  refresh(build: BuildEntry): Promise<boolean>
+  /** Nobody knows any more what the store holds of it. */
+  doubt(build: BuildEntry): void
+  /** Builds of which nobody knows what the store holds: a call failed, and so did reading it back. */
   readonly unsure: ReadonlySet<BuildEntry>
 }
 
@@ -46,7 +48,7 @@ export function buildWriter(
         const accepted = await write(build, batch)
         for (const { resolve } of accepted) resolve()
       } catch (error) {
-        if (!FleetError.is(error, 'not-found')) unsure.add(build)
+        unsure.add(build)
         for (const { reject } of batch) reject(error)
       }
     }
@@ -112,12 +114,16 @@ export function buildWriter(
       const { revision } = build
       const current = await store.builds.get(build.record)
       // What this host writes meanwhile is newer, and finds out by itself.
-      if (build.changing || build.revision !== revision) return
+      if (build.changing || build.revision !== revision) return true
       unsure.delete(build)
-      if (build.deleted) return
-      if (current?.record.uid === build.record.uid && current.revision !== revision) {
-        put(build, current.record, current.revision)
-      }
+      if (build.deleted) return true
+      if (current?.record.uid !== build.record.uid) return false
+      if (current.revision !== revision) put(build, current.record, current.revision)
+      return true
+    },
+
+    doubt(build) {
+      unsure.add(build)
     },
   }
 }

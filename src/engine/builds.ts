@@ -23,6 +23,8 @@ export interface BuildOperations {
   update(ref: Ref, change: unknown): Promise<BuildEntry>
   setDraining(ref: Ref, draining: boolean): Promise<BuildEntry>
   delete(ref: Ref): Promise<void>
+  /** Its record is gone from the store: its callers are sent away, and its servers end. */
+  forget(build: BuildEntry): void
   /** Throws `not-found`. */
   find(ref: Ref): BuildEntry
 }
@@ -44,6 +46,7 @@ export function buildOperations(ctx: EngineContext, writer: BuildWriter, room: W
     const { metadata, spec } = checked.value
     const support = checkForBackend(spec, ctx.backend.capabilities.template)
     if (!support.ok) throw invalidField(support.problem)
+    ctx.backend.check?.(spec)
     const claims = claim(checked.value)
     try {
       const build: Build = {
@@ -127,6 +130,7 @@ export function buildOperations(ctx: EngineContext, writer: BuildWriter, room: W
       const next = updated(record, change)
       const honoured = checkForBackend(next.spec, support)
       if (!honoured.ok) throw invalidField(honoured.problem)
+      ctx.backend.check?.(next.spec)
       skipped = honoured.value.skipped
       return next
     })
@@ -150,15 +154,26 @@ export function buildOperations(ctx: EngineContext, writer: BuildWriter, room: W
 
   async function remove(ref: Ref): Promise<void> {
     const build = find(ref)
-    await deleteRecord(build)
+    try {
+      await deleteRecord(build)
+    } catch (error) {
+      // It may be gone all the same: that will be looked at.
+      writer.doubt(build)
+      throw error
+    }
+    forget(build)
+  }
+
+  function forget(build: BuildEntry): void {
     if (build.deleted) return
+    const { name } = build.record
     inventory.deleteBuild(build)
-    room.dismiss(new FleetError('not-found', `build ${ref.name} was deleted while the caller waited`), build)
+    room.dismiss(new FleetError('not-found', `build ${name} was deleted while the caller waited`), build)
     for (const entry of [...serversOf(build)]) {
-      const event = { type: 'end' as const, reason: 'BuildDeleted' as const, message: `build ${ref.name} was deleted` }
+      const event = { type: 'end' as const, reason: 'BuildDeleted' as const, message: `build ${name} was deleted` }
       inventory.update(entry, transition(entry.record, event, clock.now()))
     }
-    ctx.emitter.emit({ type: 'BuildDeleted', ...buildEvent(ctx, build.record, `build ${ref.name} was deleted`) })
+    ctx.emitter.emit({ type: 'BuildDeleted', ...buildEvent(ctx, build.record, `build ${name} was deleted`) })
     ctx.enqueue(build)
   }
 
@@ -175,7 +190,7 @@ export function buildOperations(ctx: EngineContext, writer: BuildWriter, room: W
     }
   }
 
-  return { create, patch, update, setDraining, delete: remove, find }
+  return { create, patch, update, setDraining, delete: remove, forget, find }
 }
 
 function patched(build: Build, change: BuildPatch): Build {

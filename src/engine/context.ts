@@ -52,7 +52,7 @@ export function serverEvent(
   entry: ServerEntry,
   message: string,
 ): { readonly at: number; readonly build: Ref; readonly server: Ref; readonly message: string } {
-  return { at: ctx.clock.now(), build: buildRefOf(entry.record), server: refOf(entry.record), message }
+  return { at: ctx.clock.now(), build: entry.build.ref, server: entry.ref, message }
 }
 
 export function backoffLimits(ctx: Pick<EngineContext, 'limits'>): BackoffLimits {

@@ -29,6 +29,7 @@ import {
 } from './inventory.js'
 import { limiter } from './limiter.js'
 import { overdue } from './overdue.js'
+import { preparation } from './preparation.js'
 import { reconciler } from './reconciler.js'
 import { scaler } from './scaler.js'
 import { isSaved, LostServer, serverWriter } from './server-writer.js'
@@ -110,15 +111,21 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const late = overdue(ctx, buildsWriter)
   const watch = watcher(ctx, { running: beats.await, heartbeat, adopt: (server) => ctx.touch(loadServer(server)) })
   const isDraining = () => draining
-  const step = steps(ctx, { writer, buildWriter: buildsWriter, details, watcher: watch })
+  const prepare = preparation(ctx, buildsWriter)
+  const step = steps(ctx, { writer, buildWriter: buildsWriter, details, watcher: watch, preparation: prepare })
   const scale = scaler(ctx, { waiting: room.waiting, isDraining })
-  const queue = workQueue(clock, reconciler(ctx, { buildWriter: buildsWriter, step: stepAndTell, scale }))
+  const reconcile = reconciler(ctx, { buildWriter: buildsWriter, step: stepAndTell, scale })
+  const queue = workQueue<BuildEntry>(clock, (build) => {
+    prepare.look(build)
+    return reconcile(build)
+  })
   const allocate = allocator(ctx, writer, room, isDraining)
   const builds = buildOperations(ctx, buildsWriter, room)
   const drains = drainer(ctx)
   const resync = storeResync(ctx, {
     adoptBuild: (build) => ctx.enqueue(loadBuild(build)),
     builds: buildsWriter,
+    buildGone: builds.forget,
     adoptServer: (server) => ctx.touch(loadServer(server)),
   })
 
@@ -129,9 +136,14 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     // A reserved server counts as Active already, so that handing it out takes one pass and not two.
     if (!(saved && from === 'reserved' && bucket === 'active')) ctx.enqueue(build)
     if (record.state !== before.state) {
+      const said = serverEvent(ctx, entry, `${record.name} went from ${before.state} to ${record.state}`)
+      const { at, build: of, server, message } = said
       ctx.emitter.emit({
         type: 'ServerStateChanged',
-        ...serverEvent(ctx, entry, `${record.name} went from ${before.state} to ${record.state}`),
+        at,
+        build: of,
+        server,
+        message,
         from: before.state,
         to: record.state,
       })
@@ -287,6 +299,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   } catch (error) {
     stopped = true
     watch.stop()
+    prepare.stop()
     queue.stop()
     throw error
   }
@@ -337,6 +350,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       cancelTick()
       watch.stop()
       resync.stop()
+      prepare.stop()
       queue.stop()
       room.dismiss(error)
       drains.stop()

@@ -44,9 +44,25 @@ export function gate(store: Store, backend: Backend): Gate {
       list: (options) => (over ? Promise.reject(over) : backend.list(options)),
       watch: (listener) => backend.watch(listener),
       close: () => backend.close(),
+      ...optionalCalls(backend, () => over),
     },
     shut(error) {
       over ??= error
     },
   }
+}
+
+/** What a backend may leave out stays left out. */
+function optionalCalls(backend: Backend, over: () => FleetError | undefined): Partial<Backend> {
+  const { check, prepare } = backend
+  return {
+    ...(check && { check: check.bind(backend) }),
+    ...(prepare && {
+      prepare: async (build, options) => {
+        const error = over()
+        if (error) throw error
+        await prepare.call(backend, build, options)
+      },
+    }),
+  } satisfies Partial<Backend>
 }

@@ -8,7 +8,7 @@ import { isAllocatable, sessionKey } from '../rules/allocation.js'
 import { type HealthMemory, noReports } from '../rules/health.js'
 import type { HeartbeatAnswer } from '../rules/heartbeat.js'
 import { sessionHostId } from '../rules/names.js'
-import { type Build, keyOf, type Ref, type Server, type Session } from '../rules/resources.js'
+import { type Build, draftOf, keyOf, type Ref, type Server, type Session } from '../rules/resources.js'
 import type { BuildCounts } from '../rules/status.js'
 import { templateHash } from '../rules/template-hash.js'
 import { LinkedSet } from './linked-set.js'
@@ -32,6 +32,7 @@ export type Bucket =
 
 export interface ServerEntry {
   readonly build: BuildEntry
+  readonly ref: Ref
   readonly hostId: string
   /** The present truth. Changed through the inventory only. */
   record: Server
@@ -77,6 +78,7 @@ export interface ServerEntry {
 }
 
 export interface BuildEntry {
+  readonly ref: Ref
   record: Build
   revision: string
   /** Its record is gone; its servers are on their way out. */
@@ -158,6 +160,7 @@ export function createInventory(listener: InventoryListener): Inventory {
 
   function newBuild(record: Build, revision: string, deleted: boolean): BuildEntry {
     const build: BuildEntry = {
+      ref: refOf(record),
       record,
       revision,
       deleted,
@@ -209,7 +212,8 @@ export function createInventory(listener: InventoryListener): Inventory {
       if (isEmpty(build)) everyBuild.delete(build)
     },
 
-    addServer(build, record, revision) {
+    addServer(build, read, revision) {
+      const record = draftOf(read)
       const entry = newServer(build, record, revision)
       servers.set(keyOf(record), entry)
       byHostId.set(entry.hostId, entry)
@@ -303,7 +307,8 @@ export function generationsOf(build: BuildEntry): { readonly updated: number; re
   return { updated, outdated }
 }
 
-function isCurrent(entry: ServerEntry): boolean {
+/** It runs, or is to run, what its build now says. */
+export function isCurrent(entry: ServerEntry): boolean {
   return entry.record.templateHash === entry.build.templateHash
 }
 
@@ -350,6 +355,10 @@ function bucketOf(entry: ServerEntry): Bucket {
   }
 }
 
+function refOf({ namespace, name }: Ref): Ref {
+  return Object.freeze({ namespace, name })
+}
+
 function isEmpty(build: BuildEntry): boolean {
   return Object.values(build.buckets).every((bucket) => bucket.size === 0)
 }
@@ -357,6 +366,7 @@ function isEmpty(build: BuildEntry): boolean {
 function newServer(build: BuildEntry, record: Server, revision: string | undefined): ServerEntry {
   return {
     build,
+    ref: refOf(record),
     hostId: sessionHostId(record.name, record.token),
     record,
     stored: revision === undefined ? undefined : record,

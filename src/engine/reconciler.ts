@@ -26,8 +26,7 @@ export function reconciler(ctx: EngineContext, parts: ReconcilerParts): Reconcil
 
   function reconcile(build: BuildEntry): number | undefined {
     if (ctx.stopped()) return undefined
-    const comeBack = [parts.scale(build), attendAll(build), clearConditions(build)].filter((ms) => ms !== undefined)
-    return comeBack.length === 0 ? undefined : Math.min(...comeBack)
+    return sooner(sooner(parts.scale(build), attendAll(build)), clearConditions(build))
   }
 
   /** Begins whatever can be begun; returns when the first pause after a failure is over. */
@@ -36,7 +35,7 @@ export function reconciler(ctx: EngineContext, parts: ReconcilerParts): Reconcil
     for (const entry of build.todo) {
       if (entry.busy) continue
       const pauseMs = entry.retry.until - clock.elapsed()
-      if (pauseMs > 0) soonest = Math.min(soonest ?? pauseMs, pauseMs)
+      if (pauseMs > 0) soonest = sooner(soonest, pauseMs)
       else void attend(entry)
     }
     return soonest
@@ -67,7 +66,7 @@ export function reconciler(ctx: EngineContext, parts: ReconcilerParts): Reconcil
 
   /** What is over is not told any more; returns when to look again. */
   function clearConditions(build: BuildEntry): number | undefined {
-    if (build.deleted || build.changing) return undefined
+    if (build.deleted || build.changing || build.record.conditions.length === 0) return undefined
     const { pending, oldPending } = build.buckets
     if (has(build, 'CreateBlocked') && pending.size + oldPending.size === 0) return clear(build, 'CreateBlocked')
     if (!has(build, 'Crashing')) return undefined
@@ -88,6 +87,11 @@ export function reconciler(ctx: EngineContext, parts: ReconcilerParts): Reconcil
   }
 
   return reconcile
+}
+
+function sooner(a: number | undefined, b: number | undefined): number | undefined {
+  if (a === undefined || b === undefined) return a ?? b
+  return Math.min(a, b)
 }
 
 function has(build: BuildEntry, type: ConditionType): boolean {

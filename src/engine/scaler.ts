@@ -28,6 +28,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
     const pauseMs = build.backoff.until - clock.elapsed()
     const mayCreate = pauseMs <= 0 && buildHealth(build.record) === 'Healthy'
     const draining = build.draining || parts.isDraining()
+    renewBegun(build)
     const partial =
       draining || sizeOf(build, outdated) === 0 ? keep(build, mayCreate, draining) : renew(build, mayCreate)
     if (partial) ctx.enqueue(build)
@@ -41,9 +42,13 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
       pending: buckets.pending.size + buckets.oldPending.size,
       initializing: buckets.initializing.size + buckets.oldInitializing.size,
       standingBy: buckets.ready.size + buckets.unready.size + buckets.oldReady.size + buckets.oldUnready.size,
+      active: takenOf(build),
+      waiting: parts.waiting(build),
+      spec: build.record.spec,
       mayCreate,
       draining,
-      ...demand(build),
+      createsPerPass: limits.createsPerPass,
+      deletesPerPass: limits.deletesPerPass,
     })
     add(build, create)
     if (destroy.pending + destroy.initializing + destroy.standingBy === 0) return partial
@@ -53,6 +58,14 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
     end(build, ['oldInitializing', 'initializing'], destroy.initializing, reason, message)
     end(build, ['oldUnready', 'unready', 'oldReady', 'ready'], destroy.standingBy, reason, message)
     return partial
+  }
+
+  /** What nobody was asked for yet runs what its build says now. */
+  function renewBegun(build: BuildEntry): void {
+    const { templateHash } = build
+    for (const entry of build.buckets.oldPending) {
+      if (!entry.asked) inventory.update(entry, { ...entry.record, templateHash })
+    }
   }
 
   /** Some idle servers run an earlier template: they make way for new ones. */
@@ -69,25 +82,17 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
         initializing: buckets.oldInitializing.size,
         standingBy: buckets.oldReady.size + buckets.oldUnready.size,
       },
+      active: takenOf(build),
+      waiting: parts.waiting(build),
+      spec: build.record.spec,
       mayCreate,
-      ...demand(build),
+      createsPerPass: limits.createsPerPass,
+      deletesPerPass: limits.deletesPerPass,
     })
     add(build, create)
     end(build, outdated, replace, 'Replaced', 'it runs a template that its build no longer has')
     end(build, current, surplus, 'ScaledDown', 'there are more idle servers than its build wants')
     return partial
-  }
-
-  /** To be spread last: a literal that gains fields after a spread gives each object a hidden class of its own. */
-  function demand(build: BuildEntry) {
-    return {
-      spec: build.record.spec,
-      // A server being handed out is as good as Active: it must neither be ended nor be counted as idle.
-      active: build.buckets.active.size + build.buckets.reserved.size,
-      waiting: parts.waiting(build),
-      createsPerPass: limits.createsPerPass,
-      deletesPerPass: limits.deletesPerPass,
-    }
   }
 
   function add(build: BuildEntry, count: number): void {
@@ -134,6 +139,11 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
   }
 
   return scale
+}
+
+/** A server being handed out is as good as Active: it must neither be ended nor be counted as idle. */
+function takenOf({ buckets }: BuildEntry): number {
+  return buckets.active.size + buckets.reserved.size
 }
 
 const none: readonly ServerEntry[] = []

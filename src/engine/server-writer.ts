@@ -16,6 +16,7 @@ import type { Inventory, ServerEntry } from './inventory.js'
 export class LostServer extends Error {}
 
 const mostAttempts = 5
+const nothingToDo = Promise.resolve()
 
 export interface ServerWriter {
   /**
@@ -36,19 +37,23 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
   const resolve = (entry: ServerEntry) => inTurn(entry, isUncertain, settle)
 
   /** After what is being written about this server already, and only if it is still wanted then. */
-  async function inTurn(
+  function inTurn(
     entry: ServerEntry,
     isWanted: (entry: ServerEntry) => boolean,
     work: (entry: ServerEntry) => Promise<void>,
   ): Promise<void> {
-    while (entry.saving) await entry.saving.catch(ignore)
-    if (!isWanted(entry)) return
-    entry.saving = work(entry)
-    try {
-      await entry.saving
-    } finally {
+    if (entry.saving) {
+      const afterwards = () => inTurn(entry, isWanted, work)
+      return entry.saving.then(afterwards, afterwards)
+    }
+    if (!isWanted(entry)) return nothingToDo
+    const saving = work(entry)
+    entry.saving = saving
+    const over = () => {
       entry.saving = undefined
     }
+    saving.then(over, over)
+    return saving
   }
 
   async function settle(entry: ServerEntry): Promise<void> {
@@ -179,5 +184,3 @@ function isSame(a: Server, b: Server): boolean {
 function lost(entry: ServerEntry, why: string, cause: unknown): LostServer {
   return new LostServer(`${entry.record.name}: ${why}`, { cause })
 }
-
-function ignore(): void {}

@@ -4,6 +4,7 @@
  */
 import type { InstanceSpec } from '../backend.js'
 import { FleetError, messageOf } from '../errors.js'
+import { transition } from '../rules/lifecycle.js'
 import { sessionHostId } from '../rules/names.js'
 import type { Server } from '../rules/resources.js'
 import { withCondition, withoutCondition } from '../rules/status.js'
@@ -12,7 +13,8 @@ import { bounded } from './bounded.js'
 import type { BuildWriter } from './build-writer.js'
 import { type EngineContext, refOf, serverEvent } from './context.js'
 import type { Details } from './details.js'
-import type { ServerEntry } from './inventory.js'
+import { isCurrent, type ServerEntry } from './inventory.js'
+import type { Preparation } from './preparation.js'
 import { isSaved, LostServer, type ServerWriter } from './server-writer.js'
 import type { Watcher } from './watcher.js'
 
@@ -21,6 +23,7 @@ export interface StepParts {
   readonly buildWriter: BuildWriter
   readonly details: Details
   readonly watcher: Pick<Watcher, 'observe'>
+  readonly preparation: Preparation
 }
 
 const mostAttempts = 5
@@ -35,7 +38,8 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
     const isBeingHandedOut = entry.intent !== undefined && entry.record.state !== 'Terminating'
     if (!entry.recordGone && !isBeingHandedOut && !isSaved(entry)) return 0
     if (entry.record.state === 'Pending' && !entry.instance) {
-      await start(entry)
+      const waitMs = await start(entry)
+      if (waitMs !== undefined) return waitMs
     } else if (entry.record.state === 'Terminating') {
       return end(entry)
     }
@@ -55,19 +59,25 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
     }
   }
 
-  async function start(entry: ServerEntry): Promise<void> {
+  /** Returns in how many ms to come back when what all servers of its build need is still being fetched. */
+  async function start(entry: ServerEntry): Promise<number | undefined> {
     const { build } = entry
+    // One that was not asked for yet is brought up to date by the next pass.
+    if (!build.deleted && !isCurrent(entry)) return entry.asked ? giveUp(entry) : 0
     try {
+      const waitMs = build.deleted ? undefined : parts.preparation.wait(entry)
+      if (waitMs !== undefined) return waitMs
       const instance = await ctx.creating(async () => {
         // It may have been ended, or the host be closing, while it waited its turn.
         if (entry.record.state !== 'Pending' || entry.instance || ctx.stopped()) return undefined
+        if (!build.deleted && !isCurrent(entry)) return undefined
         entry.asked = true
         const spec = instanceSpec(entry, ctx.agentAddress)
         return bounded(clock, ctx.limits.callMs, `the start of ${entry.record.name}`, (signal) =>
           backend.create(spec, { signal }),
         )
       })
-      if (!instance) return
+      if (!instance) return undefined
       parts.watcher.observe(instance)
     } catch (error) {
       entry.pendingReason = messageOf(error)
@@ -76,6 +86,7 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
         ...serverEvent(ctx, entry, `${entry.record.name} could not be started yet: ${messageOf(error)}`),
         reason: messageOf(error),
       })
+      parts.preparation.doubt(build)
       if (!build.deleted) await setBlocked(entry, error)
       throw error
     }
@@ -85,6 +96,14 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
         conditions: withoutCondition(record.conditions, 'CreateBlocked'),
       }))
     }
+    return undefined
+  }
+
+  /** The template changed before it was started: what runs must be what its record says, and nothing else can be had. */
+  function giveUp(entry: ServerEntry): number {
+    const message = 'it was to run a template that its build no longer has'
+    inventory.update(entry, transition(entry.record, { type: 'end', reason: 'Replaced', message }, clock.now()))
+    return 0
   }
 
   async function setBlocked(entry: ServerEntry, error: unknown): Promise<void> {

@@ -1,12 +1,13 @@
 /**
- * Finds what the store holds and this host does not know: a write that a leader before it had on its way, an edit of a
- * build by hand, and writes of its own that were never answered. In a store of its own only these are looked for.
+ * Finds what the store holds and this host does not know: a write that a leader before it had on its way, an edit or a
+ * deletion of a build by hand, and writes of its own that were never answered. In a store of its own only these are looked for.
  */
 import { messageOf } from '../errors.js'
 import { type Build, keyOf, type Server } from '../rules/resources.js'
 import type { Versioned } from '../store.js'
 import type { BuildWriter } from './build-writer.js'
 import type { EngineContext } from './context.js'
+import type { BuildEntry } from './inventory.js'
 
 export interface StoreResync {
   start(): void
@@ -16,6 +17,8 @@ export interface StoreResync {
 export interface StoreResyncParts {
   readonly adoptBuild: (build: Versioned<Build>) => void
   readonly builds: Pick<BuildWriter, 'refresh' | 'unsure'>
+  /** The record of this build is gone from the store. */
+  readonly buildGone: (build: BuildEntry) => void
   readonly adoptServer: (server: Versioned<Server>) => void
 }
 
@@ -35,12 +38,15 @@ export function storeResync(ctx: EngineContext, parts: StoreResyncParts): StoreR
   }
 
   async function readAgain(): Promise<void> {
-    for (const build of parts.builds.unsure) await parts.builds.refresh(build)
+    for (const build of parts.builds.unsure) await look(build)
     if (!store.shared) return
-    for (const { record, revision } of await store.builds.list()) {
+    const listed = await store.builds.list()
+    const there = new Set(listed.map(({ record }) => keyOf(record)))
+    for (const [key, build] of [...inventory.builds]) if (!there.has(key)) await look(build)
+    for (const { record, revision } of listed) {
       const known = inventory.builds.get(keyOf(record))
-      if (known && known.revision !== revision) await parts.builds.refresh(known)
-      if (known) continue
+      if (known && known.revision !== revision) await look(known)
+      if (inventory.builds.has(keyOf(record))) continue
       const now = await store.builds.get(record)
       if (now && !ctx.stopped() && mayAdopt(now.record)) parts.adoptBuild(now)
     }
@@ -50,6 +56,11 @@ export function storeResync(ctx: EngineContext, parts: StoreResyncParts): StoreR
       const now = await store.servers.get(record)
       if (now && !ctx.stopped() && !inventory.servers.has(keyOf(record))) parts.adoptServer(now)
     }
+  }
+
+  async function look(build: BuildEntry): Promise<void> {
+    const isThere = await parts.builds.refresh(build)
+    if (!isThere && !ctx.stopped()) parts.buildGone(build)
   }
 
   function mayAdopt(build: Build): boolean {

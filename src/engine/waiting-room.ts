@@ -37,7 +37,6 @@ export function waitingRoom(clock: Clock, changed: (build: BuildEntry) => void):
     if (!room?.delete(waiter)) return
     total--
     if (room.size === 0) rooms.delete(build)
-    changed(build)
   }
 
   return {
@@ -52,10 +51,13 @@ export function waitingRoom(clock: Clock, changed: (build: BuildEntry) => void):
           take(entry) {
             reserve(entry)
             done()
+            changed(build)
             resolve(entry)
           },
           fail(error) {
             done()
+            // A turn later: another call for the same session may take its place, and wants the server it asked for.
+            clock.after(0, () => changed(build))
             reject(error)
           },
         }

@@ -87,11 +87,12 @@ export function watcher(ctx: EngineContext, parts: WatcherParts): Watcher {
         return
       }
       case 'exited': {
-        const { exitCode, reason } = instance
+        const { exitCode, reason, blameless } = instance
         const event = {
           type: 'exited' as const,
           ...(exitCode !== undefined && { exitCode }),
           ...(reason !== undefined && { reason }),
+          ...(blameless && { blameless }),
         }
         inventory.update(entry, transition(entry.record, event, now))
         ctx.touch(entry)
@@ -119,6 +120,8 @@ export function watcher(ctx: EngineContext, parts: WatcherParts): Watcher {
 
   async function list(): Promise<void> {
     const begun = observations
+    // One that only now comes to life, by its heartbeat, cannot be missed in this list.
+    const expected = [...inventory.servers.values()].filter(isExpected)
     const instances = await bounded(clock, limits.callMs, 'the list of instances', (signal) => backend.list({ signal }))
     if (stopped) return
     const seen = new Set<string>()
@@ -129,8 +132,10 @@ export function watcher(ctx: EngineContext, parts: WatcherParts): Watcher {
       // What was observed since the listing began is newer than the list.
       if (!entry || entry.observed <= begun) observe(instance)
     }
-    for (const [key, entry] of inventory.servers) {
-      if (!seen.has(key) && entry.observed <= begun && isExpected(entry)) missing(entry)
+    for (const entry of expected) {
+      const key = keyOf(entry.record)
+      if (seen.has(key) || inventory.servers.get(key) !== entry) continue
+      if (entry.observed <= begun && isExpected(entry)) missing(entry)
     }
     const present = new Set(instances.map((instance) => instance.uid))
     for (const [key, orphan] of orphans) if (!present.has(orphan.instance.uid)) orphans.delete(key)

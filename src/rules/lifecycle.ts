@@ -3,7 +3,15 @@
  * in the decisions; whatever is not in the table changes nothing.
  */
 import type { GameState } from './heartbeat.js'
-import type { Ending, EndingReason, Health, PortPair, Server, Session } from './resources.js'
+import {
+  draftOf,
+  type Ending,
+  type EndingReason,
+  type Health,
+  type PortPair,
+  type Server,
+  type Session,
+} from './resources.js'
 
 export type ServerEvent =
   /** Its process runs. */
@@ -17,8 +25,8 @@ export type ServerEvent =
   | { readonly type: 'heartbeat'; readonly claims: GameState; readonly health: Health }
   /** It was handed to a session, durably. */
   | { readonly type: 'allocated'; readonly session: Session }
-  /** Its process ended. No code: nobody knows it. */
-  | { readonly type: 'exited'; readonly exitCode?: number; readonly reason?: string }
+  /** Its process ended. No code: nobody knows it. Blameless: its engine took it down. */
+  | { readonly type: 'exited'; readonly exitCode?: number; readonly reason?: string; readonly blameless?: true }
   /** Its instance is not there any more. */
   | { readonly type: 'gone' }
   /** No first heartbeat within the limit, or none for too long. */
@@ -45,9 +53,7 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
     case 'heartbeat':
       return heartbeat(server, event, now)
     case 'allocated':
-      return server.state === 'StandingBy'
-        ? { ...server, state: 'Active', session: event.session, reachedActiveOn: now }
-        : server
+      return allocated(server, event.session, now)
     case 'exited':
       return exited(server, event, now)
     case 'gone':
@@ -89,19 +95,30 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
   }
 }
 
+function allocated(server: Server, session: Session, now: number): Server {
+  if (server.state !== 'StandingBy') return server
+  const next = draftOf(server)
+  next.state = 'Active'
+  next.session = session
+  next.reachedActiveOn = now
+  return next
+}
+
 function running(server: Server, event: Extract<ServerEvent, { type: 'running' }>, now: number): Server {
   // What is known stays known when a later event does not say it again.
   const { address = server.address, node = server.node } = event
   const ports = event.ports.length === 0 || samePorts(event.ports, server.ports ?? []) ? server.ports : event.ports
   const known = address === server.address && node === server.node && ports === server.ports
   if (known && server.state !== 'Pending') return server
-  return {
-    ...server,
-    ...(address !== undefined && { address }),
-    ...(node !== undefined && { node }),
-    ...(ports !== undefined && { ports }),
-    ...(server.state === 'Pending' && { state: 'Initializing' as const, reachedInitializingOn: now }),
+  const next = draftOf(server)
+  next.address = address
+  next.node = node
+  next.ports = ports
+  if (server.state === 'Pending') {
+    next.state = 'Initializing'
+    next.reachedInitializingOn = now
   }
+  return next
 }
 
 function heartbeat(server: Server, event: Extract<ServerEvent, { type: 'heartbeat' }>, now: number): Server {
@@ -113,18 +130,25 @@ function heartbeat(server: Server, event: Extract<ServerEvent, { type: 'heartbea
       at: now,
     })
   }
-  const next = withHealth(server, event.health)
-  if (server.state !== 'Pending' && server.state !== 'Initializing') return next
+  if (server.state !== 'Pending' && server.state !== 'Initializing') return withHealth(server, event.health)
+  if (server.state === 'Initializing' && event.claims !== 'StandingBy') return withHealth(server, event.health)
+  const next = draftOf(server)
+  next.health = event.health
   // A heartbeat proves that the process runs, also when the backend has not said so yet.
-  const reachedInitializingOn = server.reachedInitializingOn ?? now
+  next.reachedInitializingOn ??= now
+  next.state = 'Initializing'
   if (event.claims === 'StandingBy') {
-    return { ...next, state: 'StandingBy', reachedInitializingOn, reachedStandingByOn: now }
+    next.state = 'StandingBy'
+    next.reachedStandingByOn = now
   }
-  return server.state === 'Pending' ? { ...next, state: 'Initializing', reachedInitializingOn } : next
+  return next
 }
 
 function exited(server: Server, event: Extract<ServerEvent, { type: 'exited' }>, now: number): Server {
   const why = event.reason === undefined ? '' : `: ${event.reason}`
+  if (event.blameless) {
+    return ended(server, { reason: 'Gone', message: `its process ended with its engine${why}`, crash: false, at: now })
+  }
   if (event.exitCode === 0) {
     return ended(server, { reason: 'Exited', message: `its process exited with 0${why}`, crash: false, at: now })
   }
@@ -145,11 +169,17 @@ function exited(server: Server, event: Extract<ServerEvent, { type: 'exited' }>,
 }
 
 function ended(server: Server, ending: Ending): Server {
-  return { ...server, state: 'Terminating', ending }
+  const next = draftOf(server)
+  next.state = 'Terminating'
+  next.ending = ending
+  return next
 }
 
 function withHealth(server: Server, health: Health): Server {
-  return server.health === health ? server : { ...server, health }
+  if (server.health === health) return server
+  const next = draftOf(server)
+  next.health = health
+  return next
 }
 
 /** An Active server is never removed by scaling or by a rolling change; a drain ends it only when asked to. */

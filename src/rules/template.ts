@@ -18,7 +18,7 @@ import {
 } from './template-shape.js'
 
 /**
- * What a backend honours. `pod`: the template whole. `container`: image, command, args, env, workingDir, ports,
+ * What a backend honours. `pod`: the template whole. `container`: image and its pull policy, command, args, env, workingDir, ports,
  * resources.limits and the grace period of the first container. `process`: the same without image and resources.
  */
 export type TemplateSupport = 'pod' | 'container' | 'process'
@@ -27,6 +27,7 @@ export type TemplateSupport = 'pod' | 'container' | 'process'
 export interface GameContainer {
   readonly name: string
   readonly image?: string
+  readonly imagePullPolicy?: string
   readonly command: readonly string[]
   readonly args: readonly string[]
   readonly env: readonly { readonly name: string; readonly value: string }[]
@@ -57,6 +58,7 @@ export function gameContainerOf(template: PodTemplateSpec): GameContainer {
   return {
     name: stringAt(container, 'name') ?? 'game',
     ...optional('image', stringAt(container, 'image')),
+    ...optional('imagePullPolicy', stringAt(container, 'imagePullPolicy')),
     command: stringsAt(container, 'command'),
     args: stringsAt(container, 'args'),
     env: objectsAt(container, 'env').map((entry) => ({
@@ -117,7 +119,7 @@ const containerFields = (support: TemplateSupport): Table => ({
   workingDir: 'honoured',
   ports: 'honoured',
   resources: support === 'process' ? 'skipped' : 'honoured',
-  imagePullPolicy: 'skipped',
+  imagePullPolicy: support === 'process' ? 'skipped' : 'honoured',
   livenessProbe: 'skipped',
   readinessProbe: 'skipped',
   startupProbe: 'skipped',

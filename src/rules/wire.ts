@@ -178,7 +178,9 @@ export function allocationOf(server: Server): Allocation {
 }
 
 function portsOf(server: Server): string {
-  return server.ports?.map((port) => `${port.container}:${port.public}`).join(',') ?? ''
+  let text = ''
+  for (const port of server.ports ?? []) text += `${text && ','}${port.container}:${port.public}`
+  return text
 }
 
 function apiVersionOf(apiGroup: string): string {

@@ -46,6 +46,18 @@ export function faultyBackend(backend: Backend, faults: BackendFaults): Backend 
       }
     },
     close: () => backend.close(),
+    ...optionalCalls(backend),
+  }
+}
+
+/** What a backend may leave out passes as it is, and what it leaves out stays left out. */
+function optionalCalls(backend: Backend): Partial<Backend> {
+  const { check, prepare, agentPlace, logs } = backend
+  return {
+    ...(check && { check: check.bind(backend) }),
+    ...(prepare && { prepare: prepare.bind(backend) }),
+    ...(agentPlace && { agentPlace: agentPlace.bind(backend) }),
+    ...(logs && { logs: logs.bind(backend) }),
   }
 }
 

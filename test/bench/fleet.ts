@@ -35,35 +35,53 @@ export async function openFleet({ servers, shown, store }: BenchFleetOptions): P
     agent: { port: 0 },
     ...(store && { store }),
   })
-  await fleet.builds.create({
-    metadata: { name: 'arena' },
-    spec: {
-      buildID,
-      standingBy: servers,
-      max: servers,
-      portsToExpose: [7_777],
-      template: { spec: { containers: [{ name: 'game', command: ['game'] }] } },
-    },
-  })
-  const allStandBy = async () => {
-    for (;;) {
-      const { currentStandingBy, currentActive } = (await fleet.builds.get('arena')).status
-      if (currentStandingBy === servers && currentActive === 0) return
-      await pause(1)
-    }
+  /** Does something, and resolves when so many servers have become ready, and as many as are to go are gone. */
+  const until = async (ready: number, gone: number, work: () => Promise<unknown>) => {
+    let toBeReady = ready
+    let toBeGone = gone
+    await new Promise<void>((resolve, reject) => {
+      const look = () => {
+        if (toBeReady > 0 || toBeGone > 0) return
+        stopReady()
+        stopGone()
+        resolve()
+      }
+      const stopReady = fleet.on('ServerStateChanged', ({ to }) => {
+        if (to === 'StandingBy') toBeReady--
+        look()
+      })
+      const stopGone = fleet.on('ServerRemoved', () => {
+        toBeGone--
+        look()
+      })
+      work().catch(reject)
+    })
+    // Until then the last of them are being saved.
+    await pause(5)
   }
-  await allStandBy()
+  await until(servers, 0, () =>
+    fleet.builds.create({
+      metadata: { name: 'arena' },
+      spec: {
+        buildID,
+        standingBy: servers,
+        max: servers,
+        portsToExpose: [7_777],
+        template: { spec: { containers: [{ name: 'game', command: ['game'] }] } },
+      },
+    }),
+  )
   return {
     fleet,
     backend,
-    async refill(allocations) {
+    refill(allocations) {
       const taken = new Set(allocations.map(({ IPV4Address, Ports }) => `${IPV4Address} ${Ports}`))
-      for (const server of backend.servers()) {
-        const { address, ports } = server.instance
-        if (taken.has(`${address} ${ports[0]?.container}:${ports[0]?.public}`)) server.exit()
-      }
-      await pause(1)
-      await allStandBy()
+      return until(taken.size, taken.size, async () => {
+        for (const server of backend.servers()) {
+          const { address, ports } = server.instance
+          if (taken.has(`${address} ${ports[0]?.container}:${ports[0]?.public}`)) server.exit()
+        }
+      })
     },
   }
 }

@@ -220,6 +220,14 @@ describe('a list', () => {
     expect([entry('one').record.state, entry('one').instance]).toEqual(['Terminating', undefined])
   })
 
+  it('does not end a server whose game has spoken since it was begun', async () => {
+    const { inventory, tell, entry, listed } = await scene({ one: {} })
+    tell((to) => to.resync())
+    inventory.update(entry('one'), { ...entry('one').record, ...starts })
+    await listed()
+    expect(entry('one').record.state).toBe('Initializing')
+  })
+
   it('ends a server of which an event was lost', async () => {
     const { tell, entry, listed } = await scene({ one: starts, two: starts })
     tell((to) => to.resync())

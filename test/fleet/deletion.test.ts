@@ -223,6 +223,29 @@ describe('a deleted build', () => {
     expect(await fleet.builds.list()).toEqual([])
   })
 
+  it('is deleted though nobody could read back what became of it at first', async () => {
+    const { scene, fleet } = await standing()
+    scene.faults.store = ({ method }) =>
+      method === 'builds.delete' ? { kind: 'lose-reply' } : method === 'builds.get' ? { kind: 'refuse' } : undefined
+    expect((await failureOf(fleet.builds.delete('arena'))).code).toBe('unavailable')
+    scene.faults.store = () => undefined
+    await scene.clock.advance(120_000)
+    expect([await fleet.builds.list(), await fleet.servers.list(), scene.backend.servers()]).toEqual([[], [], []])
+  })
+
+  it('is deleted also by hand, in a store that others write to, and its waiting callers are told', async () => {
+    const scene = stage({ memory: { script: 'manual' }, limits: { resyncMs: 10_000 } })
+    const fleet = await scene.open({ store: { ...scene.records, shared: true } })
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    const waits = failureOf(fleet.allocate(ask(1), { waitMs: 60_000 }))
+    await scene.clock.settle()
+    const kept = await scene.records.builds.get({ namespace: 'default', name: 'arena' })
+    await scene.records.builds.delete({ namespace: 'default', name: 'arena' }, kept?.revision ?? '')
+    await scene.clock.advance(120_000)
+    expect((await waits).code).toBe('not-found')
+    expect([await fleet.builds.list(), await fleet.servers.list(), scene.backend.servers()]).toEqual([[], [], []])
+  })
+
   it('is kept, with its servers, when the store refuses', async () => {
     const { scene, fleet } = await standing()
     scene.faults.store = ({ method }) => (method === 'builds.delete' ? { kind: 'refuse' } : undefined)

@@ -33,6 +33,33 @@ describe('a rolling change', () => {
     expect(await statusOf(fleet)).toMatchObject({ rollout: { updated: 4, outdated: 1 }, crashesCount: 0 })
   })
 
+  it('is done already for a server that was begun before it and is started after it', async () => {
+    const s = stage()
+    const fleet = await begun(s, { standingBy: 0, max: 4 })
+    s.faults.store = ({ method }) => (method === 'servers.create' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
+    await fleet.builds.patch('arena', { standingBy: 2 })
+    await s.clock.advance(500)
+    await fleet.builds.update('arena', { template: template('two') })
+    await untilReady(s, fleet, 2)
+    await s.clock.advance(60_000)
+    expect(imagesOf(s)).toEqual({ one: 0, two: 2 })
+    expect(s.eventsOf('ServerEnding')).toEqual([])
+  })
+
+  it('leaves nothing of it behind when it is taken back while a start fails', async () => {
+    const s = stage()
+    const fleet = await begun(s, { standingBy: 0, max: 4 })
+    s.faults.backend = ({ method }) => (method === 'create' ? { kind: 'refuse' } : undefined)
+    await fleet.builds.patch('arena', { standingBy: 1 })
+    await s.clock.advance(500)
+    await fleet.builds.update('arena', { template: template('two') })
+    s.faults.backend = () => undefined
+    await s.clock.advance(700)
+    await fleet.builds.update('arena', { template: template('one') })
+    await s.clock.advance(60_000)
+    expect(imagesOf(s)).toEqual({ one: 1, two: 0 })
+  })
+
   it('never exceeds max on the way, nor stands with less than three quarters', async () => {
     const s = stage({ memory: { startLatencyMs: 500, readyAfterMs: 500 } })
     const fleet = await begun(s, { standingBy: 8, max: 8 })

@@ -75,6 +75,23 @@ describe('a caller who waits', () => {
     expect((await fleet.servers.list()).length).toBe(1)
   })
 
+  it('takes over from a call for the same session that gives up, and the server on its way to both stays', async () => {
+    const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
+    const aborter = new AbortController()
+    const first = watched(fleet.allocate(ask(1), { waitMs: 10_000, signal: aborter.signal }))
+    const second = watched(fleet.allocate(ask(1), { waitMs: 10_000 }))
+    await scene.clock.settle()
+    const { ref } = only(scene.backend.servers())
+    aborter.abort()
+    await scene.clock.advance(100)
+    expect(first.outcome()).toMatchObject({ error: { code: 'aborted' } })
+    expect(scene.eventsOf('ServerEnding')).toEqual([])
+    only(scene.backend.servers()).ready()
+    await scene.clock.settle()
+    expect(second.outcome()).toMatchObject({ value: {} })
+    expect((await playing(scene, fleet, 1)).ref).toEqual(ref)
+  })
+
   it('frees its place at once when it gives up, and the server that it had asked for ends again', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     const aborter = new AbortController()

@@ -97,13 +97,14 @@ describe('honoured by every backend', () => {
 describe('what only Docker and Kubernetes have a use for', () => {
   const resources = { limits: { cpu: '500m', memory: '256Mi' } }
 
-  it('is honoured by a container: image and resources.limits', () => {
-    expect(check({ container: { resources } }, 'container')).toStrictEqual(runsOn([]))
+  it('is honoured by a container: image, imagePullPolicy and resources.limits', () => {
+    expect(check({ container: { resources, imagePullPolicy: 'Always' } }, 'container')).toStrictEqual(runsOn([]))
   })
 
   it('is skipped by a process, and said', () => {
-    expect(check({ container: { resources } }, 'process')).toStrictEqual(
-      runsOn([image, 'spec.template.spec.containers[0].resources']),
+    const at = 'spec.template.spec.containers[0]'
+    expect(check({ container: { resources, imagePullPolicy: 'Always' } }, 'process')).toStrictEqual(
+      runsOn([image, `${at}.resources`, `${at}.imagePullPolicy`]),
     )
   })
 
@@ -152,14 +153,9 @@ describe('skipped outside Kubernetes, and said', () => {
       'tolerations',
       'topologySpreadConstraints',
     ].map((field) => [`.spec.${field}`, { pod: { [field]: 'x' } }] as const),
-    ...[
-      'imagePullPolicy',
-      'livenessProbe',
-      'readinessProbe',
-      'startupProbe',
-      'terminationMessagePath',
-      'terminationMessagePolicy',
-    ].map((field) => [`.spec.containers[0].${field}`, { container: { [field]: 'x' } }] as const),
+    ...['livenessProbe', 'readinessProbe', 'startupProbe', 'terminationMessagePath', 'terminationMessagePolicy'].map(
+      (field) => [`.spec.containers[0].${field}`, { container: { [field]: 'x' } }] as const,
+    ),
     ...['hostPort', 'hostIP'].map(
       (field) =>
         [
@@ -419,6 +415,7 @@ describe('gameContainerOf', () => {
     expect(gameContainerOf(frozen({ spec: { containers: [container, { name: 'other' }] } }))).toStrictEqual({
       name: 'arena',
       image: 'arena:1',
+      imagePullPolicy: 'Always',
       command: ['./arena'],
       args: ['--fast'],
       env: [

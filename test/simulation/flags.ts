@@ -1,7 +1,7 @@
 /** What may stand after `npm run simulate --`. */
 import { parseArgs } from 'node:util'
 
-export const usage = `npm run simulate -- [--seeds 100] [--hours 0.33] [--from 1] [--history 60] | --mutants [--seeds 200]
+export const usage = `npm run simulate -- [--seeds 100] [--hours 0.17] [--from 1] [--history 60] | --mutants [--seeds 200]
   --seeds    how many seeds to simulate
   --hours    simulated hours with faults of each seed
   --from     the first seed

@@ -32,13 +32,15 @@ async function simulateAll({ from, seeds, hours, history }: Flags): Promise<numb
     minutes: hours === undefined ? undefined : hours * 60,
     historyLines: history,
     mostFailures,
-    onResult: told.result,
+    onResult(result) {
+      told.result(result)
+      // At once: a long run is not to be waited for.
+      if (result.violation !== undefined) console.log(failure(result, hours))
+    },
   })
   told.end()
-  const failed = results.filter((result) => result.violation !== undefined)
-  for (const result of failed) console.log(failure(result, hours))
   console.log(summary(results))
-  return failed.length > 0 ? 1 : 0
+  return results.some((result) => result.violation !== undefined) ? 1 : 0
 }
 
 function failure({ seed, violation, history }: SimulationResult, hours: number | undefined): string {

@@ -5,6 +5,8 @@ export interface Mutant extends Change {
   readonly name: string
   /** The defect that it stands for: what peers have had, and what this simulation has found in ours. */
   readonly kind: string
+  /** Seeds that are tried at most, for a bug that needs much to come together. Default 60. */
+  readonly seeds?: number
 }
 
 const allocation: readonly Mutant[] = [
@@ -26,22 +28,8 @@ const allocation: readonly Mutant[] = [
     name: 'a session is answered before it is durable',
     kind: 'a match is lost with its host',
     file: 'src/engine/allocator.ts',
-    from: 'if (await give(entry, session)) {',
-    to: 'give(entry, session).catch(() => {}); if (entry) {',
-  },
-  {
-    name: 'an intent takes force with a write that does not hold it',
-    kind: 'a game is told of a session that the store does not know',
-    file: 'src/engine/server-writer.ts',
-    from: 'if (!session || session !== entry.intent) return',
-    to: 'session = entry.intent; if (!session) return',
-  },
-  {
-    name: 'an uncertain write is not read back',
-    kind: 'a lost reply leaves a session with two servers',
-    file: 'src/engine/allocator.ts',
-    from: 'if (held?.uncertain) {',
-    to: 'if (held?.uncertain && !held.uncertain) {',
+    from: 'try {\n        await writer.save(entry)\n        // It ended',
+    to: 'writer.save(entry).catch(() => {})\n      if (entry) return allocationOf(entry.record)\n      try {\n        await writer.save(entry)\n        // It ended',
   },
   {
     name: "another host's session is overwritten",
@@ -53,9 +41,10 @@ const allocation: readonly Mutant[] = [
   {
     name: 'a server that ended while it was handed out is handed out',
     kind: 'a Terminating server is handed out',
+    seeds: 300,
     file: 'src/engine/allocator.ts',
-    from: "if (entry.record.session?.id === session.id && entry.record.state === 'Active') return true",
-    to: 'if (entry) return true',
+    from: 'if (entry.record.session?.id !== session.id) continue',
+    to: '',
   },
   {
     name: 'an Unhealthy server is handed out',
@@ -78,16 +67,32 @@ const allocation: readonly Mutant[] = [
     from: "room.dismiss(new FleetError('not-found'",
     to: "void (new FleetError('not-found'",
   },
+  {
+    name: 'an uncertain write is not read back',
+    kind: 'a lost reply leaves a session with two servers',
+    seeds: 300,
+    file: 'src/engine/allocator.ts',
+    from: 'if (held?.uncertain) {',
+    to: 'if (held?.uncertain && !held.uncertain) {',
+  },
+  {
+    name: 'an intent takes force with a write that does not hold it',
+    kind: 'a game is told of a session that the store does not know',
+    seeds: 300,
+    file: 'src/engine/server-writer.ts',
+    from: 'if (!session || session !== entry.intent) return',
+    to: 'session = entry.intent; if (!session) return',
+  },
+  {
+    name: 'a waiting caller is forgotten when another host leads',
+    kind: 'a waiting caller is dropped on restart',
+    file: 'src/engine/engine.ts',
+    from: 'room.dismiss(error)',
+    to: 'void error',
+  },
 ]
 
 const scaling: readonly Mutant[] = [
-  {
-    name: 'surplus is counted twice',
-    kind: 'standingBy and max drop together: all five killed where two should stay',
-    file: 'src/rules/scaling.ts',
-    from: 'Math.max(0, idle - wanted, -room)',
-    to: 'Math.max(0, idle - wanted) + Math.max(0, -room)',
-  },
   {
     name: 'Pending servers do not count against max',
     kind: 'more servers than asked: 510 of 500',
@@ -106,8 +111,8 @@ const scaling: readonly Mutant[] = [
     name: 'a server being handed out does not count as Active',
     kind: 'more servers than max, from a stale view',
     file: 'src/engine/scaler.ts',
-    from: 'active: build.buckets.active.size + build.buckets.reserved.size',
-    to: 'active: build.buckets.active.size',
+    from: 'return buckets.active.size + buckets.reserved.size',
+    to: 'return buckets.active.size',
   },
   {
     name: 'scaling ends Active servers',
@@ -117,11 +122,25 @@ const scaling: readonly Mutant[] = [
     to: "'active'], destroy.standingBy + destroy.pending, 'Deleted', message)",
   },
   {
+    name: 'surplus is counted twice',
+    kind: 'standingBy and max drop together: all five killed where two should stay',
+    file: 'src/rules/scaling.ts',
+    from: 'Math.max(0, idle - wanted, -room)',
+    to: 'Math.max(0, idle - wanted) + Math.max(0, -room)',
+  },
+  {
     name: 'a change of template replaces all at once',
     kind: 'rollouts that kill everything',
     file: 'src/rules/rollout.ts',
     from: 'const replaced = Math.min(old, ',
     to: 'const replaced = Math.max(old, ',
+  },
+  {
+    name: 'a change of template goes on though nothing gets ready',
+    kind: 'a bad template consumes the old servers',
+    file: 'src/rules/rollout.ts',
+    from: 'rolloutBatch(wanted) - onTheWay - missing))',
+    to: 'rolloutBatch(wanted) - missing))',
   },
   {
     name: 'no pause after a crash',
@@ -136,6 +155,14 @@ const scaling: readonly Mutant[] = [
     file: 'src/engine/scaler.ts',
     from: "&& buildHealth(build.record) === 'Healthy'",
     to: '',
+  },
+  {
+    name: 'a pass comes between two calls for one session',
+    kind: 'a server that is wanted is ended and created again',
+    seeds: 300,
+    file: 'src/engine/waiting-room.ts',
+    from: 'clock.after(0, () => changed(build))',
+    to: 'changed(build)',
   },
 ]
 
@@ -162,20 +189,6 @@ const life: readonly Mutant[] = [
     to: "case 'gone':\n      if (server) return server\n      return ended(",
   },
   {
-    name: 'what the list no longer has is not noticed',
-    kind: 'stuck in a state for ever',
-    file: 'src/engine/watcher.ts',
-    from: 'entry.observed <= begun && isExpected(entry)) missing(entry)',
-    to: 'entry.observed <= begun && isExpected(entry)) void 0',
-  },
-  {
-    name: 'a list is trusted over what was observed since it began',
-    kind: 'create then delete from one snapshot',
-    file: 'src/engine/watcher.ts',
-    from: 'entry.observed <= begun && isExpected(entry)',
-    to: 'isExpected(entry)',
-  },
-  {
     name: 'a crash is not counted',
     kind: 'crash counts are lost',
     file: 'src/engine/steps.ts',
@@ -183,18 +196,25 @@ const life: readonly Mutant[] = [
     to: 'crashes: record.crashes',
   },
   {
-    name: 'a crash is counted again after a lost reply or a restart',
-    kind: 'crash counts are wrong after a restart',
-    file: 'src/engine/steps.ts',
-    from: 'if (record.countedCrashes.includes(uid)) return record',
-    to: '',
-  },
-  {
     name: 'a crash is counted while its server is removed',
     kind: 'crash counts are lost on restart',
     file: 'src/engine/steps.ts',
     from: '    await countCrash(entry)\n',
     to: '    countCrash(entry).catch(() => {})\n',
+  },
+  {
+    name: 'what the list no longer has is not noticed',
+    kind: 'stuck in a state for ever',
+    file: 'src/engine/watcher.ts',
+    from: 'entry.observed <= begun && isExpected(entry)) missing(entry)',
+    to: 'entry.observed <= begun && isExpected(entry)) void 0',
+  },
+  {
+    name: 'a crash is counted again after a restart',
+    kind: 'crash counts are wrong after a restart',
+    file: 'src/engine/steps.ts',
+    from: 'countedCrashes: [...record.countedCrashes.filter(mayStillHaveRecord), uid],',
+    to: 'countedCrashes: record.countedCrashes,',
   },
 ]
 
@@ -214,15 +234,9 @@ const records: readonly Mutant[] = [
     to: '&& !entry) return 0',
   },
   {
-    name: 'an engine that is over goes on',
-    kind: 'a host that leads no more acts',
-    file: 'src/engine/gate.ts',
-    from: 'over ??= error',
-    to: 'void error',
-  },
-  {
     name: 'an edit past the fleet is not seen',
     kind: 'a stale view is kept for ever',
+    seeds: 300,
     file: 'src/engine/store-resync.ts',
     from: 'if (known && known.revision !== revision) await',
     to: 'if (known && !known) await',
@@ -230,6 +244,7 @@ const records: readonly Mutant[] = [
   {
     name: 'a port is not given again once the range is through',
     kind: 'ports leak',
+    seeds: 300,
     file: 'src/rules/ports.ts',
     from: 'for (let i = 0; i < size; i++)',
     to: 'for (let i = 0; i < size - start; i++)',
@@ -240,6 +255,36 @@ const records: readonly Mutant[] = [
     file: 'src/engine/heartbeats.ts',
     from: 'if (a[i] !== b[i]) return false',
     to: 'if (a[i] === undefined) return false',
+  },
+  {
+    name: 'an engine that is over goes on',
+    kind: 'a host that leads no more acts',
+    file: 'src/engine/gate.ts',
+    from: 'over ??= error',
+    to: 'void error',
+  },
+  {
+    name: 'an instance is not removed',
+    kind: 'leaked processes and ports',
+    seeds: 300,
+    file: 'src/engine/steps.ts',
+    from: 'if (entry.asked) {',
+    to: 'if (entry.asked && !entry.asked) {',
+  },
+  {
+    name: 'a Pending server of before is forgotten',
+    kind: 'a create that a dead host began is lost',
+    file: 'src/engine/engine.ts',
+    from: 'inOrder.forEach(loadServer)',
+    to: "inOrder.filter(({ record }) => record.state !== 'Pending').forEach(loadServer)",
+  },
+  {
+    name: 'a build that was deleted past the fleet goes on',
+    kind: 'a stale view is kept for ever',
+    seeds: 300,
+    file: 'src/engine/store-resync.ts',
+    from: 'if (!there.has(key)) await look(build)',
+    to: 'void there',
   },
 ]
 

@@ -1,4 +1,6 @@
 /** The engine keeps its promises in every story of a fixed set of seeds; and the simulation would notice if it did not. */
+import { createFleet } from 'gamekeeper'
+import { simulate } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { bundle, occurrences } from './bundle.js'
 import { mutants } from './mutants.js'
@@ -28,6 +30,37 @@ describe('the simulation', { timeout: 600_000 }, () => {
   })
 })
 
+describe('the simulation of `gamekeeper/testing`', () => {
+  it("tries a host's own way to make a fleet, with limits of its own", async () => {
+    const given: (number | undefined)[] = []
+    const { violation, steps } = await simulate({
+      seed: 3,
+      minutes: 1,
+      limits: { silenceMs: 15_000 },
+      createFleet(options) {
+        given.push(options.limits?.silenceMs)
+        return createFleet(options)
+      },
+    })
+    expect(violation).toBeUndefined()
+    expect(steps).toBeGreaterThan(100)
+    expect(new Set(given)).toEqual(new Set([15_000]))
+  })
+
+  it('tells of a fleet that breaks a promise, and what led there', async () => {
+    const { violation, history } = await simulate({
+      seed: 3,
+      minutes: 1,
+      async createFleet(options) {
+        const fleet = await createFleet(options)
+        return { ...fleet, servers: { ...fleet.servers, list: async () => (await fleet.servers.list()).slice(1) } }
+      },
+    })
+    expect(violation).toContain('a recount')
+    expect(history.length).toBeGreaterThan(0)
+  })
+})
+
 describe('a deliberate bug', { timeout: 600_000 }, () => {
   it.each(mutants)('$name is still one change of the sources', async (mutant) => {
     expect(await occurrences(mutant)).toBe(1)
@@ -37,7 +70,7 @@ describe('a deliberate bug', { timeout: 600_000 }, () => {
     const results = await run({
       script: await bundle(mutant),
       from: 1,
-      seeds: 60,
+      seeds: mutant.seeds ?? 60,
       minutes,
       historyLines: 0,
       mostFailures: 1,

@@ -13,6 +13,9 @@ try {
   // Where that is not allowed, it is slower for the others, and nothing else.
 }
 
+// Most errors here are refusals that a caller gets, and their stacks cost more than all else about them.
+Error.stackTraceLimit = 4
+
 parentPort?.on('message', (task: Task) => {
   // What rejects here is an error of the thread, and its owner hears of it.
   void simulate(task).then((result) => parentPort?.postMessage(result))

@@ -83,12 +83,12 @@ export class BackendModel {
     return this.world.elapsedMs < (this.#ears.get(host)?.deafUntil ?? 0)
   }
 
-  /** Removed by hand, as an operator of the machine would: no exit code, no instance. */
-  vanish(instance: ModelInstance): void {
+  /** Removed by hand, as an operator of the machine would: no exit code, no instance. `told`: the hosts may hear of it. */
+  vanish(instance: ModelInstance, told: boolean): void {
     this.instances.delete(keyOf(instance.spec.ref))
     this.vanished.add(instance.spec.uid)
     instance.game?.disappear()
-    this.#tell((listener) => listener.gone(instance.spec.ref, instance.spec.uid))
+    if (told) this.#tell((listener) => listener.gone(instance.spec.ref, instance.spec.uid))
   }
 
   for(host: Host): Backend {
@@ -96,6 +96,7 @@ export class BackendModel {
     const options: CallOptions = {
       of: 'backend',
       away: () => this.away,
+      mute: () => false,
       latencyMs: [1, 200],
       faultiness: this.faultiness,
       far: true,

@@ -1,15 +1,14 @@
 /** Callers: each wants one server for one session, and does what a real matchmaker would do to get it. */
 import { FleetError } from '../../errors.js'
-import { type AllocationRequest, keyOf } from '../../rules/resources.js'
-import { buildIDOf, buildNames } from './operators.js'
+import type { AllocationRequest } from '../../rules/resources.js'
+import { buildIDOf, buildNames, buildsThere } from './operators.js'
 import type { Scene } from './scene.js'
 import type { World } from './world.js'
 
 /** Some callers come at once, as when a tournament begins. Rejects with what no caller should ever see. */
 export async function callers(scene: Scene, count: number): Promise<void> {
-  const { world, store } = scene
-  const there = buildNames.filter((name) => store.builds.has(keyOf({ namespace: 'default', name })))
-  const build = world.oneOf(world.chance(0.05) ? buildNames : there)
+  const { world } = scene
+  const build = world.oneOf(world.chance(0.05) ? buildNames : buildsThere(scene))
   if (build === undefined) return
   await Promise.all(Array.from({ length: count }, () => caller(scene, build)))
 }
@@ -24,7 +23,8 @@ async function caller(scene: Scene, build: string): Promise<void> {
     const served = (await Promise.all(calls)).includes(true)
     // A retry with the same session, as after a lost answer, also when there was one.
     if (served && !world.chance(0.2)) return
-    await pause(world, world.between(50, 10_000))
+    // Some have the patience of a program, others that of people.
+    await pause(world, world.chance(0.5) ? world.between(1, 200) : world.between(50, 10_000))
   }
 }
 

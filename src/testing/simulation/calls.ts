@@ -7,6 +7,8 @@ export interface CallOptions {
   /** What is called: `store` or `backend`. Faults are counted under its name. */
   readonly of: string
   readonly away: () => boolean
+  /** What is asked for happens, and no answer comes back. */
+  readonly mute: () => boolean
   readonly latencyMs: readonly [number, number]
   /** Probability of each fault. */
   readonly faultiness: number
@@ -19,7 +21,7 @@ export interface CallOptions {
  * effect comes after the host was told that the call failed.
  */
 export function call<T>(world: World, host: Host, options: CallOptions, effect: () => T | Promise<T>): Promise<T> {
-  const { of, away, latencyMs, faultiness, far } = options
+  const { of, away, mute, latencyMs, faultiness, far } = options
   const latency = () => world.between(latencyMs[0], latencyMs[1])
   return new Promise<T>((resolve, reject) => {
     const answer = (fn: () => void, ms = latency()) => world.after(ms, () => host.run(fn))
@@ -36,6 +38,7 @@ export function call<T>(world: World, host: Host, options: CallOptions, effect: 
 
     world.after(latency(), () => {
       if (away()) return fail('away', world.between(1, 50))
+      if (mute()) return void carryOut(() => fail('reply lost'))
       if (world.fault(`${of}: refused before effect`, faultiness)) return fail('refused')
       if (world.fault(`${of}: reply lost`, faultiness)) return void carryOut(() => fail('reply lost'))
       if (far && world.fault(`${of}: effect after failure`, faultiness)) {

@@ -46,6 +46,11 @@ export class Handing {
     return [...this.#of(host)].filter(([, { session }]) => session !== undefined).map(([server]) => server)
   }
 
+  /** It was let go in the present step, and another may have been taken for its session since. */
+  wasLetGo(server: string): boolean {
+    return this.#justNow().has(server)
+  }
+
   /** Sessions that are being written, or may have been. */
   sessions(host: Host): ReadonlySet<string | undefined> {
     return new Set([...this.#of(host).values()].map(({ session }) => session))

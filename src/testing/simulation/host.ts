@@ -32,11 +32,15 @@ export class Host {
   awakeSince: number
   /** Elapsed ms since which it hears, and knows that it did not before. */
   hearsSince: number
-  /** Code of this host has run since somebody last looked. */
+  /** It has told of something, or was asked for something, since somebody last looked. */
   stirred = true
+  #suspendedSince = 0
   #suspendedUntil = 0
+  suspended = false
   #wallJumpMs = 0
   #late: (() => void)[] = []
+  /** To be done as it wakes up. */
+  #first: (() => void)[] = []
 
   constructor(
     readonly world: World,
@@ -45,10 +49,6 @@ export class Host {
   ) {
     this.awakeSince = world.elapsedMs
     this.hearsSince = world.elapsedMs
-  }
-
-  get suspended(): boolean {
-    return this.world.elapsedMs < this.#suspendedUntil
   }
 
   /** Takes calls. */
@@ -63,14 +63,13 @@ export class Host {
       this.#late.push(fn)
       return
     }
-    this.stirred = true
     fn()
   }
 
   clock(): Clock {
     const { world } = this
     return {
-      now: () => 1_700_000_000_000 + world.elapsedMs + this.#wallJumpMs,
+      now: () => world.wallMs + this.#wallJumpMs,
       elapsed: () => world.elapsedMs,
       after: (ms, fn) => {
         // Cancelled is cancelled, also when it is due and waits for the host to wake up.
@@ -95,21 +94,24 @@ export class Host {
     this.fleet = fleet
     fleet.on('*', (event) => {
       if (!this.alive) return
-      this.stirred = true
-      if (event.type !== 'PlayersChanged') this.world.note(`${this.name}: ${event.type}: ${event.message}`)
+      if (event.type !== 'PlayersChanged') {
+        this.stirred = true
+        this.world.note(`${this.name}: ${event.type}: ${event.message}`)
+      }
       this.heard(event)
     })
   }
 
   /** It is about to change something outside. */
   acts(where: string): void {
+    this.stirred = true
     if (this.closed) this.world.breach(`${this.name} changes the ${where} after its fleet was closed`)
     else if (!this.leads) this.world.breach(`${this.name} changes the ${where}, and does not lead`)
   }
 
-  /** As `run`, but before all that has been waiting for it to wake up. */
+  /** As `run`, but before all that has been waiting for it to wake up, and before anybody else finds it awake. */
   runFirst(fn: () => void): void {
-    if (this.alive && this.suspended) this.#late.unshift(fn)
+    if (this.alive && this.suspended) this.#first.push(fn)
     else this.run(fn)
   }
 
@@ -118,21 +120,31 @@ export class Host {
     this.alive = false
     this.fleet = undefined
     this.#late = []
+    this.#first = []
   }
 
   suspend(ms: number): void {
-    this.#suspendedUntil = Math.max(this.#suspendedUntil, this.world.elapsedMs + ms)
+    const { elapsedMs } = this.world
+    if (!this.suspended) this.#suspendedSince = elapsedMs
+    this.suspended = true
+    this.#suspendedUntil = Math.max(this.#suspendedUntil, elapsedMs + ms)
     this.world.after(ms, () => {
-      if (this.suspended) return
-      this.awakeSince = this.world.elapsedMs
-      if (ms >= noticedMs) this.hearsSince = this.world.elapsedMs
-      const late = this.#late
-      this.#late = []
-      for (const fn of late) this.world.after(0, () => this.run(fn))
+      if (this.world.elapsedMs >= this.#suspendedUntil) this.wake()
     })
   }
 
+  wake(): void {
+    if (!this.suspended) return
+    const { elapsedMs } = this.world
+    this.suspended = false
+    this.awakeSince = elapsedMs
+    if (elapsedMs - this.#suspendedSince >= noticedMs) this.hearsSince = elapsedMs
+    for (const fn of this.#first.splice(0)) this.run(fn)
+    for (const fn of this.#late.splice(0)) this.world.after(0, () => this.run(fn))
+  }
+
   jumpWall(ms: number): void {
+    this.world.skewMs += Math.abs(ms)
     this.#wallJumpMs += ms
   }
 }

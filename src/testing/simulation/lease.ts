@@ -21,7 +21,7 @@ export class Lease {
     return {
       run: (listener) => {
         this.#electors.set(host, listener)
-        if (!this.leader) this.#elect()
+        if (!this.leader) this.#elect(host)
         else if (this.leader !== host) host.run(() => this.#depose(host, this.leader?.name))
         return () => {
           this.gone(host, 100)
@@ -36,24 +36,41 @@ export class Lease {
     this.#electors.delete(host)
     if (this.leader !== host) return
     this.leader = undefined
-    if (this.#electors.size > 0) this.world.after(afterMs, () => (this.leader ? undefined : this.#elect()))
+    this.world.after(afterMs, () => this.#passOn())
   }
 
   /** It cannot renew its lease for so long. */
   asleep(host: Host, ms: number): void {
     if (this.leader !== host || ms < leaseMs) return
+    const { leadsSince } = this
     this.world.after(leaseMs, () => {
-      if (this.leader !== host || this.#electors.size < 2) return
-      // Told first of all when it wakes up, as a host that watches its own lease would be.
-      host.runFirst(() => this.#depose(host))
-      this.#elect(host)
+      if (this.leader === host && this.leadsSince === leadsSince) this.#passOn()
     })
   }
 
-  #elect(not?: Host): void {
-    const [next] = [...this.#electors].filter(([host]) => host !== not && host.alive)
-    if (!next) return
-    const [host] = next
+  /** Its holder cannot reach it, knows so, and gives up in time. False when there is nobody else to have it. */
+  lose(): boolean {
+    const { leader } = this
+    const next = [...this.#electors.keys()].find((host) => host !== leader && host.alive && !host.suspended)
+    if (!leader || leader.suspended || !next) return false
+    this.leader = undefined
+    leader.run(() => this.#depose(leader))
+    this.world.after(this.world.between(0, 2_000), () => (this.leader ? undefined : this.#passOn(leader)))
+    return true
+  }
+
+  /** To one that is awake to ask for it, as soon as there is one; unless its holder is heard of again before. */
+  #passOn(not?: Host): void {
+    const { leader } = this
+    if (this.#electors.size === 0 || leader?.suspended === false) return
+    const next = [...this.#electors.keys()].find((host) => host !== not && host.alive && !host.suspended)
+    if (!next) return void this.world.after(1_000, () => this.#passOn())
+    // Told first of all when it wakes up, as a host that watches its own lease would be.
+    leader?.runFirst(() => this.#depose(leader))
+    this.#elect(next)
+  }
+
+  #elect(host: Host): void {
     this.leader = host
     this.leadsSince = this.world.elapsedMs
     this.world.note(`${host.name} is elected`)

@@ -3,6 +3,7 @@ import { FleetError } from '../../errors.js'
 import type { BuildUpdate, Fleet } from '../../fleet.js'
 import type { DrainOptions } from '../../options.js'
 import { keyOf, type Server } from '../../rules/resources.js'
+import type { Host } from './host.js'
 import { doomedBuild, type Scene } from './scene.js'
 import type { World } from './world.js'
 
@@ -14,18 +15,19 @@ export function buildIDOf(name: string): string {
 
 interface Job {
   readonly weight: number
-  does(scene: Scene, fleet: Fleet, name: string): Promise<unknown>
+  does(scene: Scene, fleet: Fleet, name: string, host: Host): Promise<unknown>
 }
 
 const jobs: readonly Job[] = [
   { weight: 4, does: createBuild },
   { weight: 12, does: scale },
-  { weight: 2, does: update },
+  { weight: 4, does: update },
   { weight: 1, does: deleteBuild },
   { weight: 1, does: deleteServer },
   { weight: 1, does: drainBuild },
   { weight: 2, does: resumeBuild },
   { weight: 1, does: drainServer },
+  { weight: 1, does: drainFleet },
 ]
 
 const allJobs = jobs.flatMap((job) => Array.from({ length: job.weight }, () => job))
@@ -35,18 +37,36 @@ export async function operate(scene: Scene): Promise<void> {
   const { world } = scene
   const host = scene.anyHost()
   const job = world.oneOf(allJobs)
-  const name = world.oneOf(buildNames) ?? 'arena'
-  if (!host?.fleet || !job) return
+  const there = buildsThere(scene)
+  const missing = buildNames.filter((name) => !there.includes(name))
+  // Mostly something that makes sense.
+  const sensible = job?.does === createBuild ? missing : there
+  const name = world.oneOf(world.chance(0.1) ? buildNames : sensible)
+  if (!host?.fleet || !job || name === undefined) return
   host.stirred = true
-  await refusable(job.does(scene, host.fleet, name))
+  await refusable(job.does(scene, host.fleet, name, host))
 }
 
-/** Builds of the beginning. */
-export async function createBuilds(scene: Scene): Promise<void> {
-  const fleet = scene.anyHost()?.fleet
-  if (!fleet) return
-  for (const name of ['arena', 'duel']) await refusable(createBuild(scene, fleet, name))
-  if (scene.doomed) await refusable(createDoomed(scene, fleet, scene.doomed.standingBy))
+export function buildsThere({ store }: Scene): readonly string[] {
+  return buildNames.filter((name) => store.builds.has(keyOf({ namespace: 'default', name })))
+}
+
+/** Builds of the beginning. True once they are there. */
+export async function createBuilds(scene: Scene): Promise<boolean> {
+  const { store, doomed } = scene
+  const host = scene.anyHost()
+  const names = ['arena', 'duel', ...(doomed ? [doomedBuild] : [])]
+  const missing = names.filter((name) => !store.builds.has(keyOf({ namespace: 'default', name })))
+  for (const name of missing) {
+    if (!host?.fleet) continue
+    host.stirred = true
+    await refusable(
+      name === doomedBuild
+        ? createDoomed(scene, host.fleet, doomed?.standingBy ?? 1)
+        : createBuild(scene, host.fleet, name),
+    )
+  }
+  return missing.length === 0
 }
 
 async function refusable(done: Promise<unknown>): Promise<void> {
@@ -68,8 +88,8 @@ function createBuild({ world }: Scene, fleet: Fleet, name: string): Promise<unkn
       standingBy,
       max,
       portsToExpose: world.chance(0.8) ? [7777] : [],
-      ...(world.chance(0.3) && { crashesToMarkUnhealthy: world.between(5, 40) }),
-      ...(world.chance(0.2) && { health: someHealth(world) }),
+      ...(world.chance(0.4) && { crashesToMarkUnhealthy: world.between(1, 20) }),
+      ...(world.chance(0.3) && { health: someHealth(world) }),
       template,
     },
   })
@@ -90,20 +110,28 @@ function someHealth(world: World) {
     firstHeartbeatSeconds: world.between(20, 60),
     silenceSeconds: world.between(8, 30),
     initializingSeconds: world.between(30, 90),
+    ...(world.chance(0.5) && { sessionSeconds: world.between(10, 120), endLongSessions: world.chance(0.5) }),
   }
 }
 
-function scale({ world }: Scene, fleet: Fleet, name: string): Promise<unknown> {
-  const max = world.between(0, 8)
-  const standingBy = world.between(0, Math.min(max, 4))
+function scale({ world, store }: Scene, fleet: Fleet, name: string): Promise<unknown> {
+  const spec = store.builds.get(keyOf({ namespace: 'default', name }))?.record.spec
+  // As at the end of an evening: both numbers drop together.
+  const drops = spec !== undefined && world.chance(0.5)
+  const max = drops ? world.between(0, Math.ceil(spec.max / 2)) : world.between(0, 8)
+  const standingBy = world.between(0, Math.min(max, drops ? spec.standingBy : 4))
   world.note(`operator: patches ${name} to standingBy ${standingBy}, max ${max}`)
   return fleet.builds.patch(name, { standingBy, max })
 }
+
+/** A version of the game that never gets ready. */
+export const brokenVersion = 'broken'
 
 /** Mostly a new version of the game, which replaces the servers of the one before. */
 function update({ world }: Scene, fleet: Fleet, name: string): Promise<unknown> {
   const changes: readonly BuildUpdate[] = [
     { buildMetadata: { version: String(world.between(1, 3)) } },
+    { buildMetadata: { version: brokenVersion } },
     { template: { ...template, metadata: { labels: { version: String(world.between(1, 3)) } } } },
     { portsToExpose: world.chance(0.5) ? [7777] : [7777, 7778] },
     { health: someHealth(world) },
@@ -153,6 +181,17 @@ async function drainServer({ world, store, sessions, endings }: Scene, fleet: Fl
   if (options.active === 'terminate') sessions.allowEnd(server.uid)
   world.note(`operator: drains server ${server.name}, ${JSON.stringify(options)}`)
   return fleet.servers.drain(server, options)
+}
+
+/** As before a move to another machine: what is idle ends, and then this host goes. */
+async function drainFleet(scene: Scene, fleet: Fleet, _name: string, host: Host): Promise<unknown> {
+  const { world, endings } = scene
+  const deadlineMs = world.between(1, 30_000)
+  endings.allowDrainBy(host)
+  world.note(`operator: drains the whole fleet for ${deadlineMs} ms, then closes ${host.name}`)
+  await fleet.drain({ deadlineMs })
+  host.run(() => (host.closing ? undefined : scene.close(host)))
+  return undefined
 }
 
 function someDrain(world: World): DrainOptions {

@@ -4,17 +4,19 @@
  */
 import { createFleet } from '../../create-fleet.js'
 import type { Fleet } from '../../fleet.js'
-import type { FleetOptions } from '../../options.js'
+import type { FleetLimits, FleetOptions } from '../../options.js'
 import { Story } from './story.js'
 import { Violation } from './world.js'
 
 export interface SimulationOptions {
   /** Decides everything: the same seed is the same story. */
   readonly seed: number
-  /** Simulated time with faults. Default 20 minutes; some more without faults follows. */
+  /** Simulated time with faults. Default 10 minutes; some more without faults follows. */
   readonly minutes?: number
   /** How much of the history is kept in the result. Default 60 lines. */
   readonly historyLines?: number
+  /** Limits of the fleet. Games beat every 2 s. Default: those of `createFleet`, but for a resync every 30 s. */
+  readonly limits?: Partial<FleetLimits>
   /** Makes the fleet to try, from these options and no others for its world. Default: `createFleet` of gamekeeper. */
   readonly createFleet?: (options: FleetOptions) => Promise<Fleet>
 }
@@ -35,10 +37,10 @@ export interface SimulationResult {
 
 /** Resolves whether invariants held or not: look at `violation`. */
 export async function simulate(options: SimulationOptions): Promise<SimulationResult> {
-  const story = new Story(options.seed, options.createFleet ?? createFleet)
+  const story = new Story(options.seed, options.createFleet ?? createFleet, options.limits ?? {})
   let violation: string | undefined
   try {
-    await story.run((options.minutes ?? 20) * 60_000)
+    await story.run((options.minutes ?? 10) * 60_000)
   } catch (error) {
     violation =
       error instanceof Violation ? error.message : `unexpected: ${error instanceof Error ? error.stack : String(error)}`

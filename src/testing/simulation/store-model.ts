@@ -27,12 +27,16 @@ export class StoreModel {
   readonly handing: Handing
   /** Calls so far. */
   calls = 0
+  /** Those of them that were to change something. */
+  changes = 0
   #awayUntil = 0
+  #muteUntil = 0
   #revision = 0
 
   constructor(
     readonly world: World,
     readonly faultiness: number,
+    readonly latencyMs: readonly [number, number],
     /** Others write to it as well. */
     readonly shared: boolean,
     readonly listener: StoreListener,
@@ -48,22 +52,24 @@ export class StoreModel {
     this.#awayUntil = this.world.elapsedMs + ms
   }
 
-  /** The newest revision of builds and servers: the same as long as nobody has written. */
+  /** Takes all calls and answers none for a while, as over a connection that is broken one way. */
+  goMute(ms: number): void {
+    this.#muteUntil = this.world.elapsedMs + ms
+  }
+
+  /** Revisions are numbers that grow: whatever has a lower one than this was there before. */
   get newest(): number {
-    let newest = 0
-    for (const { revision } of [...this.builds.values(), ...this.servers.values()]) {
-      newest = Math.max(newest, Number(revision))
-    }
-    return newest
+    return this.#revision
   }
 
   /** The store as one host reaches it. */
   for(host: Host): Store {
-    const { listener, faultiness, shared } = this
+    const { listener, faultiness, latencyMs, shared } = this
     const options: CallOptions = {
       of: 'store',
       away: () => this.away,
-      latencyMs: [0, 5],
+      mute: () => this.world.elapsedMs < this.#muteUntil,
+      latencyMs,
       faultiness,
       far: shared,
     }
@@ -108,6 +114,16 @@ export class StoreModel {
     return `${key} to standingBy ${standingBy}, max ${max}`
   }
 
+  /** An outside hand deletes a build, past every host. Returns what it was. */
+  remove(names: readonly string[]): Build | undefined {
+    const [key, there] =
+      this.world.oneOf([...this.builds].filter(([, { record }]) => names.includes(record.name))) ?? []
+    if (key === undefined || !there) return undefined
+    this.builds.delete(key)
+    this.listener.buildRemoved(there.record)
+    return there.record
+  }
+
   #next(): string {
     return String(++this.#revision)
   }
@@ -125,6 +141,7 @@ export class StoreModel {
     }
     const change = <R>(effect: () => R) => {
       host.acts('store')
+      this.changes++
       return ask(effect)
     }
     const put = (record: T, before: T | undefined) => {

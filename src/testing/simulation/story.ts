@@ -2,9 +2,10 @@
 import { messageOf } from '../../errors.js'
 import type { FleetEvent } from '../../events.js'
 import type { Fleet } from '../../fleet.js'
-import { defaultLimits, type FleetOptions } from '../../options.js'
+import { defaultLimits, type FleetLimits, type FleetOptions } from '../../options.js'
 import type { InstanceSpec } from '../../backend.js'
 import type { Heartbeat, HeartbeatAnswer } from '../../rules/heartbeat.js'
+import { keyOf, type Ref } from '../../rules/resources.js'
 import { BackendModel, type ModelInstance } from './backend-model.js'
 import { callers } from './callers.js'
 import { type Character, oddCharacters } from './game-model.js'
@@ -14,27 +15,27 @@ import { Creations } from './invariants/creations.js'
 import { Endings } from './invariants/endings.js'
 import { Patience } from './invariants/patience.js'
 import { Records } from './invariants/records.js'
+import { Restart } from './invariants/restart.js'
 import { checkRest } from './invariants/rest.js'
 import { look, type Seen } from './invariants/seen.js'
 import { Sessions } from './invariants/sessions.js'
 import { Surplus } from './invariants/surplus.js'
 import { Waiting } from './invariants/waiting.js'
 import { Lease } from './lease.js'
-import { createBuilds, operate } from './operators.js'
+import { brokenVersion, createBuilds, operate } from './operators.js'
 import { type Doomed, doomedBuild, type Scene } from './scene.js'
 import { StoreModel } from './store-model.js'
-import { makeTrouble, strikeLeader, touchRecord } from './troubles.js'
+import { makeTrouble, muteStore, strikeLeader, touchRecord } from './troubles.js'
 import { World } from './world.js'
 
 const minuteMs = 60_000
-/** Longer than the first-heartbeat limit, the longest back-off and a resync together. */
-const restMs = 6 * minuteMs
 const quietMs = 3 * minuteMs
+/** How long after a look the next one comes at the latest. */
+const lookMs = 5_000
 /** Far more than a fleet of this size does when all goes well, far less than one that runs in circles. */
 const mostCallsAMinute = 20_000
 
-const overrides = { heartbeatIntervalMs: 2_000, resyncMs: 30_000 }
-const limits = { ...defaultLimits, ...overrides }
+const storyLimits = { heartbeatIntervalMs: 2_000, resyncMs: 30_000 }
 
 export class Story implements Scene {
   readonly world: World
@@ -47,33 +48,47 @@ export class Story implements Scene {
   readonly doomed: Doomed | undefined
   readonly tally = { allocations: 0, refusals: 0, hostCrashes: 0 }
   readonly hosts: Host[] = []
+  /** The limits that the fleet is given, and all that it has. */
+  readonly #given: Partial<FleetLimits>
+  readonly #limits: FleetLimits
   readonly #createFleet: (options: FleetOptions) => Promise<Fleet>
   readonly #records: Records
   readonly #counts: Counts
   readonly #patience: Patience
   readonly #surplus: Surplus
+  readonly #restart: Restart
   readonly #characters: readonly Character[]
   #hostCount = 0
+  #lookedAt = 0
   /** What the leader said of itself when it was last looked at. */
   #seen: Seen | undefined
 
-  constructor(seed: number, createFleet: (options: FleetOptions) => Promise<Fleet>) {
+  constructor(seed: number, createFleet: (options: FleetOptions) => Promise<Fleet>, limits: Partial<FleetLimits>) {
     this.#createFleet = createFleet
+    this.#given = { ...storyLimits, ...limits }
+    this.#limits = { ...defaultLimits, ...this.#given }
     const world = new World(seed)
     this.world = world
-    const hosts = world.chance(0.4) ? 2 : 1
+    const hosts = world.chance(0.5) ? 2 : 1
     const faultiness = world.oneOf([0, 0.002, 0.01, 0.05]) ?? 0
     this.#characters = someCharacters(world)
-    this.doomed = world.chance(0.3) ? doom(world) : undefined
-    this.lease = new Lease(world, () => this.doomed?.creations.elected())
+    this.doomed = world.chance(0.3) ? doom(world, this.#limits) : undefined
+    this.lease = new Lease(world, () => this.#elected())
+    this.#restart = new Restart(world, () => this.store)
     this.sessions = new Sessions(world, () => this)
     this.waiting = new Waiting(world, () => this.store)
     this.#records = new Records(world)
     this.#surplus = new Surplus(world, () => this)
     this.#counts = new Counts(world, () => this.backend)
     this.#patience = new Patience(world, () => this.backend, (faultiness < 0.01 ? 5 : 12) * minuteMs)
-    this.endings = new Endings(world, () => ({ ...this.#parts, limits, lastSeen: () => this.#seen }))
-    this.store = new StoreModel(world, faultiness, hosts > 1 || world.chance(0.5), this.#records)
+    this.endings = new Endings(world, () => ({ ...this.#parts, limits: this.#limits, lastSeen: () => this.#seen }))
+    const storeMs = world.oneOf<readonly [number, number]>([
+      [0, 5],
+      [0, 5],
+      [1, 50],
+      [20, 200],
+    ]) ?? [0, 5]
+    this.store = new StoreModel(world, faultiness, storeMs, hosts > 1 || world.chance(0.5), this.#records)
     const range = { first: 10_000, last: 10_000 + world.between(12, 60) }
     this.backend = new BackendModel(world, faultiness, range, {
       character: (spec) => this.#character(spec),
@@ -93,7 +108,10 @@ export class Story implements Scene {
     await this.#pass(faultyMs)
     world.note('--- no more faults from here on ---')
     world.faulty = false
-    await this.#pass(restMs)
+    for (const host of this.hosts) host.wake()
+    // Longer than whatever may have to run out one after the other.
+    const { firstHeartbeatMs, backoffLastMs, resyncMs } = this.#limits
+    await this.#pass(3 * minuteMs + firstHeartbeatMs + backoffLastMs + 2 * resyncMs)
     await checkRest(this, this.#records, () => this.#pass(quietMs))
     world.throwIfFailed()
   }
@@ -165,14 +183,17 @@ export class Story implements Scene {
 
   async #check(): Promise<void> {
     const { leader } = this.lease
-    const { store, backend } = this
+    const { world, store, backend } = this
     const fair = leader?.answers === true && !store.away && !backend.away && !backend.isDeaf(leader)
     this.#patience.passed(fair)
     if (!leader?.fleet || !leader.alive) return
-    if (leader.stirred) {
+    // What it tells nobody is found out a little later.
+    if (leader.stirred || world.elapsedMs >= this.#lookedAt + lookMs) {
       leader.stirred = false
+      this.#lookedAt = world.elapsedMs
       this.#seen = await look(leader, leader.fleet)
       if (!this.#seen) return
+      this.#restart.check(this.#seen)
       this.#counts.check(this.#seen)
       this.sessions.check(this.#seen)
       this.#patience.check(this.#seen)
@@ -193,19 +214,24 @@ export class Story implements Scene {
       }
       world.after(world.between(least, most), again)
     }
-    now(() => createBuilds(this))
-    const rush = world.oneOf([1_000, 5_000, 20_000]) ?? 5_000
+    const establish = async () => {
+      if (!(await createBuilds(this))) world.after(world.between(500, 3_000), () => now(establish))
+    }
+    now(establish)
+    const rush = world.oneOf([2_000, 5_000, 20_000]) ?? 5_000
     // Most of the time a fleet has nothing to do: what is to hit it in the middle of something has to be aimed.
     const aimed = world.oneOf([0, 0, 0.01, 0.05]) ?? 0
     const touching = world.oneOf([0, 0, 0.1, 0.3]) ?? 0
+    const muting = world.oneOf([0, 0, 0.1, 0.4]) ?? 0
     const soon = (fn: () => void) => world.after(world.between(0, 30), fn)
     whileFaulty(rush / 10, rush * 2, () => {
       now(() => callers(this, world.chance(0.15) ? world.between(2, 5) : 1))
       if (world.chance(aimed)) soon(() => strikeLeader(this))
       if (world.chance(touching)) soon(() => touchRecord(this))
+      if (world.chance(muting)) soon(() => muteStore(this))
     })
-    whileFaulty(10_000, 120_000, () => now(() => operate(this)))
-    if (world.chance(0.75)) whileFaulty(20_000, 300_000, () => makeTrouble(this))
+    whileFaulty(5_000, 60_000, () => now(() => operate(this)))
+    if (world.chance(0.75)) whileFaulty(10_000, 200_000, () => makeTrouble(this))
   }
 
   get #calls(): number {
@@ -217,13 +243,16 @@ export class Story implements Scene {
     return { backend, store, lease, sessions }
   }
 
-  #character({ build }: InstanceSpec): Character {
+  #character({ build, sdk }: InstanceSpec): Character {
     if (!this.world.faulty) return 'good'
     if (build.name === doomedBuild) return 'crashes-at-start'
+    if (sdk.buildMetadata['version'] === brokenVersion) return this.world.oneOf(brokenCharacters) ?? 'mute'
     return this.world.oneOf(this.#characters) ?? 'good'
   }
 
-  #asked({ ref, uid, build }: InstanceSpec): string | undefined {
+  #asked(spec: InstanceSpec): string | undefined {
+    const { ref, uid, build } = spec
+    this.endings.asked(spec)
     if (!this.#records.known.has(uid)) this.world.breach(`${ref.name} was to be started before it had a record`)
     if (build.name !== doomedBuild || !this.doomed) return undefined
     this.doomed.creations.asked()
@@ -240,11 +269,25 @@ export class Story implements Scene {
     return answer
   }
 
+  #elected(): void {
+    this.doomed?.creations.elected()
+    this.#restart.elected()
+    this.#surplus.elected()
+  }
+
   #heard(host: Host, event: FleetEvent): void {
-    if (event.type === 'ServerCreated') this.#counts.serverCreated(event.build.name)
+    if (event.type === 'ServerCreated') {
+      this.#counts.serverCreated(event.build.name)
+      if (host === this.lease.leader) this.#surplus.created(event.build.name, event.server.name)
+    }
     if (event.type !== 'ServerEnding') return
-    if (host === this.lease.leader) this.#surplus.ended(event.build.name, event.reason)
+    if (host === this.lease.leader) this.#surplus.ended(event.build.name, event.reason, this.#ran(event.server))
     this.endings.heard(host, event)
+  }
+
+  #ran(server: Ref): boolean {
+    const state = this.store.servers.get(keyOf(server))?.record.state
+    return state !== undefined && state !== 'Pending'
   }
 
   #startHost(): void {
@@ -252,7 +295,7 @@ export class Story implements Scene {
     this.hosts.push(host)
     this.world.note(`${host.name} starts`)
     const parts = { backend: this.backend.for(host), store: this.store.for(host), elector: this.lease.elector(host) }
-    host.start(this.#createFleet, parts, overrides).catch((error: unknown) => {
+    host.start(this.#createFleet, parts, this.#given).catch((error: unknown) => {
       // As a supervisor would: a host that cannot start is started again.
       this.world.note(`${host.name} could not start: ${messageOf(error)}`)
       if (host.alive) this.crash(host)
@@ -270,7 +313,9 @@ export class Story implements Scene {
   }
 }
 
-function doom(world: World): Doomed {
+const brokenCharacters: readonly Character[] = ['never-ready', 'never-ready', 'crashes-at-start', 'mute']
+
+function doom(world: World, limits: FleetLimits): Doomed {
   const standingBy = world.between(1, 3)
   const kind = world.chance(0.5) ? 'crashes' : 'refused'
   return { kind, standingBy, creations: new Creations(world, standingBy, limits) }

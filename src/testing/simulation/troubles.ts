@@ -28,6 +28,14 @@ const troubles: readonly Trouble[] = [
     happen: (scene) => suspend(scene, scene.world.between(1_000, 300_000)),
   },
   {
+    kind: 'host: lease lost',
+    weight: 1,
+    happen: ({ lease }) => {
+      const name = lease.leader?.name
+      return lease.lose() ? name : undefined
+    },
+  },
+  {
     kind: 'clock: jumps',
     weight: 1,
     happen: (scene) => onHost(scene, (host) => host.jumpWall(scene.world.between(-3_600_000, 3_600_000))),
@@ -55,16 +63,31 @@ const troubles: readonly Trouble[] = [
   {
     kind: 'instance: removed by hand',
     weight: 1,
-    happen({ world, backend }) {
-      const instance = world.oneOf([...backend.instances.values()])
-      if (instance) backend.vanish(instance)
-      return instance?.spec.ref.name
-    },
+    happen: (scene) => vanish(scene, true),
+  },
+  {
+    kind: 'instance: removed without a word',
+    weight: 2,
+    happen: (scene) => vanish(scene, false),
   },
   {
     kind: 'store: build edited by hand',
     weight: 1,
     happen: ({ store }) => (store.shared ? store.edit(buildNames) : undefined),
+  },
+  {
+    kind: 'store: build deleted by hand',
+    weight: 2,
+    happen({ store, sessions }) {
+      const build = store.shared ? store.remove(buildNames) : undefined
+      if (build) sessions.allowEnd(build.uid)
+      return build?.name
+    },
+  },
+  {
+    kind: 'store: no answers for a while',
+    weight: 1,
+    happen: ({ world, store }) => lasts(world.between(5, 5_000), (ms) => store.goMute(ms)),
   },
 ]
 
@@ -78,19 +101,29 @@ export function makeTrouble(scene: Scene): void {
   scene.world.note(`trouble: ${trouble.kind} (${hit})`)
 }
 
-/** The leader falls in the middle of what it does: it crashes, or sleeps for so long that another one leads. */
+/** The leader falls in the middle of what it does: it crashes, loses its lease, or sleeps until another one leads. */
 export function strikeLeader(scene: Scene): void {
-  const { world, lease } = scene
+  const { world, lease, hosts } = scene
   const { leader } = lease
   if (!leader?.alive || leader.suspended) return
+  if (world.chance(0.4) && lease.lose()) {
+    world.countFault('host: lease lost')
+    return world.note(`trouble: host: lease lost (${leader.name}), in the middle of something`)
+  }
   const crash = world.chance(0.6)
   const kind = crash ? 'host: crash' : 'host: suspended'
   world.countFault(kind)
   world.note(`trouble: ${kind} (${leader.name}), in the middle of something`)
   if (crash) return scene.crash(leader)
-  const ms = world.between(1_000, 3 * leaseMs)
+  const ms = world.between(1_000, hosts.length > 1 ? 4 * leaseMs : 2 * leaseMs)
   leader.suspend(ms)
   lease.asleep(leader, ms)
+}
+
+/** The store takes what is just on its way to it, and the answers get lost. */
+export function muteStore({ world, store }: Scene): void {
+  world.countFault('store: no answers for a while')
+  store.goMute(world.between(10, 300))
 }
 
 /** Somebody writes a record again as it is, just while it is in use. */
@@ -98,6 +131,12 @@ export function touchRecord({ world, store }: Scene): void {
   const key = store.shared ? store.touch() : undefined
   if (key === undefined) return
   world.countFault('store: record touched by hand')
+}
+
+function vanish({ world, backend }: Scene, told: boolean): string | undefined {
+  const instance = world.oneOf([...backend.instances.values()])
+  if (instance) backend.vanish(instance, told)
+  return instance?.spec.ref.name
 }
 
 function onHost(scene: Scene, act: (host: Scene['hosts'][number]) => void): string | undefined {

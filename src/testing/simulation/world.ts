@@ -16,6 +16,8 @@ export class World {
   #failure: Error | undefined
   elapsedMs = 0
   steps = 0
+  /** By how much the wall clocks of hosts may be wrong. */
+  skewMs = 0
   /** False once everything is to go well, for the fleet to come to rest. */
   faulty = true
   /** Faults injected, by kind. */
@@ -48,6 +50,11 @@ export class World {
     timer.fn?.()
     await settled()
     return true
+  }
+
+  /** What a clock that is right would show. */
+  get wallMs(): number {
+    return 1_700_000_000_000 + this.elapsedMs
   }
 
   /** From 0 (inclusive) to 1 (exclusive). */

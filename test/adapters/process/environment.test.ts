@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { expandVariables, gameEnvironment } from '../../../adapters/process/environment.js'
+import { gameEnvironment } from '../../../adapters/process/environment.js'
+import { expandVariables } from '../../../src/rules/game-environment.js'
 import { gameContainerOf } from '../../../src/rules/template.js'
 
 const values = new Map([

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
+import type { Backend, InstanceSpec, LogsOptions } from '../../../src/backend.js'
 import { trimToTail } from '../../../adapters/process/logs.js'
 import { cleanUp, contentOf, exited, freshDirectory, gameOf, open, specOf, until } from './support.js'
 
@@ -70,3 +71,53 @@ test('a file within its bound is left as it is', () => {
   trimToTail(path, 1_024)
   expect(readFileSync(path, 'utf8')).toBe('short\n')
 })
+
+test('a log is read whole, its last lines, or as it grows until its game has ended', async () => {
+  const backend = open(freshDirectory())
+  const go = join(freshDirectory(), 'go')
+  const spec = specOf([
+    'sh',
+    '-c',
+    `echo one; echo two >&2; until [ -e ${go} ]; do sleep 0.05; done; printf 'three\nrest'`,
+  ])
+  await backend.create(spec)
+  const read = (options: LogsOptions) => linesOf(backend, spec, options)
+  await vi.waitFor(async () => expect(await read({})).toEqual(['one', 'two']), 10_000)
+  expect(await read({ tail: 1 })).toEqual(['two'])
+  expect(await read({ tail: 0 })).toEqual([])
+  const stop = new AbortController()
+  const cut = read({ follow: true, signal: stop.signal })
+  const followed = read({ follow: true, tail: 1 })
+  stop.abort()
+  expect((await cut).length).toBeLessThanOrEqual(2)
+  writeFileSync(go, '')
+  expect(await followed).toEqual(['two', 'three', 'rest'])
+  await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
+  expect(await read({ follow: true })).toEqual(['one', 'two', 'three', 'rest'])
+})
+
+test('a log that is cut while it is followed goes on', async () => {
+  const backend = open(freshDirectory(), { logMaxBytes: 64 * 1024 })
+  await backend.create(
+    gameOf(`let n = 0; setInterval(() => { let s = ''; for (let i = 0; i < 60; i++) s += ++n + ' ' + 'x'.repeat(1000) + '\\n';
+      require('fs').writeSync(1, s) }, 50)`),
+  )
+  const stop = new AbortController()
+  let cut = false
+  for await (const line of backend.logs?.(gameOf('').ref, { follow: true, signal: stop.signal }) ?? []) {
+    if (line.startsWith('[gamekeeper:')) cut = true
+    if (cut && /^\d+ x+$/.test(line)) stop.abort()
+  }
+  expect(cut).toBe(true)
+})
+
+test('the log of a server that never was is not found', async () => {
+  const backend = open(freshDirectory())
+  await expect(linesOf(backend, specOf(['true']), {})).rejects.toMatchObject({ code: 'not-found' })
+})
+
+async function linesOf(backend: Backend, spec: InstanceSpec, options: LogsOptions): Promise<readonly string[]> {
+  const lines: string[] = []
+  for await (const line of backend.logs?.(spec.ref, options) ?? []) lines.push(line)
+  return lines
+}

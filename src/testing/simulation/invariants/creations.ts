@@ -28,7 +28,9 @@ export class Creations {
     this.#asked.push(elapsedMs)
     while ((this.#asked[0] ?? Infinity) < from) this.#asked.shift()
     while ((this.#fresh[0] ?? Infinity) < from) this.#fresh.shift()
-    const most = this.wanted * (this.#shortPauses * (1 + this.#fresh.length) + windowMs / this.limits.backoffLastMs)
+    const pauses = this.#shortPauses * (1 + this.#fresh.length) + windowMs / this.limits.backoffLastMs
+    // Twice as often, since a call that fails is made again, and a server that is removed by hand is replaced.
+    const most = 2 * this.wanted * pauses
     if (this.#asked.length > most) {
       this.world.breach(`too many creations: ${this.#asked.length} within 10 minutes, and back-off allows ${most}`)
     }

@@ -1,8 +1,9 @@
 /** No server ends but for the reason that is given, and the reason is true. */
 import type { EventOf } from '../../../events.js'
 import type { FleetLimits } from '../../../options.js'
+import type { InstanceSpec } from '../../../backend.js'
 import { type LifeLimits, lifeLimits } from '../../../rules/limits.js'
-import { keyOf } from '../../../rules/resources.js'
+import { type BuildSpec, keyOf } from '../../../rules/resources.js'
 import type { BackendModel, ModelInstance } from '../backend-model.js'
 import type { Host } from '../host.js'
 import type { Lease } from '../lease.js'
@@ -25,6 +26,10 @@ export interface EndingParts {
 export class Endings {
   /** Uids of servers that an operator has drained, by themselves or with their build. */
   readonly #drained = new Set<string>()
+  /** Hosts whose whole fleet is being drained. */
+  readonly #drainingHosts = new WeakSet<Host>()
+  /** By uid. */
+  readonly #firstAsked = new Map<string, InstanceSpec>()
 
   constructor(
     readonly world: World,
@@ -33,6 +38,15 @@ export class Endings {
 
   allowDrain(uid: string): void {
     this.#drained.add(uid)
+  }
+
+  allowDrainBy(host: Host): void {
+    this.#drainingHosts.add(host)
+  }
+
+  /** The backend is asked for an instance: the first time decides what it runs, whatever is asked for later. */
+  asked(spec: InstanceSpec): void {
+    if (!this.#firstAsked.has(spec.uid)) this.#firstAsked.set(spec.uid, spec)
   }
 
   /** Called in the instant in which a host decides that a server ends. */
@@ -49,8 +63,14 @@ export class Endings {
         ? sessions.isAllowed(uid)
         : event.reason === 'BuildDeleted'
           ? sessions.isAllowed(buildUid)
-          : event.reason !== 'Drained' || isDraining || this.#drained.has(uid)
+          : event.reason !== 'Drained' || isDraining || this.#drained.has(uid) || this.#drainingHosts.has(host)
     if (!asked) this.#untrue(event, 'nobody asked for it')
+    if (event.reason === 'SessionTooLong') {
+      const lastedMs = this.world.wallMs - (record.reachedActiveOn ?? Infinity) + this.world.skewMs
+      const limits = this.#asked(keyOf(event.build)).map(({ health }) => (health?.endLongSessions ? health : {}))
+      if (limits.some(({ sessionSeconds = Infinity }) => lastedMs >= sessionSeconds * 1000)) sessions.allowEnd(uid)
+      else this.#untrue(event, `that was ${lastedMs} ms, and its build does not end such sessions`)
+    }
     const instance = backend.instances.get(keyOf(event.server))
     if (!instance || instance.spec.uid !== uid || backend.vanished.has(uid)) return
     const excuse = this.#excuse(host, event, instance)
@@ -77,18 +97,17 @@ export class Endings {
       case 'NeverSpoke':
         return this.#tooSoon(limits.firstHeartbeatMs, host, instance.runsSince, heard?.by === host ? heard.at : 0)
       case 'NeverReady':
-        return this.#tooSoon(limits.initializingMs ?? Infinity, host, instance.runsSince)
+        return this.#tooSoon(limits.initializingMs, host, instance.runsSince)
       case 'ReportedUnhealthy':
         return game?.character === 'turns-unhealthy' || game?.character === 'ails' ? undefined : 'it is healthy'
       case 'Replaced':
         return this.#isOfToday(instance, keyOf(build)) ? 'it runs what its build says' : undefined
-      case 'SessionTooLong':
-        return 'no build of the simulation limits its sessions'
       // These are somebody's wish, and looked at elsewhere.
       case 'ScaledDown':
       case 'Deleted':
       case 'BuildDeleted':
       case 'Drained':
+      case 'SessionTooLong':
         return undefined
     }
   }
@@ -102,16 +121,27 @@ export class Endings {
 
   /** By all that is durable now and by all that the fleet may still go by. */
   #isOfToday({ spec }: ModelInstance, build: string): boolean {
-    const { store, lastSeen } = this.parts()
-    const asked = [
-      store.builds.get(build)?.record.spec,
-      lastSeen()?.builds.find((one) => keyOf(one.metadata) === build)?.spec,
-    ]
-    return asked.every((one) => one !== undefined && runs(spec, one))
+    const first = this.#firstAsked.get(spec.uid) ?? spec
+    return this.#asked(build).every((one) => runs(spec, one) && runs(first, one))
   }
 
-  #limits(build: string): LifeLimits {
-    const { store, limits } = this.parts()
-    return lifeLimits(store.builds.get(build)?.record.spec.health, limits)
+  /** What a build asks for: what is durable now, and what the fleet may still go by. */
+  #asked(build: string): readonly BuildSpec[] {
+    const { store, lastSeen } = this.parts()
+    const seen = lastSeen()?.builds.find((one) => keyOf(one.metadata) === build)
+    return [store.builds.get(build)?.record.spec, seen?.spec].filter((spec) => spec !== undefined)
+  }
+
+  /** The shortest that may hold. */
+  #limits(build: string): Required<Omit<LifeLimits, 'sessionMs'>> {
+    const { limits } = this.parts()
+    const all = this.#asked(build).map(({ health }) => lifeLimits(health, limits))
+    // Its build is gone, and what it asked for is not known any more.
+    if (all.length === 0) return { firstHeartbeatMs: 0, silenceMs: 0, initializingMs: 0 }
+    return {
+      firstHeartbeatMs: Math.min(...all.map((one) => one.firstHeartbeatMs)),
+      silenceMs: Math.min(...all.map((one) => one.silenceMs)),
+      initializingMs: Math.min(...all.map((one) => one.initializingMs ?? Infinity)),
+    }
   }
 }

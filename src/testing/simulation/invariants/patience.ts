@@ -8,11 +8,18 @@ import type { BackendModel } from '../backend-model.js'
 import type { World } from '../world.js'
 import type { Seen } from './seen.js'
 
+interface Since {
+  readonly situation: string
+  readonly fairMs: number
+}
+
 export class Patience {
   /** Fair time so far. */
   #fairMs = 0
+  /** What of it was over when the host last heard nobody for a while: then it gives everybody time again. */
+  #brokenAtMs = 0
   #lookedAt = 0
-  #since = new Map<string, { readonly situation: string; readonly fairMs: number }>()
+  #since = new Map<string, Since>()
 
   constructor(
     readonly world: World,
@@ -23,18 +30,20 @@ export class Patience {
   /** Called at every step. */
   passed(fair: boolean): void {
     if (fair) this.#fairMs += this.world.elapsedMs - this.#lookedAt
+    else this.#brokenAtMs = this.#fairMs
     this.#lookedAt = this.world.elapsedMs
   }
 
   check(seen: Seen): void {
-    const since = new Map<string, { readonly situation: string; readonly fairMs: number }>()
+    const since = new Map<string, Since>()
     for (const [key, server] of seen.servers) {
       const situation = this.#situation(server)
       if (situation === undefined) continue
       const before = this.#since.get(key)
       const now = before?.situation === situation ? before : { situation, fairMs: this.#fairMs }
       since.set(key, now)
-      const waitedMs = this.#fairMs - now.fairMs
+      const from = situation === 'Initializing' ? Math.max(now.fairMs, this.#brokenAtMs) : now.fairMs
+      const waitedMs = this.#fairMs - from
       if (waitedMs <= this.limitMs) continue
       const why = server.status.message ?? 'nobody knows why'
       this.world.breach(`stuck: ${server.metadata.name} is ${situation} for ${waitedMs / 1000} s (${why})`)

@@ -8,6 +8,8 @@ interface CrashBook {
   readonly told: Set<string>
   /** Those of them whose record is gone. */
   readonly gone: Set<string>
+  /** How often one of these crashed once more: a late call had created its record again, and nobody could know it. */
+  again: number
   /** What the build's record counts. */
   counted: number
   /** The build itself is gone: its crashes concern nobody. */
@@ -25,9 +27,10 @@ export class Records implements StoreListener {
 
   constructor(readonly world: World) {}
 
-  /** Crashed servers of a build, as their records told. */
-  crashesOf(buildUid: string): number {
-    return this.#crashes.get(buildUid)?.told.size ?? 0
+  /** Crashed servers of a build, as their records told: how many at least and at most. */
+  crashesOf(buildUid: string): readonly [number, number] {
+    const { told, again } = this.#book(buildUid)
+    return [told.size, told.size + again]
   }
 
   buildWritten(before: Build | undefined, after: Build): void {
@@ -36,8 +39,9 @@ export class Records implements StoreListener {
     if (before?.uid === after.uid && after.crashes < before.crashes) {
       this.world.breach(`crashes were forgotten: ${after.name} has ${after.crashes} after ${before.crashes}`)
     }
-    if (after.crashes > book.told.size) {
-      this.world.breach(`a crash was counted twice: ${after.name} counts ${after.crashes}, and had ${book.told.size}`)
+    const [, most] = this.crashesOf(after.uid)
+    if (after.crashes > most) {
+      this.world.breach(`a crash was counted twice: ${after.name} counts ${after.crashes}, and had ${most}`)
     }
   }
 
@@ -45,17 +49,24 @@ export class Records implements StoreListener {
     const { world } = this
     this.known.add(after.uid)
     if (after.state === 'Terminating') this.#ended.add(after.uid)
-    if (after.ending?.crash) this.#book(after.buildUid).told.add(after.uid)
+    if (after.ending?.crash && !before?.ending?.crash) this.#crashed(after)
     if ((after.state === 'Active') !== (after.session !== undefined) && after.state !== 'Terminating') {
       world.breach(`${after.name} is ${after.state} in the store with session ${after.session?.id ?? 'none'}`)
     }
     if (before) this.#checkStep(before, after)
+    if (before?.session && !after.session) this.#forget(before)
     if (!after.session) return
     const other = this.#bySession.get(after.session.id)
     if (other && other.uid !== after.uid && other.state !== 'Terminating') {
       world.breach(`one session, two servers: ${after.session.id} is on ${other.name} and ${after.name} in the store`)
     }
     this.#bySession.set(after.session.id, after)
+  }
+
+  #crashed({ buildUid, uid }: Server): void {
+    const book = this.#book(buildUid)
+    if (book.gone.has(uid)) book.again++
+    book.told.add(uid)
   }
 
   #checkStep(before: Server, after: Server): void {
@@ -74,9 +85,7 @@ export class Records implements StoreListener {
   serverRemoved(before: Server): void {
     // A call that created it may have taken effect again, long after it had failed and the server was gone.
     if (!this.#ended.has(before.uid)) this.world.breach(`the record of ${before.name} was removed: ${before.state}`)
-    if (before.session && this.#bySession.get(before.session.id)?.uid === before.uid) {
-      this.#bySession.delete(before.session.id)
-    }
+    this.#forget(before)
     const book = this.#book(before.buildUid)
     if (before.ending?.crash) book.gone.add(before.uid)
     if (book.gone.size > book.counted && !book.deleted) {
@@ -88,10 +97,15 @@ export class Records implements StoreListener {
     this.#book(before.uid).deleted = true
   }
 
+  /** Its session, if it has one, is on no record any more. */
+  #forget({ session, uid }: Server): void {
+    if (session && this.#bySession.get(session.id)?.uid === uid) this.#bySession.delete(session.id)
+  }
+
   #book(buildUid: string): CrashBook {
     const known = this.#crashes.get(buildUid)
     if (known) return known
-    const book = { told: new Set<string>(), gone: new Set<string>(), counted: 0, deleted: false }
+    const book = { told: new Set<string>(), gone: new Set<string>(), again: 0, counted: 0, deleted: false }
     this.#crashes.set(buildUid, book)
     return book
   }

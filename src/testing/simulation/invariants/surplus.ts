@@ -1,53 +1,105 @@
 /**
- * Exactly the surplus is scaled down: after a step in which idle servers were ended as too many, there are still as many
- * as the build and its waiting callers want. A change of template may take a batch from them, and no more.
+ * Exactly the surplus is scaled down: of the servers that are there when some end as too many, there stay as many as the
+ * build and its waiting callers want, without those that are created anew in the same step. A change of template may
+ * take a batch from them, and no more; and one that never gets ready does not consume the servers of before.
  */
-import type { EndingReason } from '../../../rules/resources.js'
-import { keyOf } from '../../../rules/resources.js'
+import { type EndingReason, keyOf } from '../../../rules/resources.js'
 import { rolloutBatch } from '../../../rules/rollout.js'
-import type { GameServerBuild } from '../../../rules/wire.js'
+import { templateHash } from '../../../rules/template-hash.js'
+import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
 import type { StoreModel } from '../store-model.js'
 import type { World } from '../world.js'
 import { buildNameOf, type Seen } from './seen.js'
 import type { Waiting } from './waiting.js'
 
+/** What befell a build since the last look. */
+interface Happened {
+  scaledDown: boolean
+  replaced: boolean
+  ended: number
+  readonly created: Set<string>
+}
+
 export class Surplus {
-  /** Names of builds by what befell them since the last look. */
-  readonly #scaledDown = new Set<string>()
-  readonly #replaced = new Set<string>()
+  /** By name. */
+  #happened = new Map<string, Happened>()
+  #starting = true
 
   constructor(
     readonly world: World,
     readonly parts: () => { readonly store: StoreModel; readonly waiting: Waiting },
   ) {}
 
-  ended(build: string, reason: EndingReason): void {
-    if (reason === 'ScaledDown') this.#scaledDown.add(build)
-    if (reason === 'Replaced') this.#replaced.add(build)
+  /** `ran`: its process runs, or did; what never came to that is no server to lose. */
+  ended(build: string, reason: EndingReason, ran: boolean): void {
+    this.#of(build).ended++
+    if (reason === 'ScaledDown') this.#of(build).scaledDown = true
+    if (reason === 'Replaced' && ran) this.#of(build).replaced = true
+  }
+
+  /** What a new leader does before it can be looked at goes by what it finds on the way. */
+  elected(): void {
+    this.#starting = true
+  }
+
+  created(build: string, server: string): void {
+    this.#of(build).created.add(server)
   }
 
   check(seen: Seen): void {
     for (const build of seen.builds) {
       const { name } = build.metadata
-      if (this.#scaledDown.has(name) || this.#replaced.has(name)) this.#checkBuild(build, seen)
+      const happened = this.#happened.get(name)
+      if (!this.#starting && (happened?.scaledDown || happened?.replaced)) this.#checkBuild(build, happened, seen)
     }
-    this.#scaledDown.clear()
-    this.#replaced.clear()
+    this.#happened = new Map()
+    this.#starting = false
   }
 
-  #checkBuild({ spec, status, metadata }: GameServerBuild, seen: Seen): void {
-    const reserved = new Set(this.parts().store.handing.reserved(seen.host))
-    const held = [...seen.servers.values()].filter(
-      (server) =>
-        buildNameOf(server) === metadata.name &&
-        server.status.state === 'StandingBy' &&
-        reserved.has(keyOf(server.metadata)),
-    ).length
-    const active = status.currentActive + held
-    const idle = status.currentPending + status.currentInitializing + status.currentStandingBy - held
-    const wanted = Math.min(spec.standingBy + this.parts().waiting.patient(seen.host, spec.buildID), spec.max - active)
-    const borrowed = this.#replaced.has(metadata.name) ? rolloutBatch(wanted) : 0
-    if (idle >= wanted - borrowed) return
-    this.world.breach(`more than the surplus was ended: build ${metadata.name} wants ${wanted} idle and has ${idle}`)
+  #of(build: string): Happened {
+    const known = this.#happened.get(build)
+    if (known) return known
+    const happened = { scaledDown: false, replaced: false, ended: 0, created: new Set<string>() }
+    this.#happened.set(build, happened)
+    return happened
   }
+
+  #checkBuild({ spec, status, metadata }: GameServerBuild, { replaced, ended, created }: Happened, seen: Seen): void {
+    const { name } = metadata
+    const { store, waiting } = this.parts()
+    const reserved = new Set(store.handing.reserved(seen.host))
+    const idle: GameServer[] = []
+    const held: GameServer[] = []
+    let letGo = 0
+    for (const server of seen.servers.values()) {
+      if (buildNameOf(server) !== name || !isIdle(server)) continue
+      const key = keyOf(server.metadata)
+      if (store.handing.wasLetGo(key)) letGo++
+      if (reserved.has(key)) held.push(server)
+      else if (!created.has(server.metadata.name)) idle.push(server)
+    }
+    // For each that was let go, one that is held now may have been free when some were found to be too many.
+    idle.push(...held.splice(0, letGo))
+    const active = status.currentActive + held.length
+    const wanted = Math.min(spec.standingBy + waiting.patient(seen.host, spec.buildID), spec.max - active)
+    const spared = wanted - (replaced ? rolloutBatch(wanted) : 0)
+    if (idle.length < spared) {
+      this.world.breach(`more than the surplus was ended: build ${name} wants ${wanted} idle and had ${idle.length}`)
+    }
+    // What `max` takes is taken, whatever is on its way.
+    if (!replaced || idle.length + active + ended > spec.max) return
+    const hash = templateHash(spec)
+    const good = idle.filter((server) => {
+      const record = store.servers.get(keyOf(server.metadata))?.record
+      // Whose record is still on its way may run either template.
+      return server.status.state === 'StandingBy' || record?.templateHash !== hash
+    })
+    if (good.length < spared) {
+      this.world.breach(`a change of template went too far: build ${name} wants ${wanted}, and had ${good.length} left`)
+    }
+  }
+}
+
+function isIdle({ status }: GameServer): boolean {
+  return status.state === 'Pending' || status.state === 'Initializing' || status.state === 'StandingBy'
 }

@@ -60,6 +60,8 @@ export class Waiting {
     const sessions = new Set<string>()
     for (const call of this.#calls) {
       if (call.host !== host || call.buildID !== buildID || !call.waited) continue
+      // Its time is up: it is about to be told, once the write that it waits for is over.
+      if (this.world.elapsedMs >= call.since + call.waitMs) continue
       if (!beingWritten.has(call.sessionID)) sessions.add(call.sessionID)
     }
     return sessions.size
@@ -93,6 +95,11 @@ export class Waiting {
     for (const call of waiting.values()) {
       call.waited = true
       if (known.has(call.buildID)) continue
+      // As above: it is told when the write is over.
+      const isBeingServed = [...seen.servers.values()].some(
+        ({ metadata, status }) => status.state === 'Terminating' && handing.isBusy(host, keyOf(metadata)),
+      )
+      if (isBeingServed) continue
       this.world.breach(`a caller waits for ${call.sessionID} although ${call.buildID} was deleted`)
     }
     for (const call of this.#calls) if (call.host !== host) this.#checkDismissed(call, leadsSince)

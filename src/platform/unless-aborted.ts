@@ -1,8 +1,8 @@
 /** Waits for work that others wait for too. */
-import { FleetError } from '../../src/errors.js'
+import { FleetError } from '../errors.js'
 
 /** The caller stops waiting; the work goes on for the others. */
-export async function unlessAborted(work: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return work
   let stop = () => {}
   const aborted = new Promise<never>((_, reject) => {
@@ -12,7 +12,7 @@ export async function unlessAborted(work: Promise<void>, signal: AbortSignal | u
     stop = () => signal.removeEventListener('abort', onAbort)
   })
   try {
-    await Promise.race([work, aborted])
+    return await Promise.race([work, aborted])
   } finally {
     stop()
   }

@@ -1,12 +1,14 @@
 /** Who watches a backend. A listener that throws harms neither the backend nor the other listeners. */
-import type { BackendListener } from '../../src/backend.js'
-import type { Logger } from '../../src/logger.js'
+import type { BackendListener } from '../backend.js'
+import type { Logger } from '../logger.js'
 
 export class Listeners {
+  readonly #backend: string
   readonly #logger: Logger
   readonly #listeners = new Set<BackendListener>()
 
-  constructor(logger: Logger) {
+  constructor(backend: string, logger: Logger) {
+    this.#backend = backend
     this.#logger = logger
   }
 
@@ -32,7 +34,7 @@ export class Listeners {
     try {
       call(listener)
     } catch (error) {
-      this.#logger.error({ err: error }, 'a listener of the process backend has thrown')
+      this.#logger.error({ err: error }, `a listener of the ${this.#backend} backend has thrown`)
     }
   }
 }

@@ -1,0 +1,151 @@
+/** What the servers of a build need is fetched once, before they are started; they wait as Pending and have no limit on them. */
+import type { Backend, GameServerBuildInput, PrepareOptions } from 'gamekeeper'
+import { FleetError } from 'gamekeeper'
+import { describe, expect, it } from 'vitest'
+import { stage, type Stage } from './stage.js'
+
+interface Fetch {
+  readonly image: string
+  readonly options: PrepareOptions
+  done(): void
+  fail(message: string): void
+}
+
+/** A backend whose `prepare` a test plays. */
+function withFetches({ backend }: Stage): { readonly backend: Backend; readonly fetches: Fetch[] } {
+  const fetches: Fetch[] = []
+  const prepared: Backend = {
+    name: backend.name,
+    capabilities: backend.capabilities,
+    defaultStore: backend.defaultStore,
+    create: (spec, options) => backend.create(spec, options),
+    destroy: (ref, uid, options) => backend.destroy(ref, uid, options),
+    list: (options) => backend.list(options),
+    watch: (listener) => backend.watch(listener),
+    close: () => backend.close(),
+    prepare: ({ template }, options = {}) =>
+      new Promise((resolve, reject) => {
+        const image = /"image":"([^"]+)"/.exec(JSON.stringify(template))?.[1] ?? ''
+        const fail = (message: string) => reject(new FleetError('unavailable', message))
+        fetches.push({ image, options, done: resolve, fail })
+      }),
+  }
+  return { backend: prepared, fetches }
+}
+
+function build(standingBy: number, image = 'arena:1'): GameServerBuildInput {
+  const template = { spec: { containers: [{ name: 'game', image }] } }
+  return {
+    metadata: { name: 'arena' },
+    spec: { buildID: 'arena', standingBy, max: 5, portsToExpose: [7777], template },
+  }
+}
+
+describe('what a build needs', () => {
+  it('is fetched once for all its servers, which are started as soon as it is there', async () => {
+    const on = stage()
+    const { backend, fetches } = withFetches(on)
+    const fleet = await on.open({ backend })
+    await fleet.builds.create(build(3))
+    await on.clock.advance(200_000)
+    expect(fetches).toHaveLength(1)
+    expect((await fleet.builds.get('arena')).status).toMatchObject({ currentPending: 3, crashesCount: 0 })
+    expect(on.backend.servers()).toEqual([])
+    fetches[0]?.done()
+    await on.clock.advance(100)
+    expect((await fleet.builds.get('arena')).status.currentStandingBy).toBe(3)
+    expect(on.eventsOf('BuildPreparing')).toEqual([])
+  })
+
+  it('is fetched before the first server is wanted', async () => {
+    const on = stage()
+    const { backend, fetches } = withFetches(on)
+    const fleet = await on.open({ backend })
+    await fleet.builds.create(build(0))
+    await on.clock.advance(1)
+    expect(fetches.map(({ image }) => image)).toEqual(['arena:1'])
+  })
+
+  it('is fetched anew when the template changes, and not for a change of numbers', async () => {
+    const on = stage()
+    const { backend, fetches } = withFetches(on)
+    const fleet = await on.open({ backend })
+    await fleet.builds.create(build(0))
+    await on.clock.advance(1)
+    fetches[0]?.done()
+    await fleet.builds.patch('arena', { standingBy: 1 })
+    await on.clock.advance(5_000)
+    expect(fetches).toHaveLength(1)
+    await fleet.builds.update('arena', { template: build(1, 'arena:2').spec.template })
+    await on.clock.advance(5_000)
+    expect(fetches.map(({ image }) => image)).toEqual(['arena:1', 'arena:2'])
+    // What runs already stays until there is something to replace it with.
+    expect((await fleet.builds.get('arena')).status.currentStandingBy).toBe(1)
+  })
+
+  it('says how far it is, in events and with each server that waits', async () => {
+    const on = stage()
+    const { backend, fetches } = withFetches(on)
+    const fleet = await on.open({ backend })
+    await fleet.builds.create(build(2))
+    await on.clock.advance(1)
+    fetches[0]?.options.onProgress?.('pulling image arena:1: 40 %')
+    expect(on.eventsOf('BuildPreparing').at(-1)).toMatchObject({
+      status: 'working',
+      message: 'build arena: pulling image arena:1: 40 %',
+    })
+    const messages = (await fleet.servers.list()).map(({ status }) => status.message)
+    expect(messages).toEqual(['pulling image arena:1: 40 %', 'pulling image arena:1: 40 %'])
+    fetches[0]?.done()
+    await on.clock.advance(100)
+    expect(on.eventsOf('BuildPreparing').at(-1)).toMatchObject({ status: 'done' })
+  })
+
+  it('that cannot be had is told in the build’s status, tried again with growing pauses, and no crash', async () => {
+    const on = stage()
+    const { backend, fetches } = withFetches(on)
+    const fleet = await on.open({ backend })
+    await fleet.builds.create(build(2))
+    const tries: number[] = []
+    for (let count = 1; count <= 5; count++) {
+      await on.clock.advance(1)
+      while (fetches.length < count) await on.clock.advance(100)
+      tries.push(on.clock.elapsed())
+      fetches.at(-1)?.fail('pull access denied')
+    }
+    await on.clock.advance(1)
+    const { conditions, crashesCount, health } = (await fleet.builds.get('arena')).status
+    expect(conditions).toMatchObject([{ type: 'CreateBlocked', reason: 'unavailable', message: 'pull access denied' }])
+    expect({ crashesCount, health }).toEqual({ crashesCount: 0, health: 'Healthy' })
+    const pauses = tries.slice(1).map((at, i) => at - (tries[i] ?? 0))
+    for (const [i, pause] of pauses.entries()) expect(pause).toBeGreaterThanOrEqual(1_000 * 2 ** i)
+    while (fetches.length < 6) await on.clock.advance(1_000)
+    fetches.at(-1)?.done()
+    await on.clock.advance(1_000)
+    expect((await fleet.builds.get('arena')).status).toMatchObject({ currentStandingBy: 2 })
+    expect((await fleet.builds.get('arena')).status.conditions ?? []).toEqual([])
+  })
+
+  it('keeps nobody from deleting the build, and is given up with the fleet', async () => {
+    const on = stage()
+    const { backend, fetches } = withFetches(on)
+    const fleet = await on.open({ backend })
+    await fleet.builds.create(build(2))
+    await on.clock.advance(1)
+    await fleet.builds.delete('arena')
+    await on.clock.advance(3_000)
+    expect(await fleet.servers.list()).toEqual([])
+    await fleet.close()
+    expect(fetches[0]?.options.signal?.aborted).toBe(true)
+  })
+})
+
+describe('logs', () => {
+  it('are unsupported where the backend keeps none', async () => {
+    const on = stage()
+    const fleet = await on.open()
+    expect(() => fleet.servers.logs('arena-x7k2p')).toThrow(
+      expect.objectContaining({ code: 'unsupported', message: 'the memory backend keeps no logs of its servers' }),
+    )
+  })
+})
