@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url'
+import Docker from 'dockerode'
 import { defineConfig } from 'vitest/config'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -9,13 +10,14 @@ const here = {
     alias: [
       { find: /^gamekeeper$/, replacement: at('src/index.ts') },
       { find: /^gamekeeper\/(http|sdk|testing)$/, replacement: at('src/$1/index.ts') },
-      { find: /^gamekeeper\/(memory|process)$/, replacement: at('adapters/$1/index.ts') },
+      { find: /^gamekeeper\/(memory|process|docker)$/, replacement: at('adapters/$1/index.ts') },
     ],
   },
 }
 const common = { pool: 'forks', testTimeout: 20_000, hookTimeout: 60_000 } as const
 /** They start dozens of processes: one file at a time, after all others. */
 const heavy = [
+  'test/adapters/docker/**/*.test.ts',
   'test/e2e/**/*.test.ts',
   'test/soak/**/*.test.ts',
   'test/bench/**/*.test.ts',
@@ -45,8 +47,39 @@ export default defineConfig({
       {
         ...here,
         root,
-        test: { ...common, name: 'whole', include: heavy, fileParallelism: false, sequence: { groupOrder: 1 } },
+        test: {
+          ...common,
+          name: 'whole',
+          include: heavy,
+          exclude: ['test/e2e/left-out.test.ts'],
+          fileParallelism: false,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        ...here,
+        root,
+        test: {
+          ...common,
+          name: 'docker',
+          include: await scenariosOnDocker(),
+          env: { E2E_BACKEND: 'docker' },
+          fileParallelism: false,
+          sequence: { groupOrder: 2 },
+        },
       },
     ],
   },
 })
+
+/** The scenarios that are not about processes or settings, once more as containers, where there is an engine. */
+async function scenariosOnDocker(): Promise<string[]> {
+  const scenarios = ['broken-builds', 'burst', 'deletion', 'first-steps', 'host-killed', 'leaving']
+  try {
+    await new Docker().listContainers({ limit: 1, abortSignal: AbortSignal.timeout(10_000) })
+    return [...scenarios.map((name) => `test/e2e/${name}.test.ts`), 'test/soak/soak.test.ts']
+  } catch {
+    // The one that says so.
+    return ['test/e2e/left-out.test.ts']
+  }
+}

@@ -51,12 +51,12 @@ async function run(config: Config, log: ServerLog): Promise<number> {
       management: { host, port: config.managementPort },
       logger: log,
     })
-    const sample = config.sample ? await ensureSample(fleet) : undefined
+    const sample = config.sample ? await ensureSample(fleet, config.backend, log) : undefined
     const { allocationUrl: allocation, managementUrl: management, agentAddress } = served
     const agent = agentAddress === undefined ? {} : { agent: `http://${agentAddress}` }
     log.always({ allocation, management, ...agent }, 'ready')
     if (sample && log.speaks('info')) {
-      const publicAddress = config.backend === 'process' ? config.publicAddress : undefined
+      const publicAddress = config.backend === 'memory' ? undefined : (config.publicAddress ?? '127.0.0.1')
       const lines = whatToTry(sample, { allocationUrl: allocation, managementUrl: management, publicAddress })
       // For people: where stdout goes to a machine, that reads nothing but lines of JSON.
       const stream = process.stdout.isTTY ? process.stdout : process.stderr

@@ -22,6 +22,8 @@ function levelOf(event: FleetEvent): 'debug' | 'info' | 'warn' | undefined {
       return 'info'
     case 'ConditionChanged':
       return event.status ? 'warn' : 'info'
+    case 'BuildPreparing':
+      return event.status === 'failed' ? undefined : 'info'
     case 'ServerHealthChanged':
       return event.health === 'Unhealthy' ? 'warn' : 'debug'
     case 'ServerEnding':

@@ -1,5 +1,6 @@
 /** Opens the fleet that the configuration describes, and says in its words what stands in the way. */
 import { type Backend, createFleet, type Fleet, FleetError, systemClock } from 'gamekeeper'
+import { dockerBackend } from 'gamekeeper/docker'
 import { memoryBackend } from 'gamekeeper/memory'
 import { processBackend } from 'gamekeeper/process'
 import { rememberedPort, rememberPort } from './agent-port.js'
@@ -27,8 +28,8 @@ async function openAt(config: Config, log: ServerLog, known: number | undefined)
     createFleet({
       backend: backendOf(config, log),
       agent: {
-        host: config.agentHost,
         port,
+        ...(config.agentHost !== undefined && { host: config.agentHost }),
         ...(config.agentAddress !== undefined && { address: config.agentAddress }),
       },
       logger: log,
@@ -42,10 +43,16 @@ async function openAt(config: Config, log: ServerLog, known: number | undefined)
   }
 }
 
-function backendOf({ backend, portRange, dataDir, publicAddress }: Config, logger: ServerLog): Backend {
-  return backend === 'memory'
-    ? memoryBackend({ clock: systemClock, portRange })
-    : processBackend({ directory: dataDir, portRange, publicAddress, logger })
+function backendOf({ backend, portRange, dataDir: directory, publicAddress }: Config, logger: ServerLog): Backend {
+  const address = publicAddress === undefined ? {} : { publicAddress }
+  switch (backend) {
+    case 'memory':
+      return memoryBackend({ clock: systemClock, portRange })
+    case 'process':
+      return processBackend({ directory, portRange, logger, ...address })
+    case 'docker':
+      return dockerBackend({ directory, portRange, logger, ...address })
+  }
 }
 
 /** What to tell whoever has set the environment, for an error that they can do something about. */
@@ -57,6 +64,8 @@ export function asUsageError(error: unknown): unknown {
     return new UsageError(`DATA_DIR: ${message}; each server needs a directory of its own`, cause)
   }
   if (code === 'directory-unusable') return new UsageError(`DATA_DIR: ${message}`, cause)
+  // The engine of another backend, mostly.
+  if (code === 'unavailable') return new UsageError(message, cause)
   if (code === 'port-in-use' || code === 'invalid') return new UsageError(inVariables(message), cause)
   return error
 }
@@ -70,6 +79,8 @@ function inVariables(message: string): string {
     ['management: { host }', 'HOST'],
     ['agent: { port }', 'AGENT_PORT'],
     ['agent: { host }', 'AGENT_HOST'],
+    ['agent: { address }', 'AGENT_ADDRESS'],
+    ['agent.host', 'AGENT_HOST'],
   ] as const
   return words.reduce((text, [option, variable]) => text.replace(option, variable), message)
 }

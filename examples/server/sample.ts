@@ -6,22 +6,35 @@ import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { Fleet, GameServerBuild, GameServerBuildInput } from 'gamekeeper'
+import type { ServerLog } from './log.js'
+import { buildSampleImage, sampleImage } from './sample-image.js'
+import type { Config } from './settings.js'
 
 const folder = new URL('../game-server/', import.meta.url)
 const program = fileURLToPath(new URL('server.mjs', folder))
 
 /** Makes the sample build where there is no build at all. Returns it if the fleet has it, also from an earlier start. */
-export async function ensureSample(fleet: Fleet): Promise<GameServerBuild | undefined> {
+export async function ensureSample(
+  fleet: Fleet,
+  backend: Config['backend'],
+  log: ServerLog,
+): Promise<GameServerBuild | undefined> {
   const builds = await fleet.builds.list()
-  const sample = await readSample()
-  if (builds.length === 0) return fleet.builds.create(sample)
-  return builds.find((build) => build.spec.buildID === sample.spec.buildID)
+  const sample = await readSample(backend)
+  if (builds.length > 0) return builds.find((build) => build.spec.buildID === sample.spec.buildID)
+  if (backend === 'docker') await buildSampleImage(log)
+  return fleet.builds.create(sample)
 }
 
-/** The build of the file, with a command that works whatever the working directory is. */
-async function readSample(): Promise<GameServerBuildInput> {
+/** The build of the file: as a container with an image, as a process with a command that works wherever this was started. */
+async function readSample(backend: Config['backend']): Promise<GameServerBuildInput> {
   const text = await readFile(new URL('build.json', folder), 'utf8')
-  return JSON.parse(text, (_key, value: unknown) => (value === 'examples/game-server/server.mjs' ? program : value))
+  return JSON.parse(text, (key, value: unknown) => {
+    if (backend !== 'docker') return value === 'examples/game-server/server.mjs' ? program : value
+    if (key !== 'containers' || !Array.isArray(value)) return value
+    // Built here and pushed nowhere: asking a registry for it could only mislead.
+    return value.map((container: object) => ({ ...container, image: sampleImage, imagePullPolicy: 'Never' }))
+  })
 }
 
 export interface Surroundings {

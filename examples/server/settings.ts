@@ -21,7 +21,8 @@ export interface Setting {
 export const settings = {
   BACKEND: {
     fallback: 'process',
-    meaning: '`process`: servers are processes of this machine; `memory`: pretended ones',
+    meaning:
+      '`process`: servers are processes of this machine; `docker`: containers of DOCKER_HOST or of this machine; `memory`: pretended ones',
   },
   HOST: { fallback: '127.0.0.1', meaning: 'address on which the allocation and the management API listen' },
   ALLOCATION_PORT: { fallback: '5000', meaning: 'port of the allocation API; 0 takes a free one' },
@@ -30,30 +31,36 @@ export const settings = {
     fallback: '56001',
     meaning: 'port for the heartbeats of game servers; 0 takes the one that DATA_DIR remembers, or a free one',
   },
-  AGENT_HOST: { fallback: '127.0.0.1', meaning: 'address on which the agent listens for those heartbeats' },
+  AGENT_HOST: {
+    meaning: 'address on which the agent listens for those heartbeats: 127.0.0.1, for containers that of their bridge',
+  },
   AGENT_ADDRESS: { meaning: 'host or host:port that game servers are told instead, when that is another one' },
   DATA_DIR: { fallback: '.gamekeeper', meaning: 'where builds, servers, sessions and logs are kept; one server each' },
   PORT_RANGE: { fallback: '10000-12000', meaning: 'public ports of the game servers' },
-  PUBLIC_ADDRESS: { fallback: '127.0.0.1', meaning: 'address that players are told to connect to' },
+  PUBLIC_ADDRESS: {
+    meaning: 'address that players are told to connect to: 127.0.0.1, or the machine that DOCKER_HOST names',
+  },
   SAMPLE: { fallback: 'on', meaning: '`on` gives an empty fleet a sample build, and says what to try; `off`' },
   LOG_LEVEL: { fallback: 'info', meaning: '`debug`, `info`, `warn`, `error` or `silent`' },
 } as const satisfies Readonly<Record<string, Setting>>
 
 export type SettingName = keyof typeof settings
-type Defaulted = Exclude<SettingName, 'AGENT_ADDRESS'>
+type Defaulted = Exclude<SettingName, 'AGENT_ADDRESS' | 'AGENT_HOST' | 'PUBLIC_ADDRESS'>
+
+export const backends = ['process', 'docker', 'memory'] as const
 
 export interface Config {
-  readonly backend: 'process' | 'memory'
+  readonly backend: (typeof backends)[number]
   readonly host: string
   readonly allocationPort: number
   readonly managementPort: number
   readonly agentPort: number
-  readonly agentHost: string
+  readonly agentHost: string | undefined
   readonly agentAddress: string | undefined
   /** Absolute. */
   readonly dataDir: string
   readonly portRange: PortRange
-  readonly publicAddress: string
+  readonly publicAddress: string | undefined
   readonly sample: boolean
   readonly logLevel: LogLevel
 }
@@ -68,17 +75,19 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
   const text = (name: Defaulted) => given(name) ?? settings[name].fallback
   const port = (name: Defaulted) => readPort(name, text(name))
   const agentAddress = given('AGENT_ADDRESS')
+  const agentHost = given('AGENT_HOST')
+  const publicAddress = given('PUBLIC_ADDRESS')
   return {
-    backend: oneOf('BACKEND', text('BACKEND'), ['process', 'memory']),
+    backend: oneOf('BACKEND', text('BACKEND'), backends),
     host: readHost('HOST', text('HOST')),
     allocationPort: port('ALLOCATION_PORT'),
     managementPort: port('MANAGEMENT_PORT'),
     agentPort: port('AGENT_PORT'),
-    agentHost: readHost('AGENT_HOST', text('AGENT_HOST')),
+    agentHost: agentHost === undefined ? undefined : readHost('AGENT_HOST', agentHost),
     agentAddress: agentAddress === undefined ? undefined : readHostAndPort('AGENT_ADDRESS', agentAddress),
     dataDir: resolve(cwd, text('DATA_DIR')),
     portRange: readRange('PORT_RANGE', text('PORT_RANGE')),
-    publicAddress: readHost('PUBLIC_ADDRESS', text('PUBLIC_ADDRESS')),
+    publicAddress: publicAddress === undefined ? undefined : readHost('PUBLIC_ADDRESS', publicAddress),
     sample: oneOf('SAMPLE', text('SAMPLE'), ['on', 'off']) === 'on',
     logLevel: oneOf('LOG_LEVEL', text('LOG_LEVEL'), logLevels),
   }

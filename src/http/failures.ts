@@ -16,6 +16,7 @@ export const managementStatuses: Statuses = Object.freeze({
   'not-leader': 500,
   closed: 500,
   draining: 500,
+  unsupported: 500,
   aborted: 500,
   'ports-exhausted': 500,
   'port-in-use': 500,

@@ -9,12 +9,14 @@ const bench = (...flags: readonly string[]) =>
     cwd: fileURLToPath(new URL('../..', import.meta.url)),
   })
 
-it('prints its rows as JSON, and nothing else', { timeout: 120_000 }, async () => {
-  const { stdout } = await bench('--quick', '--json')
+it('prints its rows as JSON, and nothing else', { timeout: 180_000 }, async () => {
+  const { stdout, stderr } = await bench('--quick', '--json')
+  // Three of them need a Docker engine.
+  const count = stderr.includes('left out docker-start-1') ? 11 : 14
   const rows: unknown = JSON.parse(stdout)
-  expect(rows).toHaveLength(11)
+  expect(rows).toHaveLength(count)
   expect(rows).toEqual(
-    Array.from({ length: 11 }, () => ({
+    Array.from({ length: count }, () => ({
       name: expect.any(String),
       value: expect.any(Number),
       unit: expect.any(String),

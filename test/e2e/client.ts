@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import type { Allocation, GameServer, GameServerBuild } from 'gamekeeper'
+import { backend, imageOf } from './backend.js'
 import type { Host } from './host.js'
 import { Hopeless } from './until.js'
 
@@ -81,15 +82,26 @@ export interface BuildSketch {
   readonly command?: readonly string[]
   readonly crashesToMarkUnhealthy?: number
   readonly ports?: readonly number[]
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** A build of the example game server, unless it is told another command. */
-export function buildOf({ name, command = exampleGame, ports = [7777], ...spec }: BuildSketch): object {
-  const containers = [{ name: 'game', command, ports: ports.map((containerPort) => ({ name: 'game', containerPort })) }]
+export function buildOf({ name, command = exampleGame, ports = [7777], env = {}, ...spec }: BuildSketch): object {
+  const containers = [
+    {
+      ...{ name: 'game', ...imageOf, command },
+      env: Object.entries(env).map(([variable, value]) => ({ name: variable, value })),
+      ports: ports.map((containerPort) => ({ name: 'game', containerPort })),
+    },
+  ]
   return { metadata: { name }, spec: { ...spec, portsToExpose: ports, template: { spec: { containers } } } }
 }
 
-const exampleGame = ['node', fileURLToPath(new URL('../../examples/game-server/server.mjs', import.meta.url))]
+const program = 'examples/game-server/server.mjs'
+const exampleGame = [
+  'node',
+  backend === 'docker' ? program : fileURLToPath(new URL(`../../${program}`, import.meta.url)),
+]
 
 /** The public number of `7777:10003`. */
 export function portOf(ports: string): number {

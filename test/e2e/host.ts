@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
+import { backend } from './backend.js'
 import { Hopeless, until } from './until.js'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -36,7 +37,7 @@ export type Environment = Readonly<Record<string, string>>
 
 /** Starts a server on ports that are free, and resolves once it says that it is ready. */
 export async function startHost(env: Environment): Promise<Host> {
-  const started = start({ ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0', ...env })
+  const started = start({ BACKEND: backend, ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0', ...env })
   const ready = await until('the server is ready', () => {
     if (started.process.exitCode !== null) throw new Hopeless(`it ended: ${started.stderr()}`)
     return started.log().find(({ message }) => message === 'ready')
@@ -91,7 +92,7 @@ function readLine(line: string): LogLine[] {
 
 /** Without what the test runner, or whoever runs it, has set for themselves. */
 function ownEnvironment(): Environment {
-  const kept = ['PATH', 'HOME', 'TMPDIR', 'LANG']
+  const kept = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'DOCKER_HOST']
   return Object.fromEntries(
     kept.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
   )

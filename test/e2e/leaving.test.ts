@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { spawn } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
+import { backend } from './backend.js'
 import { allocate, getBuild, listBuilds, listServers, portOf, recount, say } from './client.js'
 import { type Environment, type Host, root, startHost, watch } from './host.js'
 import { until } from './until.js'
@@ -107,7 +108,7 @@ describe('interrupted by Ctrl-C', () => {
   it('leaves at once when interrupted again, and the match goes on', { timeout: limitMs }, async () => {
     const { host, env, sessionID, port, running } = await scene('20390-20419')
     host.process.kill('SIGINT')
-    await until('only the match is left', async () => (await running()).length === 1)
+    await until('only the match is left', async () => (await listServers(host)).length === 1)
     const match = await running()
     // What comes at the same moment counts as the same key press, so it is pressed until it is heard.
     await until('it has left', () => {
@@ -135,7 +136,7 @@ describe('under npm start', () => {
   ): Promise<{ readonly npm: ReturnType<typeof watch>; readonly place: Workplace }> {
     const place = await workplace()
     const ports = { PORT_RANGE: range, ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0' }
-    const env = { ...process.env, ...ports, DATA_DIR: place.dataDir }
+    const env = { ...process.env, ...ports, BACKEND: backend, DATA_DIR: place.dataDir }
     const npm = watch(spawn('npm', ['start', '--ignore-scripts'], { cwd: root, env, detached: true }))
     await until('two stand by', async () => {
       const ready = npm.log().find(({ message }) => message === 'ready')

@@ -7,13 +7,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { markedMembers, signalProcess } from '../../adapters/process/process-group.js'
+import { backend, containersOf, imageBuilt, removeContainersOf } from './backend.js'
 import { until } from './until.js'
 
 export interface RunningServer {
   readonly name: string
   /** The number that players connect to; 0 when the server exposes none. */
   readonly port: number
-  /** Of its supervisor and of the game itself, in that order. */
+  /** Of its supervisor, or its container's init process, and of the game itself, in that order. */
   readonly pids: readonly number[]
 }
 
@@ -30,8 +31,10 @@ export async function workplace(below = 'data'): Promise<Workplace> {
   const root = await mkdtemp(join(tmpdir(), 'gamekeeper-e2e-'))
   const dataDir = join(root, below)
   const place = { root, dataDir, running: () => runningIn(dataDir) }
+  if (backend === 'docker') await imageBuilt()
   onTestFinished(async () => {
     await until(`no game server is left in ${dataDir}`, async () => {
+      if (backend === 'docker') await removeContainersOf(dataDir)
       for (const run of await runsIn(dataDir)) {
         for (const member of membersOf(run)) signalProcess(member, 'SIGKILL')
       }
@@ -57,6 +60,9 @@ interface Run {
 }
 
 async function runningIn(dataDir: string): Promise<readonly RunningServer[]> {
+  if (backend === 'docker') {
+    return (await containersOf(dataDir)).map(({ server, port, pids }) => ({ name: server, port, pids }))
+  }
   const found: RunningServer[] = []
   for (const run of await runsIn(dataDir)) {
     const others = membersOf(run).map(({ pid }) => pid)

@@ -1,16 +1,17 @@
-/** README.md and the pages quickstart, operations and errors say what the code says: tables are equal, programs compile. */
+/** README.md and the pages quickstart, operations, backends and errors say what the code says: tables are equal, programs compile. */
 import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
 import { defaultLimits, errorCodes, FleetError } from 'gamekeeper'
+import { dockerBackend } from '../../adapters/docker/index.js'
 import { settings } from '../../examples/server/settings.js'
 import { allocationStatuses, managementStatuses } from '../../src/http/failures.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const textOf = (path: string) => readFile(join(root, path), 'utf8')
-const pages = ['README.md', 'docs/quickstart.md', 'docs/operations.md', 'docs/errors.md']
+const pages = ['README.md', 'docs/quickstart.md', 'docs/operations.md', 'docs/errors.md', 'docs/backends.md']
 
 /** The rows of the table whose first heading is this, as cells. */
 function table(page: string, heading: string): readonly (readonly string[])[] {
@@ -95,6 +96,14 @@ describe('docs/operations.md', () => {
     const types = /type ConditionType = (.*)/.exec(source)?.[1] ?? ''
     const listed = table(await textOf('docs/operations.md'), 'condition').map(([type]) => name(type))
     expect(listed).toEqual([...types.matchAll(/'(\w+)'/g)].map((match) => match[1]))
+  })
+})
+
+describe('docs/backends.md', () => {
+  it('has each option of the Docker backend', async () => {
+    const listed = table(await textOf('docs/backends.md'), 'option').map(([option]) => name(option))
+    const unknown: object = { 'no such option': 1 }
+    expect(() => dockerBackend(unknown)).toThrow(`known are ${listed.join(', ')}`)
   })
 })
 

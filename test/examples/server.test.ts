@@ -24,11 +24,11 @@ describe('its settings', () => {
       allocationPort: 5000,
       managementPort: 5001,
       agentPort: 56001,
-      agentHost: '127.0.0.1',
+      agentHost: undefined,
       agentAddress: undefined,
       dataDir: '/somewhere/.gamekeeper',
       portRange: { first: 10_000, last: 12_000 },
-      publicAddress: '127.0.0.1',
+      publicAddress: undefined,
       sample: true,
       logLevel: 'info',
     })
@@ -67,7 +67,7 @@ describe('its settings', () => {
   })
 
   it.each([
-    ['BACKEND', 'Process', 'must be process or memory, but is "Process"'],
+    ['BACKEND', 'Process', 'must be process, docker or memory, but is "Process"'],
     ['HOST', 'http://here', 'must be an address or a host name, but is "http://here"'],
     ['ALLOCATION_PORT', '-1', 'must be a port from 0 to 65535, but is "-1"'],
     ['ALLOCATION_PORT', '65536', 'must be a port from 0 to 65535, but is "65536"'],
@@ -164,7 +164,7 @@ describe('its log', () => {
     const fleet = await createFleet({ backend: memoryBackend(), logger: log })
     onTestFinished(() => fleet.close())
     narrate(fleet, log)
-    const build = await ensureSample(fleet)
+    const build = await ensureSample(fleet, 'memory', log)
     const sessionID = '0b0e5a52-9a54-4b0e-8f4c-54d7a0b3f001'
     await fleet.allocate({ buildID: build?.spec.buildID ?? '', sessionID }, { waitMs: 5_000 })
     await fleet.builds.patch('arena', { standingBy: 1 })
@@ -180,6 +180,7 @@ describe('its log', () => {
 })
 
 describe('its sample', () => {
+  const silent = serverLog({ level: 'silent', json: true, write: () => {} })
   const surroundings = {
     allocationUrl: 'http://127.0.0.1:5000',
     managementUrl: 'http://127.0.0.1:5001',
@@ -189,9 +190,9 @@ describe('its sample', () => {
   async function sample(): Promise<GameServerBuild> {
     const fleet = await createFleet({ backend: memoryBackend() })
     onTestFinished(() => fleet.close())
-    const build = await ensureSample(fleet)
+    const build = await ensureSample(fleet, 'memory', silent)
     if (!build) throw new Error('no sample was made')
-    expect(await ensureSample(fleet)).toMatchObject({ metadata: build.metadata })
+    expect(await ensureSample(fleet, 'memory', silent)).toMatchObject({ metadata: build.metadata })
     expect(await fleet.builds.list()).toHaveLength(1)
     return build
   }
@@ -207,7 +208,7 @@ describe('its sample', () => {
     onTestFinished(() => fleet.close())
     const { metadata, spec } = await sample()
     await fleet.builds.create({ metadata: { name: 'other' }, spec: { ...spec, buildID: 'other' } })
-    expect(await ensureSample(fleet)).toBeUndefined()
+    expect(await ensureSample(fleet, 'memory', silent)).toBeUndefined()
     expect((await fleet.builds.list()).map((build) => build.metadata.name)).toEqual(['other'])
     expect(metadata.name).toBe('arena')
   })

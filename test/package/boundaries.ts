@@ -44,7 +44,7 @@ const layers: readonly Layer[] = [
   { name: 'sdk', paths: ['src/sdk/'], layers: ['rules', 'basics'], packages: ['node:'] },
   { name: 'testing', paths: ['src/testing/'], layers: [...belowFleet, 'create-fleet'], packages: ['node:'] },
   { name: 'index', paths: files('index'), layers: [...belowFleet, 'create-fleet'], packages: [] },
-  { name: 'adapters', paths: ['adapters/*/'], layers: [...ports, 'platform'], packages: ['node:'] },
+  { name: 'adapters', paths: ['adapters/*/'], layers: [...ports, 'platform'], packages: ['dockerode', 'node:'] },
   { name: 'examples', paths: ['examples/*/'], layers: [], packages: ['gamekeeper', 'node:'] },
 ]
 

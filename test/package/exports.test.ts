@@ -12,7 +12,7 @@ import { read, root } from './sources.js'
 
 const exec = promisify(execFile)
 
-const subpaths = ['.', './memory', './process', './http', './sdk', './testing']
+const subpaths = ['.', './memory', './process', './docker', './http', './sdk', './testing']
 const specifiers = subpaths.map((path) => path.replace('.', 'gamekeeper'))
 const manifest: { readonly exports: object; readonly dependencies: object } = JSON.parse(read('package.json'))
 const dependencies = Object.keys(manifest.dependencies)
@@ -59,6 +59,7 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     ['gamekeeper', ['eventemitter3']],
     ['gamekeeper/memory', ['eventemitter3']],
     ['gamekeeper/process', ['eventemitter3']],
+    ['gamekeeper/docker', ['eventemitter3']],
     ['gamekeeper/sdk', []],
   ])('loads from %s no dependency but %j', async (specifier, needed) => {
     const bare = await consumer(`bare-${specifier.replace('/', '-')}`, needed)
@@ -70,6 +71,23 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
   it('names the dependency that is missing where one is needed', async () => {
     const bare = await consumer('without-hono', ['eventemitter3', 'lmdb'])
     await expect(run(bare, 'esm', `await import('gamekeeper/http')`)).rejects.toThrow(/Cannot find package '@?hono/)
+  })
+
+  it('says what to install when dockerode is missing', async () => {
+    const bare = await consumer('without-dockerode', ['eventemitter3'])
+    const make = `try { dockerBackend() } catch (error) { console.log(error.name, error.code, error.message) }`
+    const said =
+      'FleetError internal dockerBackend needs the package dockerode, which is not installed: npm install dockerode'
+    expect(await run(bare, 'esm', `import { dockerBackend } from 'gamekeeper/docker'; ${make}`)).toBe(said)
+    expect(await run(bare, 'cjs', `const { dockerBackend } = require('gamekeeper/docker'); ${make}`)).toBe(said)
+  })
+
+  it('loads dockerode where it is installed', async () => {
+    const home = await consumer('with-dockerode', ['eventemitter3', 'dockerode'])
+    expect(await run(home, 'esm', `console.log((await import('gamekeeper/docker')).dockerBackend().name)`)).toBe(
+      'docker',
+    )
+    expect(await run(home, 'cjs', `console.log(require('gamekeeper/docker').dockerBackend().name)`)).toBe('docker')
   })
 
   it('holds what node and tsc need, and nothing else', async () => {

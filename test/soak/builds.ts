@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { buildOf, listBuilds, listServers, portOf } from '../e2e/client.js'
 import { type Build, serversOf } from './ledger.js'
+import { containedIn } from './machine.js'
 import { answered, between, count, manage, oneOf, type Scene } from './scene.js'
 import { endGame } from './sessions.js'
 
@@ -16,7 +17,14 @@ export async function createBuild(
     scene,
     'POST',
     'gameserverbuilds',
-    buildOf({ name, buildID, standingBy, max, crashesToMarkUnhealthy: 1_000_000 }),
+    buildOf({
+      name,
+      buildID,
+      standingBy,
+      max,
+      crashesToMarkUnhealthy: 1_000_000,
+      env: { [containedIn]: scene.dataDir },
+    }),
   )
   // An earlier try may have been heard, though not answered.
   const isThere = status === 200 || (await answered(scene, listBuilds)).some(({ spec }) => spec.buildID === buildID)

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { GameServer, GameServerBuild } from 'gamekeeper'
 import { isAlive } from '../../src/platform/process-identity.js'
+import { backend, namesOfContainers } from '../e2e/backend.js'
 import { listBuilds, listServers, recount } from '../e2e/client.js'
 import { type Build, type Ledger, serversOf } from './ledger.js'
 import { fdsByKind, openPorts, runningIn } from './machine.js'
@@ -92,8 +93,9 @@ async function unsettled(scene: Scene): Promise<string | undefined> {
   const supervised = names.filter((name) => !orphaned.includes(name))
   const wrong = differ('games', [...games.keys()], names) ?? differ('supervisors', [...supervisors.keys()], supervised)
   if (wrong !== undefined) return wrong
-  const directories = (await readdir(join(dataDir, 'instances'))).length
-  if (directories !== servers.length) return `${directories} instance directories for ${servers.length} servers`
+  const kept = (await keptIn(dataDir)).length
+  if (kept !== servers.length)
+    return `${kept} ${backend === 'docker' ? 'containers' : 'directories'} for ${servers.length} servers`
   const rest = all.length - games.size - supervisors.size
   // Besides the host, the compiler that it has been started with.
   return rest > 2 ? `${rest} processes that are no game servers` : undefined
@@ -156,7 +158,7 @@ export async function leftovers({ dataDir, ports }: Scene, foreign: readonly num
       ...openPorts(ports.first, ports.last)
         .filter((port) => !foreign.includes(port))
         .map((port) => `port ${port} is open`),
-      ...(await readdir(join(dataDir, 'instances'))).map((name) => `instances/${name} is there`),
+      ...(await keptIn(dataDir)).map((name) => `${name} is there`),
       ...(await readdir(dataDir, { recursive: true }))
         .filter((name) => name.endsWith('.tmp'))
         .map((name) => `${name} is there`),
@@ -164,4 +166,10 @@ export async function leftovers({ dataDir, ports }: Scene, foreign: readonly num
     if (left.length === 0 || performance.now() > deadline) return left
     await pause(200)
   }
+}
+
+/** What there is of servers besides their processes: directories, or containers in any state. */
+async function keptIn(dataDir: string): Promise<readonly string[]> {
+  if (backend === 'docker') return namesOfContainers(dataDir)
+  return (await readdir(join(dataDir, 'instances'))).map((name) => `instances/${name}`)
 }

@@ -7,6 +7,7 @@ import { once } from 'node:events'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { backend } from '../e2e/backend.js'
 import { Hopeless, until } from '../e2e/until.js'
 import { type Sample, reportOf, type UsageReport } from './usage.js'
 import { usageOf } from './machine.js'
@@ -65,7 +66,8 @@ export class Hosts {
     const number = ++this.#lives
     const { dataDir, portRange, onDeath } = this.#options
     const env = {
-      ...own(['PATH', 'HOME', 'TMPDIR', 'LANG']),
+      ...own(['PATH', 'HOME', 'TMPDIR', 'LANG', 'DOCKER_HOST']),
+      BACKEND: backend,
       ...{ ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0', SAMPLE: 'off' },
       ...{ DATA_DIR: dataDir, PORT_RANGE: portRange },
     }

@@ -1,11 +1,16 @@
 /**
  * What runs on this machine for a data directory, and which ports are taken: the truth beside what a host says of
  * itself. Reads `/proc`, so it knows Linux only, and nothing that the host has written. A process belongs to a directory
- * by its environment: to have it in the command line, as an operator's `tail` has, is not enough.
+ * by its environment: to have it in the command line, as an operator's `tail` has, is not enough. Games in containers are
+ * processes of this machine as well, and are told the directory by their build.
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { signalProcess } from '../../adapters/process/process-group.js'
 import { identityOf, type ProcessIdentity } from '../../src/platform/process-identity.js'
+
+/** What a build tells its containers. */
+export const containedIn = 'SOAK_DATA_DIR'
+const nameVariable = 'PF_GAMESERVER_NAME='
 
 export interface Running {
   /** By name of the server. More than one is one too many. */
@@ -24,14 +29,18 @@ export function runningIn(dataDir: string): Running {
     if (!(pid > 1) || pid === process.pid) continue
     const environment = textOf(`/proc/${pid}/environ`).split('\0')
     const config = environment.find((entry) => entry.startsWith(`GSDK_CONFIG_FILE=${dataDir}/instances/`))
-    if (config === undefined && !environment.includes(`DATA_DIR=${dataDir}`)) continue
+    const isContained = environment.includes(`${containedIn}=${dataDir}`)
+    if (config === undefined && !isContained && !environment.includes(`DATA_DIR=${dataDir}`)) continue
     const identity = identityOf(pid)
     if (!identity) continue
     all.push(identity)
-    const server = /\/default\.([^/]+)\/gsdkConfig\.json$/.exec(config ?? '')?.[1]
+    const server = isContained
+      ? environment.find((entry) => entry.startsWith(nameVariable))?.slice(nameVariable.length)
+      : /\/default\.([^/]+)\/gsdkConfig\.json$/.exec(config ?? '')?.[1]
     if (server === undefined) continue
-    // The supervisor is a shell, and so is, for a moment, what becomes the game.
-    const kind = textOf(`/proc/${pid}/cmdline`).startsWith('/bin/sh\0') ? supervisors : games
+    // The supervisor is a shell, and so is, for a moment, what becomes the game. In a container it is the first process.
+    const keeps = isContained ? /^\/(?:sbin\/docker-init|dev\/init)\0/ : /^\/bin\/sh\0/
+    const kind = keeps.test(textOf(`/proc/${pid}/cmdline`)) ? supervisors : games
     kind.set(server, [...(kind.get(server) ?? []), identity])
   }
   return { games, supervisors, all }

@@ -1,21 +1,25 @@
 /** `npm run soak`: see docs/soak.md. Only this file ends the process. */
 import { parseArgs } from 'node:util'
 import { messageOf } from '../../src/errors.js'
-import { soak, type SoakSummary } from './soak.js'
+import type { SoakSummary } from './soak.js'
 
-const usage = 'npm run soak -- [--minutes <n>] [--seed <n>] [--json]'
+const usage = 'npm run soak -- [--backend process|docker] [--minutes <n>] [--seed <n>] [--json]'
 
 interface Options {
+  readonly backend: string
   readonly minutes: number
   readonly seed: number
   readonly json: boolean
 }
 
 async function main(): Promise<number> {
-  const { minutes, seed, json } = readOptions()
+  const { backend, minutes, seed, json } = readOptions()
+  // What the scenarios share with the soak asks for it as it is loaded.
+  process.env['E2E_BACKEND'] = backend
+  const { soak } = await import('./soak.js')
   const interrupted = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => interrupted.abort())
-  console.error(`soaking for ${minutes} minutes with seed ${seed}`)
+  console.error(`soaking on ${backend} for ${minutes} minutes with seed ${seed}`)
   const onProgress = (line: string) => console.error(line)
   const summary = await soak({ length: { minutes }, seed, signal: interrupted.signal, onProgress })
   console.log(json ? JSON.stringify(summary, undefined, 2) : asText(summary))
@@ -25,13 +29,20 @@ async function main(): Promise<number> {
 function readOptions(): Options {
   try {
     const { values } = parseArgs({
-      options: { minutes: { type: 'string' }, seed: { type: 'string' }, json: { type: 'boolean' } },
+      options: {
+        backend: { type: 'string' },
+        minutes: { type: 'string' },
+        seed: { type: 'string' },
+        json: { type: 'boolean' },
+      },
     })
+    const { backend = 'process' } = values
+    if (backend !== 'process' && backend !== 'docker') throw new Error('--backend must be process or docker')
     const minutes = Number(values.minutes ?? 5)
     const seed = Number(values.seed ?? Date.now() % 1_000_000)
     if (!(minutes > 0 && minutes <= 24 * 60)) throw new Error('--minutes must be above 0 and at most a day')
     if (!Number.isSafeInteger(seed)) throw new Error('--seed must be an integer')
-    return { minutes, seed, json: values.json ?? false }
+    return { backend, minutes, seed, json: values.json ?? false }
   } catch (error) {
     console.error(`${messageOf(error)}\nusage: ${usage}`)
     process.exit(2)

@@ -2,6 +2,7 @@
  * Draws what is done next. A seed repeats what is drawn; what comes of it is up to real processes, and no run is quite
  * like another.
  */
+import { backend } from '../e2e/backend.js'
 import { endIdle, patch, rebuild } from './builds.js'
 import { between, oneOf, type Scene } from './scene.js'
 import { askAgain, begin, end, type Ending, orphan } from './sessions.js'
@@ -16,7 +17,8 @@ export function nextDeed(scene: Scene): Promise<void> | undefined {
   const drawn = scene.random() * 100
   if (drawn < (full ? 25 : 45)) return build && begin(scene, build, waits(scene))
   if (drawn < 70) return endOne(scene)
-  if (drawn < 73) return session && orphan(scene, session)
+  // The first process of a container takes all others with it.
+  if (drawn < 73 && backend === 'process') return session && orphan(scene, session)
   if (drawn < 82) return session && askAgain(scene, session)
   if (drawn < 93) return build && patch(scene, build)
   if (drawn < 98) return build && endIdle(scene, build)

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { messageOf } from '../../src/errors.js'
 import { seededRandom } from '../../src/testing/random.js'
+import { backend, imageBuilt, removeContainersOf } from '../e2e/backend.js'
 import { listBuilds, listServers, recount } from '../e2e/client.js'
 import { until } from '../e2e/until.js'
 import { createBuild, deleteBuild } from './builds.js'
@@ -51,6 +52,7 @@ const mostTasks = 16
 
 export async function soak(options: SoakOptions): Promise<SoakSummary> {
   if (process.platform !== 'linux') throw new Error('the soak looks at processes in /proc, which only Linux has')
+  if (backend === 'docker') await imageBuilt()
   const startedAt = performance.now()
   const root = await mkdtemp(join(tmpdir(), 'gamekeeper-soak-'))
   const enough = new AbortController()
@@ -79,6 +81,7 @@ export async function soak(options: SoakOptions): Promise<SoakSummary> {
   } finally {
     await hosts.end('SIGKILL')
     killAllIn(dataDir)
+    if (backend === 'docker') await removeContainersOf(dataDir)
   }
   const wrong = ledger.breaches.length > 0
   if (!wrong) await rm(root, { recursive: true, force: true, maxRetries: 5 })

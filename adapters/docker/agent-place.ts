@@ -1,0 +1,70 @@
+/** Finds where the agent must listen so that containers reach it, and nobody else does. Asks the engine and this machine. */
+import { createSocket } from 'node:dgram'
+import type { AgentPlace } from '../../src/backend.js'
+import { FleetError } from '../../src/errors.js'
+import { isObject } from '../../src/rules/problem.js'
+import { hostName } from './translate.js'
+
+export interface AgentPlaceInput {
+  /** Where the owner of the agent wants it to listen. */
+  readonly host: string | undefined
+  /** The engine's machine, when that is another. */
+  readonly remote: string | undefined
+  /** Docker Desktop hands what containers send to their host on to 127.0.0.1. */
+  readonly isDesktop: boolean
+  /** What the engine says of its default bridge. */
+  readonly bridge: unknown
+}
+
+/** Rejects with `invalid` when only the owner can tell. */
+export async function findAgentPlace({ host, remote, isDesktop, bridge }: AgentPlaceInput): Promise<AgentPlace> {
+  const isWildcard = host === '0.0.0.0' || host === '::'
+  const isLoopback = host === 'localhost' || host === '::1' || host?.startsWith('127.') === true
+  if (host !== undefined && !isWildcard && !isLoopback) return { host, reachedAt: host }
+  if (remote !== undefined) {
+    throw needsWords(
+      `the Docker engine runs on ${remote}, whose containers cannot find the agent on this machine by themselves`,
+    )
+  }
+  if (isDesktop) return { host: host ?? '127.0.0.1', reachedAt: hostName }
+  if (isLoopback) throw needsWords(`no container reaches an agent on ${host}; leave agent.host out`)
+  const gateway = gatewayOf(bridge)
+  if (gateway === undefined) throw needsWords('the Docker engine has no default bridge network')
+  if (!(await isOwn(gateway))) {
+    throw needsWords(
+      `the Docker engine's bridge ${gateway} is not on this machine, as when this host runs in a container`,
+    )
+  }
+  return { host: host ?? gateway, reachedAt: hostName }
+}
+
+/** The engine does not always say it: then it is the first address of the subnet. */
+function gatewayOf(bridge: unknown): string | undefined {
+  const ipam = isObject(bridge) ? bridge['IPAM'] : undefined
+  const configs: unknown = isObject(ipam) ? ipam['Config'] : undefined
+  for (const config of Array.isArray(configs) ? configs : []) {
+    if (!isObject(config)) continue
+    const { Gateway: gateway, Subnet: subnet } = config
+    if (typeof gateway === 'string' && /^\d+\.\d+\.\d+\.\d+$/.test(gateway)) return gateway
+    const [, network, last] = /^(\d+\.\d+\.\d+)\.(\d+)\//.exec(typeof subnet === 'string' ? subnet : '') ?? []
+    if (network !== undefined) return `${network}.${Number(last) + 1}`
+  }
+  return undefined
+}
+
+/** Tries to bind it: the list of interfaces leaves out a bridge that no container is on yet. */
+function isOwn(address: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = createSocket('udp4')
+    const done = (own: boolean) => socket.close(() => resolve(own))
+    socket.once('error', () => done(false))
+    socket.bind({ address, port: 0, exclusive: true }, () => done(true))
+  })
+}
+
+function needsWords(why: string): FleetError {
+  return new FleetError(
+    'invalid',
+    `${why}: set agent: { host } to where it listens, and agent: { address } to what containers call`,
+  )
+}

@@ -1,0 +1,86 @@
+/** What is needed of dockerode, and how it is loaded when the host brings none. */
+import { createRequire } from 'node:module'
+import { FleetError, messageOf } from '../../src/errors.js'
+
+/** A client of the engine's API: `new Docker()` of dockerode is one. */
+export interface DockerClient {
+  readonly modem: {
+    dial(options: DialOptions, callback: (error: unknown, answer: unknown) => void): void
+    /** Set when the engine is spoken to over a network. */
+    readonly host?: unknown
+    readonly port?: unknown
+    readonly protocol?: unknown
+    readonly socketPath?: unknown
+  }
+}
+
+/** One call, as docker-modem takes it. */
+export interface DialOptions {
+  readonly path: string
+  readonly method: string
+  readonly options: { readonly _query: object; readonly _body: object }
+  /** By status: true for a success, else a word for it. */
+  readonly statusCodes: Readonly<Record<number, true | string>>
+  readonly abortSignal: AbortSignal
+  readonly isStream?: boolean
+  readonly file?: Buffer
+  readonly authconfig?: object
+}
+
+const install = 'npm install dockerode'
+
+/** Connects as `docker` does: DOCKER_HOST and its relatives, else the socket of this machine. */
+export function defaultClient(): DockerClient {
+  // The build gives each module format its own way to find packages.
+  const here = typeof __filename === 'string' ? __filename : import.meta.url
+  let loaded: unknown
+  try {
+    loaded = createRequire(here)('dockerode')
+  } catch (error) {
+    const isMissing = error instanceof Error && 'code' in error && error.code === 'MODULE_NOT_FOUND'
+    const why = isMissing ? 'is not installed' : `cannot be loaded (${messageOf(error)})`
+    throw new FleetError('internal', `dockerBackend needs the package dockerode, which ${why}: ${install}`, {
+      cause: error,
+    })
+  }
+  if (typeof loaded !== 'function') throw unusable()
+  let client: unknown
+  try {
+    client = Reflect.construct(loaded, [])
+  } catch (error) {
+    throw new FleetError('invalid', `DOCKER_HOST and its relatives name no Docker engine: ${messageOf(error)}`, {
+      cause: error,
+    })
+  }
+  if (isClient(client)) return client
+  throw unusable()
+}
+
+function unusable(): FleetError {
+  return new FleetError(
+    'internal',
+    `dockerBackend cannot use the package dockerode that is installed: ${install}@latest`,
+  )
+}
+
+export function isClient(value: unknown): value is DockerClient {
+  if (typeof value !== 'object' || value === null || !('modem' in value)) return false
+  const { modem } = value
+  return typeof modem === 'object' && modem !== null && 'dial' in modem && typeof modem.dial === 'function'
+}
+
+/** Where the engine is, for messages. */
+export function placeOf({ modem }: DockerClient): string {
+  const { host, port, protocol, socketPath } = modem
+  if (typeof host === 'string' && host !== '') {
+    const scheme = typeof protocol === 'string' ? protocol : 'http'
+    return `${scheme === 'http' ? 'tcp' : scheme}://${host}${typeof port === 'string' || typeof port === 'number' ? `:${port}` : ''}`
+  }
+  return `unix://${typeof socketPath === 'string' ? socketPath : '/var/run/docker.sock'}`
+}
+
+/** The machine of an engine that is spoken to over a network; undefined for this machine. */
+export function remoteHostOf({ modem }: DockerClient): string | undefined {
+  const host = typeof modem.host === 'string' ? modem.host.replace(/^\w+:\/\//, '') : ''
+  return host === '' || host === 'localhost' || host === '::1' || host.startsWith('127.') ? undefined : host
+}

@@ -1,0 +1,28 @@
+/** Where the game's SDK finds its configuration inside the container, and the archive that puts it there. Pure. */
+import { sdkConfigFile, type SdkConfigInput } from '../../src/rules/sdk-config.js'
+import { tarOf } from './tar.js'
+
+const home = 'gamekeeper'
+
+export const sdkConfigPath = `/${home}/gsdkConfig.json`
+
+export const sdkFolders: SdkConfigInput['folders'] = Object.freeze({
+  logs: `/${home}/GameLogs`,
+  certificates: `/${home}/GameCertificates`,
+  sharedContent: `/${home}/GameSharedContent`,
+})
+
+/** Nobody knows as which user the image runs its game: it may read all of this and write where games write. */
+export function sdkArchive(sdk: SdkConfigInput, nowMs: number): Buffer {
+  const folder = (path: string, mode: number) => ({ name: `${path.slice(1)}/`, mode })
+  return tarOf(
+    [
+      folder(`/${home}`, 0o755),
+      folder(sdkFolders.logs, 0o777),
+      folder(sdkFolders.certificates, 0o755),
+      folder(sdkFolders.sharedContent, 0o777),
+      { name: sdkConfigPath.slice(1), mode: 0o644, content: JSON.stringify(sdkConfigFile(sdk), undefined, 2) },
+    ],
+    nowMs,
+  )
+}

@@ -1,0 +1,157 @@
+/** Turns a template into what the engine creates a container from, and says what it cannot be. Pure. */
+import type { InstanceSpec } from '../../src/backend.js'
+import { FleetError } from '../../src/errors.js'
+import { declaredEnvironment } from '../../src/rules/game-environment.js'
+import { shown } from '../../src/rules/problem.js'
+import { portName, type SdkConfigInput } from '../../src/rules/sdk-config.js'
+import { type GameContainer, gameContainerOf } from '../../src/rules/template.js'
+import { readImageName } from './image-name.js'
+import { type Identity, labelsOf } from './labels.js'
+import { isPullPolicy, type PullPolicy, pullPolicies, type ResolvedDockerOptions } from './options.js'
+import { quantityOf } from './quantity.js'
+import { sdkConfigPath, sdkFolders } from './sdk-files.js'
+
+/** The name under which containers know the machine that they run on. */
+export const hostName = 'host.docker.internal'
+
+export interface Engine {
+  /** Name of its machine. */
+  readonly node: string
+  /** What it writes logs with unless told otherwise. */
+  readonly logDriver: string
+}
+
+export interface TranslateInput {
+  readonly spec: InstanceSpec
+  readonly identity: Identity
+  readonly fleet: string
+  readonly engine: Engine
+  readonly options: ResolvedDockerOptions
+}
+
+export interface Translated {
+  readonly image: string
+  readonly pullPolicy: PullPolicy
+  /** What the engine's `create` takes. */
+  readonly body: object
+  readonly sdk: SdkConfigInput
+}
+
+/** Throws `invalid`, naming the field. What every backend that reads the first container refuses is refused already. */
+export function checkForDocker({ template }: Pick<InstanceSpec, 'template'>): void {
+  const { image = '', imagePullPolicy, workingDir, ports, limits } = gameContainerOf(template)
+  const at = 'spec.template.spec.containers[0]'
+  const refuse = (field: string, must: string, found: unknown) => {
+    throw new FleetError('invalid', `${at}.${field} ${must}, but is ${shown(found)}`)
+  }
+  if (!readImageName(image)) refuse('image', "must be an image's name like arena:1 or ghcr.io/studio/arena:1", image)
+  if (imagePullPolicy !== undefined && !isPullPolicy(imagePullPolicy)) {
+    refuse('imagePullPolicy', `must be one of ${pullPolicies.join(', ')}`, imagePullPolicy)
+  }
+  if (workingDir !== undefined && !workingDir.startsWith('/')) {
+    refuse('workingDir', 'must be an absolute path inside the container', workingDir)
+  }
+  const sctp = ports.findIndex(({ protocol }) => protocol === 'SCTP')
+  if (sctp >= 0) refuse(`ports[${sctp}].protocol`, 'must be TCP or UDP, which share one public number', 'SCTP')
+  const { memory, cpu } = limits
+  if (memory !== undefined && !(quantityOf(memory) >= leastMemoryBytes)) {
+    refuse('resources.limits.memory', 'must be at least 6Mi, the least that Docker takes', memory)
+  }
+  if (cpu !== undefined && !(quantityOf(cpu) >= leastCpus)) {
+    refuse('resources.limits.cpu', 'must be at least 10m, the least that Docker takes', cpu)
+  }
+}
+
+const leastMemoryBytes = 6 * 2 ** 20
+const leastCpus = 0.01
+
+export function translate(input: TranslateInput): Translated {
+  const { spec, identity, fleet, options } = input
+  const container = gameContainerOf(spec.template)
+  const sdk = sdkOf(input, container)
+  const { declared, expand } = declaredEnvironment({
+    container,
+    sdk,
+    sdkConfigPath,
+    listening: spec.portsToExpose.map((port) => ({ container: port, number: port })),
+  })
+  const { image = '', command, args, workingDir } = container
+  const labels = { ...options.labels, ...labelsOf(fleet, spec.build.name, identity) }
+  const keys = identity.ports.flatMap((port) =>
+    protocols.map((protocol) => [`${port.container}/${protocol}`, port] as const),
+  )
+  const body = {
+    Image: image,
+    // A command without arguments gets none: those of the image were meant for the image's command.
+    ...(command.length > 0 && { Entrypoint: command.map(expand) }),
+    ...(args.length > 0 && { Cmd: args.map(expand) }),
+    ...(workingDir !== undefined && { WorkingDir: workingDir }),
+    Env: [...declared].map(([name, value]) => `${name}=${value}`),
+    Labels: labels,
+    ExposedPorts: Object.fromEntries(keys.map(([key]) => [key, {}])),
+    HostConfig: hostConfig(input, container, keys),
+  }
+  return { ...pullOf(spec.template, options), body, sdk }
+}
+
+/** The image of a template, and when it is pulled. */
+export function pullOf(
+  template: InstanceSpec['template'],
+  options: Pick<ResolvedDockerOptions, 'pullPolicy'>,
+): Pick<Translated, 'image' | 'pullPolicy'> {
+  const { image = '', imagePullPolicy } = gameContainerOf(template)
+  return { image, pullPolicy: isPullPolicy(imagePullPolicy) ? imagePullPolicy : options.pullPolicy }
+}
+
+/** A number is one for both, whatever the template says: the spec's ports name no protocol. */
+const protocols = ['tcp', 'udp'] as const
+
+function hostConfig(
+  { spec, engine, options }: TranslateInput,
+  { limits }: GameContainer,
+  keys: readonly (readonly [string, { readonly public: number }])[],
+): object {
+  const { bindAddress, networks, capabilities, init } = options
+  const { memory, cpu } = limits
+  const bytes = memory === undefined ? 0 : Math.floor(quantityOf(memory))
+  const reachesHost = spec.sdk.heartbeatEndpoint.startsWith(`${hostName}:`)
+  return {
+    // The exit code must outlive the end; whether there is to be another server is the fleet's to say.
+    RestartPolicy: { Name: 'no' },
+    AutoRemove: false,
+    Init: init,
+    PortBindings: Object.fromEntries(
+      keys.map(([key, port]) => [key, [{ HostIp: bindAddress, HostPort: String(port.public) }]]),
+    ),
+    ...(reachesHost && { ExtraHosts: [`${hostName}:host-gateway`] }),
+    ...(networks[0] !== undefined && { NetworkMode: networks[0] }),
+    ...(capabilities.add.length > 0 && { CapAdd: capabilities.add }),
+    ...(capabilities.drop.length > 0 && { CapDrop: capabilities.drop }),
+    ...logConfig(engine, options),
+    // Without swap, as on Kubernetes: a limit is a limit.
+    ...(memory !== undefined && { Memory: bytes, MemorySwap: bytes }),
+    ...(cpu !== undefined && { NanoCpus: Math.round(quantityOf(cpu) * 1e9) }),
+  }
+}
+
+function logConfig({ logDriver }: Engine, { log }: ResolvedDockerOptions): object {
+  if (log) return { LogConfig: { Type: log.driver, Config: log.options ?? {} } }
+  if (logDriver !== 'json-file' && logDriver !== 'local') return {}
+  return { LogConfig: { Type: logDriver, Config: { 'max-size': '10m', 'max-file': '2' } } }
+}
+
+function sdkOf({ spec, identity, engine }: TranslateInput, container: GameContainer): SdkConfigInput {
+  return {
+    ...spec.sdk,
+    buildID: spec.build.buildID,
+    server: spec.ref,
+    node: engine.node,
+    publicAddress: identity.address,
+    ports: identity.ports.map((port) => ({
+      name: portName(container, port.container),
+      listening: port.container,
+      public: port.public,
+    })),
+    folders: sdkFolders,
+  }
+}

@@ -1,0 +1,320 @@
+/** What containers get, how their ends are told, and that nobody else's are touched. */
+import { createServer } from 'node:net'
+import { once } from 'node:events'
+import { afterEach, expect, it, vi } from 'vitest'
+import { dockerBackend } from '../../../adapters/docker/index.js'
+import type { Backend, Instance, InstanceSpec } from '../../../src/backend.js'
+import { describeOnEngine } from './describe-on-engine.js'
+import { baseImage, docker } from './engine.js'
+import {
+  cleanUp,
+  containerOf,
+  containersOf,
+  find,
+  freshDirectory,
+  linesOf,
+  newFleetName,
+  nextRange,
+  onCleanUp,
+  open,
+  specOf,
+} from './support.js'
+
+afterEach(cleanUp)
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+
+const patience = { timeout: 60_000, interval: 100 }
+
+function inPhase(backend: Backend, spec: InstanceSpec, phase: Instance['phase']): Promise<Instance> {
+  return vi.waitFor(async () => {
+    const instance = await find(backend, spec)
+    if (instance?.phase !== phase) throw new Error(`${spec.ref.name} is ${instance?.phase}`)
+    return instance
+  }, patience)
+}
+
+async function outputOf(backend: Backend, spec: InstanceSpec): Promise<string> {
+  await backend.create(spec)
+  await inPhase(backend, spec, 'exited')
+  return (await linesOf(backend.logs?.(spec.ref) ?? specless())).join('\n')
+}
+
+// eslint-disable-next-line require-yield
+async function* specless(): AsyncGenerator<string> {
+  throw new Error('the backend has no logs')
+}
+
+describeOnEngine('a container', () => {
+  it('is given its configuration, its variables and its folders, whoever it runs as', async () => {
+    const backend = await open({ publicAddress: '203.0.113.7' })
+    const script =
+      'cat $GSDK_CONFIG_FILE; echo; id -u; echo $MODE $PORT_7777; touch /gamekeeper/GameLogs/x && echo wrote; pwd'
+    const spec = specOf(`setpriv --reuid=1000 sh -c '${script}'`, {
+      ports: [7777],
+      container: { env: [{ name: 'MODE', value: 'duel' }], workingDir: '/usr' },
+    })
+    const output = await outputOf(backend, spec)
+    const config: unknown = JSON.parse(output.slice(0, output.indexOf('\n}') + 2))
+    const [port] = (await find(backend, spec))?.ports ?? []
+    expect(config).toMatchObject({
+      heartbeatEndpoint: '127.0.0.1:56001',
+      sessionHostId: spec.sdk.sessionHostId,
+      publicIpV4Address: '203.0.113.7',
+      buildMetadata: { map: 'dust' },
+      gamePorts: { port_7777: '7777' },
+      gameServerConnectionInfo: {
+        gamePortsConfiguration: [{ name: 'port_7777', serverListeningPort: 7777, clientConnectionPort: port?.public }],
+      },
+    })
+    expect(output).toMatch(/\n1000\nduel 7777\nwrote\n\/usr$/)
+  })
+
+  it('has what the options and the template say, as the engine sees it', async () => {
+    const network = `gamekeeper-test-${newFleetName()}`
+    await docker.createNetwork({ Name: network })
+    onCleanUp(() => docker.getNetwork(network).remove())
+    const backend = await open({
+      networks: ['bridge', network],
+      labels: { team: 'red' },
+      capabilities: { drop: ['ALL'], add: ['NET_BIND_SERVICE'] },
+      log: { driver: 'local' },
+    })
+    const limits = { cpu: '250m', memory: '64Mi' }
+    const spec = specOf('sleep 600', { ports: [7777], container: { resources: { limits } } })
+    await backend.create(spec)
+    const seen = await (await containerOf(backend.fleet, spec)).inspect()
+    expect(seen.HostConfig).toMatchObject({
+      NanoCpus: 250_000_000,
+      Memory: 64 * 2 ** 20,
+      CapDrop: ['ALL'],
+      LogConfig: { Type: 'local' },
+    })
+    expect(seen.Config.Labels).toMatchObject({ team: 'red' })
+    expect(Object.keys(seen.NetworkSettings.Networks).toSorted()).toEqual(['bridge', network].toSorted())
+    await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
+  })
+
+  it('that uses too much memory is told as such', async () => {
+    const backend = await open()
+    const hungry = `exec node -e 'const all = []; for (;;) all.push(Buffer.alloc(1e6, 1))'`
+    const spec = specOf(hungry, { container: { resources: { limits: { memory: '64Mi' } } } })
+    await backend.create(spec)
+    const exited = await inPhase(backend, spec, 'exited')
+    expect(exited).toMatchObject({
+      exitCode: 137,
+      reason: 'it was killed for using more memory than its limit of 64 MiB',
+    })
+  })
+
+  it('that is paused still runs, and can be ended in order', async () => {
+    const backend = await open()
+    const spec = specOf('sleep 600')
+    await backend.create(spec)
+    const changed: Instance[] = []
+    backend.watch(listener({ changed: (instance) => changed.push(instance) }))
+    const container = await containerOf(backend.fleet, spec)
+    await container.pause()
+    expect(await find(backend, spec)).toMatchObject({ phase: 'running', reason: 'it is paused' })
+    await vi.waitFor(() => expect(changed.at(-1)).toMatchObject({ reason: 'it is paused' }), patience)
+    await backend.destroy(spec.ref, spec.uid, { graceMs: 30_000 })
+    expect(await containersOf(backend.fleet)).toEqual([])
+  })
+
+  it('that somebody removes by hand is told to be gone, and can be created again', async () => {
+    const backend = await open()
+    const spec = specOf('sleep 600', { ports: [7777] })
+    await backend.create(spec)
+    const gone: string[] = []
+    backend.watch(listener({ gone: (_, uid) => gone.push(uid) }))
+    await backend.list()
+    await (await containerOf(backend.fleet, spec)).remove({ force: true })
+    await vi.waitFor(() => expect(gone).toEqual([spec.uid]), patience)
+    expect(await backend.list()).toEqual([])
+    expect(await backend.create(spec)).toMatchObject({ phase: 'running' })
+  })
+
+  it('whose creation was cut short is made anew, or removed when nobody wants it any more', async () => {
+    const fleet = newFleetName()
+    const directory = await freshDirectory()
+    const first = await open({ fleet, directory })
+    const [wanted, unwanted] = [specOf('sleep 600', { ports: [7777] }), specOf('sleep 600', { ports: [7777] })] as const
+    for (const spec of [wanted, unwanted]) await first.create(spec)
+    for (const spec of [wanted, unwanted]) {
+      // As a host leaves it that dies between the two calls: it is there, and was never started.
+      const seen = await (await containerOf(fleet, spec)).inspect()
+      const { Image, Labels } = seen.Config
+      await docker.getContainer(seen.Id).remove({ force: true })
+      await docker.createContainer({ name: seen.Name.slice(1), Image, Labels })
+    }
+    await first.close()
+    const second = await open({ fleet, directory })
+    expect(await second.create(wanted)).toMatchObject({ uid: wanted.uid, phase: 'running' })
+    expect((await second.list()).map(({ uid }) => uid)).toEqual([wanted.uid])
+    expect(await containersOf(fleet)).toHaveLength(1)
+  })
+
+  it('keeps no volume behind', async () => {
+    const image = `gamekeeper-test-volume:${newFleetName()}`
+    const maker = await docker.createContainer({ Image: baseImage, Cmd: ['true'] })
+    await maker.commit({ repo: image.split(':')[0], tag: image.split(':')[1], changes: 'VOLUME /saves' })
+    await maker.remove()
+    onCleanUp(() => docker.getImage(image).remove())
+    const backend = await open()
+    const spec = specOf('sleep 600', { image })
+    await backend.create(spec)
+    const { Mounts } = await (await containerOf(backend.fleet, spec)).inspect()
+    expect(Mounts).toHaveLength(1)
+    await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
+    await expect(docker.getVolume(Mounts[0]?.Name ?? '').inspect()).rejects.toThrow('no such volume')
+  })
+
+  it('that the engine refuses is an exited instance with the reason, until it is destroyed', async () => {
+    const backend = await open({ capabilities: { add: ['NO_SUCH_CAPABILITY'] } })
+    const spec = specOf('sleep 600')
+    const refused = await backend.create(spec)
+    expect(refused).toMatchObject({
+      phase: 'exited',
+      exitCode: 125,
+      reason: expect.stringMatching(/NO_SUCH_CAPABILITY/),
+    })
+    expect(await backend.list()).toEqual([refused])
+    await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
+    expect(await backend.list()).toEqual([])
+    expect(await containersOf(backend.fleet)).toEqual([])
+  })
+
+  it('whose network is missing is unavailable and leaves nothing behind', async () => {
+    const backend = await open({ networks: ['no-such-network'] })
+    await expect(backend.create(specOf('sleep 600'))).rejects.toMatchObject({
+      code: 'unavailable',
+      message: expect.stringContaining('no-such-network'),
+    })
+    expect(await containersOf(backend.fleet)).toEqual([])
+  })
+})
+
+describeOnEngine('public ports', () => {
+  it('that another program or another container holds are skipped', async () => {
+    const portRange = nextRange(4)
+    const program = createServer()
+    program.listen(portRange.first, '0.0.0.0')
+    await once(program, 'listening')
+    onCleanUp(() => void program.close())
+    const stranger = await open({ portRange: { first: portRange.first + 1, last: portRange.first + 1 } })
+    await stranger.create(specOf('sleep 600', { ports: [7777] }))
+    const backend = await open({ portRange })
+    const spec = specOf('sleep 600', { ports: [7777, 7778] })
+    const instance = await backend.create(spec)
+    expect(instance.ports.map((port) => port.public)).toEqual([portRange.first + 2, portRange.first + 3])
+    await expect(backend.create(specOf('sleep 600', { ports: [7777] }))).rejects.toMatchObject({
+      code: 'ports-exhausted',
+      message: expect.stringContaining('2 held by other servers of this fleet, 2 by other programs'),
+    })
+    expect(await containersOf(backend.fleet)).toHaveLength(1)
+  })
+})
+
+describeOnEngine('two fleets on one engine', () => {
+  it('never see each other, and what is nobody’s is never touched', async () => {
+    const [one, other] = [await open(), await open()]
+    const spec = specOf('sleep 600')
+    const told: unknown[] = []
+    other.watch(listener({ changed: (it) => told.push(it), gone: (it) => told.push(it) }))
+    await other.list()
+    // The same server in both.
+    await Promise.all([one.create(spec), other.create(spec)])
+    const foreign = await docker.createContainer({
+      Image: baseImage,
+      Cmd: ['sleep', '600'],
+      Labels: { 'gamekeeper.uid': spec.uid },
+    })
+    onCleanUp(() => foreign.remove({ force: true }))
+    await foreign.start()
+    expect(await one.list()).toHaveLength(1)
+    expect(await other.list()).toHaveLength(1)
+    await vi.waitFor(() => expect(told).not.toEqual([]), patience)
+    told.length = 0
+    await one.destroy(spec.ref, spec.uid, { graceMs: 0 })
+    expect(await one.list()).toEqual([])
+    expect(await find(other, spec)).toMatchObject({ phase: 'running' })
+    expect((await foreign.inspect()).State.Running).toBe(true)
+    expect(told).toEqual([])
+  })
+
+  it('a stranger that has a server’s name is a conflict and left alone', async () => {
+    const backend = await open()
+    const spec = specOf('sleep 600')
+    const name = `gamekeeper-${backend.fleet}-default.${spec.ref.name}`
+    const foreign = await docker.createContainer({ Image: baseImage, Cmd: ['sleep', '600'], name })
+    onCleanUp(() => foreign.remove({ force: true }))
+    await expect(backend.create(spec)).rejects.toMatchObject({ code: 'conflict' })
+    await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
+    expect(await backend.list()).toEqual([])
+    expect((await foreign.inspect()).State.Status).toBe('created')
+  })
+
+  it('have names of their own, kept in their directories', async () => {
+    const [a, b] = [await freshDirectory(), await freshDirectory()]
+    const portRange = nextRange(20)
+    const at = (directory: string) => {
+      const backend = dockerBackend({ docker, directory, portRange })
+      onCleanUp(() => backend.close())
+      return backend
+    }
+    const spec = specOf('sleep 600', { ports: [7777] })
+    const first = at(a)
+    onCleanUp(() => at(a).destroy(spec.ref, spec.uid, { graceMs: 0 }))
+    await first.create(spec)
+    expect(await at(b).list()).toEqual([])
+    expect(await at(a).list()).toMatchObject([{ uid: spec.uid }])
+  })
+})
+
+describeOnEngine('the log of a container', () => {
+  it('is read whole, its last lines, or as it grows', async () => {
+    const backend = await open()
+    const long = 'x'.repeat(40_000)
+    const script = `node -e 'console.log("x".repeat(40000))'; echo two >&2; sleep 0.3; echo three; until [ -e /go ]; do sleep 0.1; done; echo late; exit 3`
+    const spec = specOf(script)
+    await backend.create(spec)
+    const read = (options: object) => linesOf(backend.logs?.(spec.ref, options) ?? specless())
+    await vi.waitFor(
+      async () => expect((await read({})).toSorted()).toEqual(['two', 'three', long].toSorted()),
+      patience,
+    )
+    expect(await read({ tail: 1 })).toEqual(['three'])
+    expect(await read({ tail: 0 })).toEqual([])
+    const stop = new AbortController()
+    const cut = read({ follow: true, signal: stop.signal })
+    const followed = read({ follow: true, tail: 0 })
+    stop.abort()
+    expect(await cut).toSatisfy((lines: readonly string[]) => lines.length <= 3)
+    const exec = await (await containerOf(backend.fleet, spec)).exec({ Cmd: ['touch', '/go'] })
+    await exec.start({})
+    expect(await followed).toEqual(['late'])
+    expect((await read({})).at(-1)).toBe('late')
+    await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
+    await expect(read({})).rejects.toMatchObject({ code: 'not-found' })
+  })
+
+  it('that its driver does not keep is unsupported', async () => {
+    const backend = await open({ log: { driver: 'none' } })
+    const spec = specOf('echo one; sleep 600')
+    await backend.create(spec)
+    await expect(linesOf(backend.logs?.(spec.ref) ?? specless())).rejects.toMatchObject({ code: 'unsupported' })
+  })
+})
+
+function listener(heard: {
+  changed?: (instance: Instance) => void
+  gone?: (ref: InstanceSpec['ref'], uid: string) => void
+  resync?: () => void
+}) {
+  return {
+    changed: () => {},
+    gone: () => {},
+    resync: () => {},
+    heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1000 }) as const,
+    ...heard,
+  }
+}

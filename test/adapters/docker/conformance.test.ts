@@ -1,0 +1,64 @@
+/** The Docker backend passes on a real engine the suite that every backend passes. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { dockerBackend } from 'gamekeeper/docker'
+import { backendConformance, type ConformanceProgram } from 'gamekeeper/testing'
+import { expect, it } from 'vitest'
+import type { Backend } from '../../../src/backend.js'
+import { describeOnEngine } from './describe-on-engine.js'
+import { baseImage, docker } from './engine.js'
+import { containersOf, newFleetName, nextRange } from './support.js'
+
+describeOnEngine('the Docker backend', () => {
+  const sh = (script: string) => ['sh', '-c', script]
+  const commands: Record<ConformanceProgram, readonly string[]> = {
+    runs: ['sleep', '600'],
+    'exits-0': sh('exit 0'),
+    'exits-3': sh('exit 3'),
+    'exits-5-late': sh('sleep 1; exit 5'),
+    'ignores-terminate': sh(`trap '' TERM; echo up; while :; do sleep 1; done`),
+    'no-such-command': ['/no/such/command'],
+  }
+  for (const init of [true, false]) {
+    let backend: Backend
+    const cases = backendConformance({
+      graceMs: 1_000,
+      timeoutMs: 60_000,
+      template: (program) => ({
+        // Without an init process a program that handles no SIGTERM ignores it, as process 1 of its container.
+        spec: {
+          containers: [
+            {
+              name: 'game',
+              image: baseImage,
+              command: program === 'runs' && !init ? sh(`trap 'exit 0' TERM; sleep 600 & wait`) : commands[program],
+            },
+          ],
+        },
+      }),
+      async programUp({ ref }) {
+        for await (const line of backend.logs?.(ref, { follow: true }) ?? []) if (line === 'up') return
+      },
+      async open({ publicPorts = 100 }) {
+        const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-conformance-'))
+        const fleet = newFleetName()
+        const portRange = nextRange(publicPorts)
+        const open = () => (backend = dockerBackend({ docker, directory, fleet, portRange, init }))
+        return {
+          backend: open(),
+          reopen: async () => open(),
+          async cleanup() {
+            expect(await containersOf(fleet)).toEqual([])
+            await rm(directory, { recursive: true })
+          },
+        }
+      },
+    })
+    for (const one of cases) {
+      // The second round is for what the init process has to do with: ends and exit codes.
+      if (!init && !/exit|end|kill|command|destroy/.test(one.name)) continue
+      it(init ? one.name : `${one.name}, without an init process`, { timeout: 240_000 }, () => one.run())
+    }
+  }
+})

@@ -1,0 +1,52 @@
+/**
+ * Tests that need a Docker engine. Where none answers, they say in a test of their own that they are left out, and with
+ * REQUIRE_ENGINES=docker that test fails.
+ */
+import { access } from 'node:fs/promises'
+import { describe, expect, it } from 'vitest'
+import { messageOf } from '../../../src/errors.js'
+import { docker } from './engine.js'
+
+type Describe = (what: string, define: () => void) => void
+
+const silence = await askEngine()
+
+/** Tests that need the engine. */
+export const describeOnEngine: Describe =
+  silence === undefined ? describe : leaveOut(`no Docker engine answers: ${silence}`)
+
+const lacking = await whatIsLacking()
+
+/** Tests that need to start engines of their own, which takes root on Linux and the programs of one. */
+export const describeOnOwnEngine: Describe =
+  lacking === undefined ? describeOnEngine : leaveOut(`no engine can be started here: ${lacking}`)
+
+function leaveOut(why: string): Describe {
+  return (what) =>
+    it(`LEFT OUT, ${why}: ${what}`, () => {
+      console.warn(`left out: ${what} (${why})`)
+      const required = (process.env['REQUIRE_ENGINES'] ?? '').split(',')
+      expect(required, `REQUIRE_ENGINES wants tests on Docker, but ${why}`).not.toContain('docker')
+    })
+}
+
+/** Undefined when it answers. */
+async function askEngine(): Promise<string | undefined> {
+  try {
+    await docker.listContainers({ limit: 1, abortSignal: AbortSignal.timeout(10_000) })
+    return undefined
+  } catch (error) {
+    return messageOf(error)
+  }
+}
+
+/** Undefined when nothing is. */
+async function whatIsLacking(): Promise<string | undefined> {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'that needs root on Linux'
+  const folders = (process.env['PATH'] ?? '').split(':')
+  for (const program of ['dockerd', 'containerd', 'ip']) {
+    const found = await Promise.allSettled(folders.map((folder) => access(`${folder}/${program}`)))
+    if (found.every(({ status }) => status === 'rejected')) return `${program} is not in PATH`
+  }
+  return undefined
+}

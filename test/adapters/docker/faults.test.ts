@@ -1,0 +1,166 @@
+/** An engine that hangs, breaks off or is not there: every call has a limit, and nothing is missed when it is back. */
+import { Readable } from 'node:stream'
+import Docker from 'dockerode'
+import { afterEach, expect, it, vi } from 'vitest'
+import { createFleet, FleetError, memoryStore } from 'gamekeeper'
+import { findAgentPlace } from '../../../adapters/docker/agent-place.js'
+import { dockerBackend } from '../../../adapters/docker/index.js'
+import type { BackendListener } from '../../../src/backend.js'
+import { describeOnEngine } from './describe-on-engine.js'
+import { engineSocket } from './engine.js'
+import { type Proxy, proxyTo } from './proxy.js'
+import { cleanUp, containerOf, containersOf, freshDirectory, linesOf, onCleanUp, open, specOf } from './support.js'
+
+afterEach(cleanUp)
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+
+const patience = { timeout: 60_000, interval: 50 }
+
+async function proxy(): Promise<Proxy> {
+  const made = await proxyTo(engineSocket)
+  onCleanUp(() => made.close())
+  return made
+}
+
+function counting(): BackendListener & { readonly told: { changed: number; gone: string[]; resyncs: number } } {
+  const told = { changed: 0, gone: [] as string[], resyncs: 0 }
+  return {
+    told,
+    changed: () => void told.changed++,
+    gone: (_, uid) => void told.gone.push(uid),
+    resync: () => void told.resyncs++,
+    heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1000 }),
+  }
+}
+
+describeOnEngine('an engine that hangs', () => {
+  it('fails each call within its limit, and serves the next ones when it goes on', async () => {
+    const between = await proxy()
+    const backend = await open({ docker: between.docker, readMs: 700, changeMs: 900 })
+    const spec = specOf('sleep 600', { ports: [7777] })
+    const running = await backend.create(spec)
+    const listener = counting()
+    backend.watch(listener)
+    await vi.waitFor(() => expect(listener.told.resyncs).toBeGreaterThan(0), patience)
+    between.mode = 'stall'
+    const since = performance.now()
+    const other = specOf('sleep 600', { ports: [7777] })
+    const calls = [
+      backend.list(),
+      backend.create(other),
+      backend.destroy(spec.ref, spec.uid, { graceMs: 100 }),
+      Promise.resolve(backend.prepare?.(specOf('true', { image: 'no-such-image' }))),
+    ]
+    for (const outcome of await Promise.allSettled(calls)) {
+      expect(outcome).toMatchObject({
+        status: 'rejected',
+        reason: {
+          code: 'unavailable',
+          retryable: true,
+          message: expect.stringMatching(/did not .* within 0\.[79] s$/),
+        },
+      })
+    }
+    expect(performance.now() - since).toBeLessThan(3_000)
+    between.mode = 'pass'
+    expect(await backend.list()).toEqual([running])
+    expect(await backend.create(other)).toMatchObject({ phase: 'running' })
+    // The stream of events was dead without a word: it has been opened anew.
+    await (await containerOf(backend.fleet, spec)).remove({ force: true })
+    await vi.waitFor(() => expect(listener.told.gone).toContain(spec.uid), patience)
+    expect(await containersOf(backend.fleet)).toHaveLength(1)
+  })
+
+  it('that takes a call and never says so makes no second container', async () => {
+    const between = await proxy()
+    const backend = await open({ docker: between.docker, readMs: 700, changeMs: 900 })
+    await backend.list()
+    const spec = specOf('sleep 600', { ports: [7777] })
+    const created = backend.create(spec)
+    // The engine has heard of it; its answer is lost.
+    await vi.waitFor(() => expect(between.requests().join()).toContain('/containers/create'), {
+      timeout: 5_000,
+      interval: 1,
+    })
+    between.mode = 'stall'
+    await expect(created).rejects.toMatchObject({ code: 'unavailable' })
+    between.mode = 'pass'
+    await vi.waitFor(async () => expect(await backend.create(spec)).toMatchObject({ phase: 'running' }), patience)
+    expect(await containersOf(backend.fleet)).toHaveLength(1)
+  })
+})
+
+describeOnEngine('a connection that breaks', () => {
+  it('is opened again, and who listens lists again', async () => {
+    const between = await proxy()
+    const backend = await open({ docker: between.docker })
+    const spec = specOf('sleep 600')
+    await backend.create(spec)
+    const listener = counting()
+    backend.watch(listener)
+    await vi.waitFor(() => expect(listener.told.resyncs).toBeGreaterThan(0), patience)
+    const before = listener.told.resyncs
+    between.mode = 'refuse'
+    await expect(backend.list()).rejects.toMatchObject({ code: 'unavailable' })
+    // Nobody hears of it now.
+    await (await containerOf(backend.fleet, spec)).remove({ force: true })
+    between.mode = 'pass'
+    await vi.waitFor(() => expect(listener.told.resyncs).toBeGreaterThan(before), patience)
+    expect(await backend.list()).toEqual([])
+  })
+})
+
+it('without an engine there is one clear line', async () => {
+  const directory = await freshDirectory()
+  const backend = dockerBackend({ docker: new Docker({ socketPath: `${directory}/docker.sock` }), directory })
+  const failure: unknown = await createFleet({ backend, store: memoryStore() }).catch((error: unknown) => error)
+  expect(FleetError.is(failure, 'unavailable') && failure.message).toBe(
+    `the Docker engine at unix://${directory}/docker.sock cannot be reached (connect ENOENT ${directory}/docker.sock): is it running?`,
+  )
+})
+
+it('an engine on another machine needs to be told where the agent is', async () => {
+  const place = findAgentPlace({ host: undefined, remote: '203.0.113.7', isDesktop: false, bridge: undefined })
+  await expect(place).rejects.toMatchObject({
+    code: 'invalid',
+    message: expect.stringMatching(/runs on 203\.0\.113\.7, .*: set agent: \{ host \} .* and agent: \{ address \}/),
+  })
+})
+
+it('with Docker Desktop the agent stays on this machine alone', async () => {
+  const place = await findAgentPlace({ host: undefined, remote: undefined, isDesktop: true, bridge: undefined })
+  expect(place).toEqual({ host: '127.0.0.1', reachedAt: 'host.docker.internal' })
+})
+
+describeOnEngine('the agent', () => {
+  it('listens where containers reach it, and nowhere else', async () => {
+    const backend = await open()
+    const fleet = await createFleet({ backend, store: memoryStore(), agent: { port: 0 } })
+    onCleanUp(() => fleet.close())
+    const [host, port] = fleet.agentAddress?.split(':') ?? []
+    expect(host).toBe('host.docker.internal')
+    const call = `fetch('http://' + process.env.HEARTBEAT_ENDPOINT + '/v1/sessionHosts/nobody', { method: 'POST', body: '{}' })`
+    const own = await open()
+    const spec = specOf(`exec node -e "${call}.then(({ status }) => console.log(status))"`, {
+      heartbeatEndpoint: fleet.agentAddress ?? '',
+    })
+    await own.create(spec)
+    expect(await linesOf(own.logs?.(spec.ref, { follow: true }) ?? Readable.from([]))).toEqual(['200'])
+    await expect(fetch(`http://127.0.0.1:${port}/`)).rejects.toThrow('fetch failed')
+  })
+
+  it.each([
+    [{ host: '127.0.0.1' }, /no container reaches an agent on 127\.0\.0\.1/],
+    [{ host: 'localhost' }, /no container reaches/],
+  ])('is refused at %j, where no container reaches it', async (agent, message) => {
+    const backend = await open()
+    await expect(createFleet({ backend, store: memoryStore(), agent: { ...agent, port: 0 } })).rejects.toThrow(message)
+  })
+
+  it('may be anywhere when its owner says what containers are told', async () => {
+    const agent = { host: '127.0.0.1', address: 'agent.example.com:56001', port: 0 }
+    const fleet = await createFleet({ backend: await open(), store: memoryStore(), agent })
+    onCleanUp(() => fleet.close())
+    expect(fleet.agentAddress).toBe('agent.example.com:56001')
+  })
+})

@@ -1,0 +1,123 @@
+/** What a fleet makes of what happens to its containers. */
+import { randomUUID } from 'node:crypto'
+import { afterEach, beforeAll, expect, it, vi } from 'vitest'
+import { createFleet, type Fleet, type FleetEvent } from 'gamekeeper'
+import { describeOnEngine } from './describe-on-engine.js'
+import { docker } from './engine.js'
+import { buildExampleImage, exampleImage, exampleTemplate } from './example-image.js'
+import { cleanUp, containersOf, onCleanUp, open } from './support.js'
+
+afterEach(cleanUp, 120_000)
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 })
+
+const patience = { timeout: 90_000, interval: 100 }
+const buildID = 'arena'
+
+interface Scene {
+  readonly fleet: Fleet
+  readonly events: readonly FleetEvent[]
+  containerOf(server: string): Promise<ReturnType<typeof docker.getContainer>>
+}
+
+async function scene(standingBy: number, template: object = exampleTemplate): Promise<Scene> {
+  const backend = await open()
+  const limits = { silenceMs: 3_000, backoffFirstMs: 100 }
+  // The store is the one that the backend names: files.
+  const fleet = await createFleet({ backend, agent: { port: 0 }, limits })
+  onCleanUp(() => fleet.close())
+  const events: FleetEvent[] = []
+  fleet.on('*', (event) => events.push(event))
+  await fleet.builds.create({
+    metadata: { name: 'arena' },
+    spec: { buildID, standingBy, max: 4, portsToExpose: [7777], template: { ...template } },
+  })
+  return {
+    fleet,
+    events,
+    async containerOf(server) {
+      const all = await containersOf(backend.fleet)
+      return docker.getContainer(all.find(({ Labels }) => Labels['gamekeeper.server'] === server)?.Id ?? 'none')
+    },
+  }
+}
+
+async function oneStandingBy(fleet: Fleet): Promise<string> {
+  return vi.waitFor(async () => {
+    const found = (await fleet.servers.list()).find(({ status }) => status.state === 'StandingBy')
+    if (!found) throw new Error('nobody stands by')
+    return found.metadata.name
+  }, patience)
+}
+
+function endingOf(events: readonly FleetEvent[], server: string): Promise<FleetEvent> {
+  return vi.waitFor(() => {
+    const found = events.find((event) => event.type === 'ServerEnding' && event.server.name === server)
+    if (!found) throw new Error(`${server} does not end`)
+    return found
+  }, patience)
+}
+
+describeOnEngine('a server whose container', () => {
+  beforeAll(buildExampleImage)
+
+  it('is removed by hand is replaced', async () => {
+    const { fleet, events, containerOf } = await scene(1)
+    const server = await oneStandingBy(fleet)
+    await (await containerOf(server)).remove({ force: true })
+    expect(await endingOf(events, server)).toMatchObject({ crash: true })
+    await vi.waitFor(async () => expect(await oneStandingBy(fleet)).not.toBe(server), patience)
+  })
+
+  it('is paused: idle, it is replaced; with a match, it is Unhealthy until it goes on', async () => {
+    const { fleet, events, containerOf } = await scene(1)
+    const idle = await oneStandingBy(fleet)
+    await (await containerOf(idle)).pause()
+    expect(await endingOf(events, idle)).toMatchObject({ reason: 'Silent' })
+    await vi.waitFor(async () => expect(await oneStandingBy(fleet)).not.toBe(idle), patience)
+    await expect((await containerOf(idle)).inspect()).rejects.toMatchObject({ statusCode: 404 })
+
+    const sessionID = randomUUID()
+    const allocation = await fleet.allocate({ buildID, sessionID }, { waitMs: 30_000 })
+    const active =
+      (await fleet.servers.list()).find(({ status }) => status.sessionID === sessionID)?.metadata.name ?? ''
+    const match = await containerOf(active)
+    const health = async () => (await fleet.servers.get(active)).status.health
+    await match.pause()
+    await vi.waitFor(async () => expect(await health()).toBe('Unhealthy'), patience)
+    await match.unpause()
+    await vi.waitFor(async () => expect(await health()).toBe('Healthy'), patience)
+    expect(await fleet.allocate({ buildID, sessionID })).toEqual(allocation)
+  })
+
+  it('uses more memory than its limit says so in its end', async () => {
+    const hungry = ['node', '-e', 'const all = []; for (;;) all.push(Buffer.alloc(1e6, 1))']
+    const resources = { limits: { memory: '32Mi' } }
+    const containers = [{ name: 'game', image: exampleImage, imagePullPolicy: 'Never', command: hungry, resources }]
+    const { fleet, events } = await scene(1, { spec: { containers } })
+    await vi.waitFor(async () => {
+      const { conditions } = (await fleet.builds.get('arena')).status
+      expect(conditions).toMatchObject([
+        {
+          type: 'Crashing',
+          message: expect.stringMatching(
+            /exited with 137: it was killed for using more memory than its limit of 32 MiB$/,
+          ),
+        },
+      ])
+    }, patience)
+    expect(events.map(({ type }) => type)).toContain('ServerEnding')
+  })
+
+  it('writes a log can be read from the fleet, by name', async () => {
+    const { fleet } = await scene(1)
+    const server = await oneStandingBy(fleet)
+    const seen: string[] = []
+    const stop = new AbortController()
+    for await (const line of fleet.servers.logs(server, { follow: true, tail: 10, signal: stop.signal })) {
+      seen.push(line)
+      stop.abort()
+    }
+    expect(seen.join('\n')).toContain('listening on 7777')
+    await expect(fleet.servers.logs('arena-none').next()).rejects.toMatchObject({ code: 'not-found' })
+  })
+})

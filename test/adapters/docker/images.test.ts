@@ -1,0 +1,184 @@
+/** Images come from a registry: once, with words for how far it is and why it failed; servers wait as Pending meanwhile. */
+import { afterEach, expect, it, vi } from 'vitest'
+import { createFleet, type FleetEvent, memoryStore } from 'gamekeeper'
+import { describeOnEngine } from './describe-on-engine.js'
+import { baseImage, docker } from './engine.js'
+import { type Registry, startRegistry } from './registry.js'
+import { cleanUp, onCleanUp, open, specOf } from './support.js'
+
+afterEach(cleanUp)
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+
+const patience = { timeout: 60_000, interval: 50 }
+
+async function registryOfThisTest(): Promise<Registry> {
+  const registry = await startRegistry()
+  onCleanUp(async () => {
+    registry.slow = false
+    await registry.close()
+    // Not every test has come to pull it.
+    await docker
+      .getImage(registry.image)
+      .remove({ force: true })
+      .catch(() => {})
+  })
+  return registry
+}
+
+const buildOf = ({ build, template }: ReturnType<typeof specOf>) => ({ build, template })
+
+describeOnEngine('an image', () => {
+  it('is pulled once, however many servers need it, and says how far it is', async () => {
+    const registry = await registryOfThisTest()
+    registry.slow = true
+    const backend = await open()
+    const told: string[] = []
+    const specs = Array.from({ length: 5 }, () => specOf('true', { image: registry.image }))
+    const prepared = backend.prepare?.(buildOf(specOf('true', { image: registry.image })), {
+      onProgress: (message) => told.push(message),
+    })
+    const created = Promise.all(specs.map((spec) => backend.create(spec)))
+    await vi.waitFor(() => expect(told.at(-1)).toMatch(/^pulling image \S+: \d+ % of 1\.\d MB$/), patience)
+    registry.slow = false
+    await prepared
+    // There is no shell in it: that its containers came to be started is all that counts here.
+    expect((await created).map(({ phase }) => phase)).not.toContain('pending')
+    expect(registry.layersServed()).toBe(1)
+  })
+
+  it('that is there is not asked for again, unless the policy is Always', async () => {
+    const registry = await registryOfThisTest()
+    const [backend, always, never] = [
+      await open(),
+      await open({ pullPolicy: 'Always' }),
+      await open({ pullPolicy: 'Never' }),
+    ]
+    const build = buildOf(specOf('true', { image: registry.image }))
+    await expect(never.prepare?.(build)).rejects.toMatchObject({
+      code: 'unavailable',
+      message: `the Docker engine has no image ${registry.image}, and the pull policy is Never: build or load it there`,
+    })
+    await backend.prepare?.(build)
+    registry.refusal = { status: 403, message: 'arena is for sale again' }
+    await backend.prepare?.(build)
+    await never.prepare?.(build)
+    await expect(always.prepare?.(build)).rejects.toMatchObject({
+      code: 'unavailable',
+      message: expect.stringMatching(/cannot be pulled: .*arena is for sale again/),
+    })
+  })
+
+  it('is pulled with the name and password of its registry', async () => {
+    const registry = await registryOfThisTest()
+    registry.password = { username: 'amie', password: 's3cret' }
+    const build = buildOf(specOf('true', { image: registry.image }))
+    const without = await open()
+    await expect(without.prepare?.(build)).rejects.toMatchObject({ code: 'unavailable' })
+    const name = registry.image.split('/')[0] ?? ''
+    const backend = await open({ registryAuth: { [name]: registry.password } })
+    await backend.prepare?.(build)
+    expect(registry.layersServed()).toBe(1)
+  })
+
+  it('that does not move has failed, and is pulled when it does', async () => {
+    const registry = await registryOfThisTest()
+    registry.slow = true
+    const backend = await open({ pullIdleMs: 1_500 })
+    const build = buildOf(specOf('true', { image: registry.image }))
+    await expect(backend.prepare?.(build)).rejects.toMatchObject({
+      code: 'unavailable',
+      message: expect.stringContaining('nothing has come for 1.5 s'),
+    })
+    registry.slow = false
+    await backend.prepare?.(build)
+  })
+})
+
+describeOnEngine('a fleet whose image is missing', () => {
+  it('keeps its servers Pending without any limit on them, tells of the pull, and of the registry’s own error', async () => {
+    const registry = await registryOfThisTest()
+    const backend = await open()
+    const fleet = await createFleet({
+      backend,
+      store: memoryStore(),
+      agent: { port: 0 },
+      // Were they to run during the pull, all would be over at once.
+      limits: { firstHeartbeatMs: 500, silenceMs: 500, backoffFirstMs: 200, backoffLastMs: 400, callMs: 1_000 },
+    })
+    onCleanUp(() => fleet.close())
+    const events: FleetEvent[] = []
+    fleet.on('*', (event) => events.push(event))
+    registry.refusal = { status: 404, message: 'arena is not for sale' }
+    const containers = [{ name: 'game', image: registry.image, command: ['sh'] }]
+    await fleet.builds.create({
+      metadata: { name: 'arena' },
+      spec: { buildID: 'arena', standingBy: 3, max: 3, portsToExpose: [], template: { spec: { containers } } },
+    })
+    await vi.waitFor(async () => {
+      const { conditions } = (await fleet.builds.get('arena')).status
+      expect(conditions).toMatchObject([
+        { type: 'CreateBlocked', reason: 'unavailable', message: expect.stringContaining('arena is not for sale') },
+      ])
+    }, patience)
+    registry.refusal = undefined
+    registry.slow = true
+    const servers = await vi.waitFor(async () => {
+      const all = await fleet.servers.list()
+      expect(all.map(({ status }) => status.message)).toEqual(
+        Array.from({ length: 3 }, () => expect.stringMatching(/ % of /)),
+      )
+      return all
+    }, patience)
+    // Longer than each of the limits above.
+    const since = performance.now()
+    await vi.waitFor(() => expect(performance.now() - since).toBeGreaterThan(2_500), patience)
+    expect(await fleet.servers.list()).toEqual(servers)
+    expect(events.filter(({ type }) => type === 'ServerEnding')).toEqual([])
+    registry.slow = false
+    await vi.waitFor(
+      () => expect(events).toContainEqual(expect.objectContaining({ type: 'BuildPreparing', status: 'done' })),
+      patience,
+    )
+    await vi.waitFor(() => expect(events.map(({ type }) => type)).toContain('ServerEnding'), patience)
+    expect(registry.layersServed()).toBe(1)
+    const progress = events.flatMap((event) => (event.type === 'BuildPreparing' ? [event.status] : []))
+    expect(new Set(progress)).toEqual(new Set(['working', 'failed', 'done']))
+    await fleet.builds.delete('arena')
+  })
+
+  it('pulls it before the first server is wanted', async () => {
+    const registry = await registryOfThisTest()
+    const fleet = await createFleet({ backend: await open(), store: memoryStore(), agent: { port: 0 } })
+    onCleanUp(() => fleet.close())
+    const template = { spec: { containers: [{ name: 'game', image: registry.image, command: ['sh'] }] } }
+    await fleet.builds.create({
+      metadata: { name: 'arena' },
+      spec: { buildID: 'arena', standingBy: 0, max: 3, portsToExpose: [], template },
+    })
+    await vi.waitFor(() => expect(registry.layersServed()).toBe(1), patience)
+    expect(await fleet.servers.list()).toEqual([])
+  })
+})
+
+describeOnEngine('a build that Docker cannot honour', () => {
+  it('is refused at create, by field', async () => {
+    const fleet = await createFleet({ backend: await open(), store: memoryStore(), agent: { port: 0 } })
+    onCleanUp(() => fleet.close())
+    const create = (container: object) =>
+      fleet.builds.create({
+        metadata: { name: 'arena' },
+        spec: {
+          ...{ buildID: 'arena', standingBy: 0, max: 1, portsToExpose: [] },
+          template: { spec: { containers: [{ name: 'game', image: baseImage, ...container }] } },
+        },
+      })
+    await expect(create({ workingDir: 'game' })).rejects.toMatchObject({ code: 'invalid' })
+    await expect(create({ resources: { limits: { memory: '1Mi' } } })).rejects.toThrow(
+      'limits.memory must be at least 6Mi',
+    )
+    await create({})
+    await expect(
+      fleet.builds.update('arena', { template: { spec: { containers: [{ name: 'game', image: 'No' }] } } }),
+    ).rejects.toThrow('image must be')
+  })
+})

@@ -1,0 +1,153 @@
+/**
+ * A Docker engine of a test's own, whose daemon can be killed without disturbing anybody: `dockerd` with its own data, its own
+ * socket and its own bridge, as root on Linux. It maps ports by its proxies only and leaves the machine's packet filter alone.
+ */
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
+import { access, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import Docker from 'dockerode'
+import { vi } from 'vitest'
+import { docker as first } from './engine.js'
+
+const run = promisify(execFile)
+
+export interface SecondEngine {
+  readonly docker: Docker
+  readonly socketPath: string
+  /** Where its data are. */
+  readonly dataRoot: string
+  /** Address of its bridge on this machine. */
+  readonly gateway: string
+  start(options: { readonly liveRestore: boolean }): Promise<void>
+  /** Ends the daemon and waits for it. Containers are left to themselves by SIGKILL. */
+  stop(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>
+  /** Ends it for good, with all it has. */
+  remove(): Promise<void>
+}
+
+let count = 0
+
+export interface SecondEngineOptions {
+  /** Image that it has. */
+  readonly image: string
+  /** Room for its data, which is a disk of its own then. */
+  readonly diskMb?: number
+}
+
+export async function secondEngine({ image, diskMb }: SecondEngineOptions): Promise<SecondEngine> {
+  const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-dockerd-'))
+  const number = (process.pid + count++) % 200
+  const bridge = `gk-test${number}`
+  const gateway = `172.31.${number}.1`
+  const socketPath = join(directory, 'docker.sock')
+  const docker = new Docker({ socketPath })
+  let daemon: ChildProcess | undefined
+
+  const dataRoot = join(directory, 'data')
+  await mkdir(dataRoot)
+  if (diskMb !== undefined) await run('mount', ['-t', 'tmpfs', '-o', `size=${diskMb}m`, 'tmpfs', dataRoot])
+  const begin = (program: string, args: readonly string[]) => {
+    const log = openSync(join(directory, `${program}.log`), 'a')
+    const child = spawn(program, args, { stdio: ['ignore', log, log], detached: true })
+    closeSync(log)
+    // Else its failure to start would end the test's process.
+    child.on('error', () => {})
+    return child
+  }
+  const up = async (program: string, look: () => Promise<unknown>) => {
+    try {
+      await vi.waitFor(look, { timeout: 60_000, interval: 100 })
+    } catch (error) {
+      const said = (await readFile(join(directory, `${program}.log`), 'utf8')).split('\n').slice(-5)
+      throw new Error(`${program} does not come up: ${said.join('\n')}`, { cause: error })
+    }
+  }
+  // By itself, as distributions have it: it and its containers outlive the daemon.
+  const containerdSocket = join(directory, 'containerd.sock')
+  const state = ['--root', join(dataRoot, 'containerd'), '--state', join(directory, 'containerd')]
+  const containerd = begin('containerd', [...state, '--address', containerdSocket, '--config', '/dev/null'])
+  await up('containerd', () => access(containerdSocket))
+
+  await run('ip', ['link', 'add', bridge, 'type', 'bridge'])
+  await run('ip', ['addr', 'add', `${gateway}/24`, 'dev', bridge])
+  await run('ip', ['link', 'set', bridge, 'up'])
+
+  /** The keeper of a container that the daemon was just starting when it was killed: nobody knows of it any more. */
+  const killRest = async () => {
+    const { stdout } = await run('ps', ['-eo', 'pid=,args='])
+    for (const line of stdout.split('\n').filter((one) => one.includes(`-address ${containerdSocket}`))) {
+      process.kill(Number.parseInt(line, 10), 'SIGKILL')
+    }
+  }
+
+  const engine: SecondEngine = {
+    docker,
+    socketPath,
+    dataRoot,
+    gateway,
+
+    async start({ liveRestore }) {
+      const own = ['--data-root', dataRoot, '--exec-root', join(directory, 'exec'), '--containerd', containerdSocket]
+      const place = ['--pidfile', join(directory, 'pid'), '--host', `unix://${socketPath}`, '--bridge', bridge]
+      const harmless = ['--iptables=false', '--ip6tables=false', '--ip-forward=false', '--ip-masq=false']
+      daemon = begin('dockerd', [
+        ...own,
+        ...place,
+        ...harmless,
+        `--live-restore=${liveRestore}`,
+        '--shutdown-timeout=2',
+      ])
+      await up('dockerd', () => docker.listContainers())
+    },
+
+    async stop(signal) {
+      const ending = daemon
+      daemon = undefined
+      if (ending) await end(ending, signal)
+    },
+
+    async remove() {
+      if (!daemon) await engine.start({ liveRestore: false })
+      for (const { Id } of await docker.listContainers({ all: true })) {
+        // Some are just being removed already.
+        await docker
+          .getContainer(Id)
+          .remove({ force: true })
+          .catch(() => {})
+      }
+      await engine.stop('SIGTERM')
+      await end(containerd, 'SIGTERM')
+      await killRest()
+      await run('ip', ['link', 'del', bridge])
+      // What a killed daemon has left mounted.
+      const mounts = (await readFile('/proc/mounts', 'utf8')).split('\n').map((line) => line.split(' ')[1] ?? '')
+      for (const mount of mounts.filter((path) => path.startsWith(directory)).toReversed())
+        await run('umount', ['-l', mount])
+      await rm(directory, { recursive: true, force: true, maxRetries: 5 })
+    },
+  }
+  try {
+    await engine.start({ liveRestore: true })
+    await docker.loadImage(await first.getImage(image).get(), {}).then(drain)
+  } catch (error) {
+    await engine.remove().catch(() => {})
+    throw error
+  }
+  return engine
+}
+
+async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const exited = once(child, 'exit')
+  child.kill(signal)
+  await exited
+}
+
+async function drain(stream: NodeJS.ReadableStream): Promise<void> {
+  stream.resume()
+  await once(stream, 'end')
+}
