@@ -1,7 +1,7 @@
 /** Carries out the plan of a build: adds servers as records, and begins the end of idle ones. Synchronous. */
 import { transition } from '../rules/lifecycle.js'
 import { serverName, suffixLength } from '../rules/names.js'
-import { type EndingReason, keyOf, type Server } from '../rules/resources.js'
+import { draftOf, type EndingReason, keyOf, type Server } from '../rules/resources.js'
 import { planRollout } from '../rules/rollout.js'
 import { plan } from '../rules/scaling.js'
 import { buildHealth } from '../rules/status.js'
@@ -64,7 +64,10 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
   function renewBegun(build: BuildEntry): void {
     const { templateHash } = build
     for (const entry of build.buckets.oldPending) {
-      if (!entry.asked) inventory.update(entry, { ...entry.record, templateHash })
+      if (entry.asked) continue
+      const next = draftOf(entry.record)
+      next.templateHash = templateHash
+      inventory.update(entry, next)
     }
   }
 

@@ -11,7 +11,7 @@ import type { Inventory, ServerEntry } from './inventory.js'
 
 /**
  * The record is not ours to write: it is gone from the store, and the server ends; or another host has handed the server
- * out, and it is that session's. Either way the entry tells so already.
+ * out, and it is that session's; or has ended it. Each time the entry tells so already.
  */
 export class LostServer extends Error {}
 
@@ -65,7 +65,7 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
       landed(entry, undefined, current.record, entry.intent)
       return
     }
-    if (isGivenAway(entry, current.record)) adopt(entry, current)
+    yieldTo(entry, current)
     // Writing upon what was read fences off the lost write: upon the older revision it must fail.
     const written = entry.record
     entry.revision = await store.servers.update(written, current.revision)
@@ -113,7 +113,7 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
       landed(entry, base, current.record, intent)
       return true
     }
-    if (isGivenAway(entry, current.record)) adopt(entry, current)
+    yieldTo(entry, current)
     return false
   }
 
@@ -148,11 +148,13 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
     return holder === undefined || holder === entry
   }
 
-  /** Another host has handed it out: that stands. */
-  function adopt(entry: ServerEntry, current: Versioned<Server>): never {
-    entry.stored = current.record
-    inventory.grant(entry, current.record)
-    throw lost(entry, 'another host has handed it out', undefined)
+  /** What another host has done with an idle server stands: it has handed it out, or ended it. */
+  function yieldTo(entry: ServerEntry, { record }: Versioned<Server>): void {
+    const isEnded = record.state === 'Terminating' && isIdle(entry.record)
+    if (!isEnded && !isGivenAway(entry, record)) return
+    entry.stored = record
+    inventory.grant(entry, record)
+    throw lost(entry, isEnded ? 'another host has ended it' : 'another host has handed it out', undefined)
   }
 
   return { save, resolve }

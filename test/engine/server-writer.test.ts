@@ -209,6 +209,19 @@ describe('handing a server out', () => {
     expect(inventory.serverBySession(aSession(2).id)).toBe(entry)
   })
 
+  it('lets an end stand that another host has decided on', async () => {
+    const { inventory, entry, writer, kept, meddle } = await scene()
+    await meddle({ state: 'Terminating', ending })
+    inventory.reserve(entry, aSession(1))
+    await expect(writer.save(entry)).rejects.toBeInstanceOf(LostServer)
+    expect([entry.record, await kept()]).toMatchObject([
+      { state: 'Terminating', ending },
+      { state: 'Terminating', ending },
+    ])
+    expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
+    expect(isSaved(entry)).toBe(true)
+  })
+
   it('takes a session for a write that came too late when that session has another server here', async () => {
     const { inventory, entry, add, writer, kept, meddle } = await scene()
     const other = add('arena-bbbbb', { ...standsBy, state: 'Active', session: aSession(2) })
@@ -325,6 +338,13 @@ describe('a hand-out whose outcome nobody knows', () => {
     await expect(writer.resolve(entry)).rejects.toBeInstanceOf(LostServer)
     expect(entry).toMatchObject({ uncertain: false, intent: undefined, bucket: 'active' })
     expect(entry.record.session).toEqual(aSession(2))
+  })
+
+  it('lets the end that another host has decided on stand', async () => {
+    const { entry, writer, meddle } = await inDoubt(refuse)
+    await meddle({ state: 'Terminating', ending })
+    await expect(writer.resolve(entry)).rejects.toBeInstanceOf(LostServer)
+    expect(entry).toMatchObject({ uncertain: false, intent: undefined, bucket: 'terminating' })
   })
 })
 

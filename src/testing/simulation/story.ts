@@ -134,7 +134,7 @@ export class Story implements Scene {
   anyHost(): Host | undefined {
     const able = this.hosts.filter((host) => host.answers)
     const leading = able.find((host) => host === this.lease.leader)
-    return leading && !this.world.chance(0.05) ? leading : (this.world.oneOf(able) ?? leading)
+    return leading && !(this.world.faulty && this.world.chance(0.05)) ? leading : (this.world.oneOf(able) ?? leading)
   }
 
   crash(host: Host): void {
@@ -281,6 +281,8 @@ export class Story implements Scene {
       if (host === this.lease.leader) this.#surplus.created(event.build.name, event.server.name)
     }
     if (event.type !== 'ServerEnding') return
+    // Another host has decided so, and this one only learns of it.
+    if (this.store.servers.get(keyOf(event.server))?.record.state === 'Terminating') return
     if (host === this.lease.leader) this.#surplus.ended(event.build.name, event.reason, this.#ran(event.server))
     this.endings.heard(host, event)
   }

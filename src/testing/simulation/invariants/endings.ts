@@ -121,6 +121,8 @@ export class Endings {
 
   /** By all that is durable now and by all that the fleet may still go by. */
   #isOfToday({ spec }: ModelInstance, build: string): boolean {
+    // Deleted by hand: what it said last may have been different, and nobody can tell any more.
+    if (!this.parts().store.builds.has(build)) return false
     const first = this.#firstAsked.get(spec.uid) ?? spec
     return this.#asked(build).every((one) => runs(spec, one) && runs(first, one))
   }
