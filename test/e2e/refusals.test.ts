@@ -36,7 +36,9 @@ describe('the bundled server refuses', () => {
   })
 
   it('a value that a variable cannot have', { timeout: limitMs }, async () => {
-    expect(await refusal({ BACKEND: 'docker' })).toBe('gamekeeper: BACKEND must be process or memory, but is "docker"')
+    expect(await refusal({ BACKEND: 'nomad' })).toBe(
+      'gamekeeper: BACKEND must be process, docker or memory, but is "nomad"',
+    )
   })
 
   it.each(['ALLOCATION_PORT', 'MANAGEMENT_PORT', 'AGENT_PORT'])('a busy %s', { timeout: limitMs }, async (variable) => {
