@@ -1,4 +1,5 @@
 /** What operators do: builds are created, changed and deleted, and idle servers ended. */
+import { backend } from '../e2e/backend.js'
 import { randomUUID } from 'node:crypto'
 import { buildOf, listBuilds, listServers, portOf } from '../e2e/client.js'
 import { type Build, serversOf } from './ledger.js'
@@ -23,7 +24,7 @@ export async function createBuild(
       standingBy,
       max,
       crashesToMarkUnhealthy: 1_000_000,
-      env: { [containedIn]: scene.dataDir },
+      ...(backend === 'docker' && { env: { [containedIn]: scene.dataDir } }),
     }),
   )
   // An earlier try may have been heard, though not answered.
