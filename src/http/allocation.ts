@@ -1,15 +1,16 @@
 /** The allocation API: one call that hands out a server. */
-import type { Context, Hono } from 'hono'
+import type { Hono } from 'hono'
 import { FleetError } from '../errors.js'
 import type { Fleet } from '../fleet.js'
 import { shown } from '../rules/problem.js'
 import type { AllocationRequest } from '../rules/resources.js'
 import { readAllocationRequest } from '../rules/validation.js'
 import type { Allocation } from '../rules/wire.js'
-import { defaultMaxBodyBytes, readJson } from './body.js'
+import { defaultMaxBodyBytes } from './body.js'
 import { checked } from './checked.js'
-import { json, Refusal } from './exchange.js'
+import { type Exchange, json, Refusal } from './exchange.js'
 import { allocationStatuses, answerOf } from './failures.js'
+import { readJson } from './read-json.js'
 import { routes } from './routing.js'
 
 export interface AllocationRoutesOptions {
@@ -26,11 +27,11 @@ export type AllocatingFleet = Pick<Fleet, 'allocate'>
 export function allocationRoutes(fleet: AllocatingFleet, options: AllocationRoutesOptions = {}): Hono {
   const { closing, maxBodyBytes = defaultMaxBodyBytes } = options
 
-  const allocate = async (c: Context) => {
-    const waitMs = readWaitMs(c.req.query('wait'))
-    const request = checked(readAllocationRequest(await readJson(c, maxBodyBytes)))
+  const allocate = async (exchange: Exchange) => {
+    const waitMs = readWaitMs(exchange.query('wait'))
+    const request = checked(readAllocationRequest(await readJson(exchange, maxBodyBytes)))
     const allocation =
-      waitMs === 0 ? await fleet.allocate(request) : await wait(fleet, request, waitMs, c.req.raw.signal, closing)
+      waitMs === 0 ? await fleet.allocate(request) : await wait(fleet, request, waitMs, exchange.signal(), closing)
     return json(200, allocation)
   }
 

@@ -1,76 +1,18 @@
-/** Reads the body of a request: JSON within bounds of size and depth, whatever the request's headers claim. */
+/** Reads the bytes of a body within a bound: from Node's stream, or from the web standard's. */
 import type { IncomingMessage } from 'node:http'
 import type { Context } from 'hono'
-import { FleetError, messageOf } from '../errors.js'
-import { nodeExchangeOf, Refusal } from './exchange.js'
+import { FleetError } from '../errors.js'
+import { Refusal } from './exchange.js'
 
 /** 1 MiB. */
 export const defaultMaxBodyBytes = 1_048_576
 
-/** Throws a Refusal: 413 for a body over `maxBytes`, 400 for one that is not JSON. Any content type will do, but see below. */
-export async function readJson(c: Context, maxBytes: number): Promise<unknown> {
-  refuseForgery(c)
-  const incoming = nodeExchangeOf(c)?.incoming
-  const bytes = incoming === undefined ? await readWeb(c, maxBytes) : await readNode(incoming, maxBytes)
-  const text = decode(bytes)
-  refuseDeep(text)
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    throw new Refusal(400, `body is not JSON: ${messageOf(error)}`)
-  }
+/** A body parser before these routes leaves what it has read in `rawBody`. */
+interface ParsedMessage extends IncomingMessage {
+  readonly rawBody?: unknown
 }
 
-/**
- * A page of any web site may send a body to this address unasked, as long as it does not call it JSON; it cannot hide
- * its `Origin`. So what a browser sends must say that it is JSON, which a page of another site may not do unasked.
- */
-function refuseForgery(c: Context): void {
-  const { headers } = c.req.raw
-  if (headers.get('origin') === null) return
-  const type = headers.get('content-type') ?? ''
-  if (!/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(type)) {
-    throw new Refusal(400, `Content-Type must be application/json in what a browser sends, but is "${type}"`)
-  }
-}
-
-const utf8 = new TextDecoder('utf-8', { fatal: true })
-
-function decode(bytes: Uint8Array): string {
-  if (bytes.byteLength === 0) throw new Refusal(400, 'body must be JSON, but is empty')
-  try {
-    return utf8.decode(bytes)
-  } catch {
-    throw new Refusal(400, 'body must be JSON in UTF-8, but holds bytes that are not UTF-8')
-  }
-}
-
-const maxDepth = 100
-const quote = 0x22
-const backslash = 0x5c
-
-/** What is parsed here is written again with recursion: a body of brackets only would end a later call, not this one. */
-function refuseDeep(text: string): void {
-  if (text.length <= 2 * maxDepth) return
-  let depth = 0
-  let quoted = false
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i)
-    if (quoted) {
-      if (code === backslash) i++
-      else if (code === quote) quoted = false
-    } else if (code === quote) quoted = true
-    else if (code === 0x5b || code === 0x7b) {
-      if (++depth > maxDepth) throw new Refusal(400, `body is nested deeper than ${maxDepth} levels`)
-    } else if (code === 0x5d || code === 0x7d) depth--
-  }
-}
-
-function tooLarge(maxBytes: number): Refusal {
-  return new Refusal(413, `body is larger than ${maxBytes} bytes`)
-}
-
-function readNode(incoming: IncomingMessage & { readonly rawBody?: unknown }, maxBytes: number): Promise<Uint8Array> {
+export function readNodeBody(incoming: ParsedMessage, maxBytes: number): Promise<Uint8Array> {
   const { rawBody } = incoming
   if (rawBody instanceof Uint8Array) {
     return rawBody.byteLength > maxBytes ? Promise.reject(tooLarge(maxBytes)) : Promise.resolve(rawBody)
@@ -83,7 +25,7 @@ function readNode(incoming: IncomingMessage & { readonly rawBody?: unknown }, ma
     let bytes = 0
     incoming.on('data', (chunk: Buffer) => {
       bytes += chunk.length
-      // What is still to come is read and forgotten by @hono/node-server, within bounds, once the answer is out.
+      // What is still to come is read and forgotten once the answer is out.
       if (bytes > maxBytes) reject(tooLarge(maxBytes))
       else if (first === undefined) first = chunk
       else (more ??= [first]).push(chunk)
@@ -93,7 +35,7 @@ function readNode(incoming: IncomingMessage & { readonly rawBody?: unknown }, ma
   })
 }
 
-async function readWeb(c: Context, maxBytes: number): Promise<Uint8Array> {
+export async function readWebBody(c: Context, maxBytes: number): Promise<Uint8Array> {
   const request = c.req.raw
   const declared = request.headers.get('content-length')
   if (Number(declared) > maxBytes) throw tooLarge(maxBytes)
@@ -133,6 +75,10 @@ async function readStream(stream: ReadableStream<Uint8Array> | null, maxBytes: n
     at += chunk.byteLength
   }
   return whole
+}
+
+function tooLarge(maxBytes: number): Refusal {
+  return new Refusal(413, `body is larger than ${maxBytes} bytes`)
 }
 
 function goneAway(cause: unknown): FleetError {

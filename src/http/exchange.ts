@@ -1,9 +1,21 @@
 /**
- * How a route answers. Two ways lead to the same bytes: inside a host's Hono app the web standard's Response, which any
- * middleware may still change; under a listener of this project (`node-handler.ts`) Node's own response, at half the cost.
+ * What a handler sees of a request, and what it gives for an answer. Two ways lead to the same answers: `web-exchange.ts`
+ * for a Hono app of any host, `node-exchange.ts` straight over `node:http`.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Context } from 'hono'
+
+export interface Exchange {
+  readonly method: string
+  /** The first of that name, decoded. */
+  query(name: string): string | undefined
+  /** What stands in the path where the pattern has `:name`, decoded. */
+  param(name: string): string
+  /** `name` in lower case. */
+  header(name: string): string | undefined
+  /** Once only. Rejects with a Refusal when it is longer. */
+  body(maxBytes: number): Promise<Uint8Array>
+  /** Fires when the client goes away. */
+  signal(): AbortSignal
+}
 
 export interface Answer {
   readonly status: number
@@ -11,6 +23,8 @@ export interface Answer {
   readonly body?: string
   readonly headers?: Readonly<Record<string, string>>
 }
+
+export const jsonType = 'application/json'
 
 export function json(status: number, value: unknown): Answer {
   return { status, body: JSON.stringify(value) }
@@ -32,41 +46,3 @@ export class Refusal extends Error {
     this.answer = failure(status, message)
   }
 }
-
-/** Node's two halves of an exchange. Comes along in Hono's `env` when no middleware stands between it and the route. */
-export interface NodeExchange {
-  readonly incoming: IncomingMessage
-  readonly outgoing: ServerResponse
-}
-
-const key = Symbol('gamekeeper.nodeExchange')
-
-export function envOf(exchange: NodeExchange): object {
-  return { [key]: exchange }
-}
-
-export function nodeExchangeOf(c: Context): NodeExchange | undefined {
-  const env: { readonly [key]?: NodeExchange } | undefined = c.env
-  return env?.[key]
-}
-
-const jsonType = 'application/json'
-
-export function send(c: Context, { status, body, headers }: Answer): Response {
-  const outgoing = nodeExchangeOf(c)?.outgoing
-  if (outgoing === undefined) {
-    const type = body === undefined ? undefined : { 'Content-Type': jsonType }
-    return new Response(body ?? null, { status, headers: { ...type, ...headers } })
-  }
-  if (body === undefined) outgoing.writeHead(status, { ...headers })
-  else if (headers === undefined) {
-    outgoing.writeHead(status, { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body) })
-  } else {
-    outgoing.writeHead(status, { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body), ...headers })
-  }
-  outgoing.end(body)
-  return placeholder
-}
-
-/** What a handler must return when the answer is on its way already. Nobody reads it. */
-const placeholder = new Response(null)

@@ -1,12 +1,13 @@
 /** The management API: builds, game servers and their details, as the service description has them. */
-import type { Context, Hono } from 'hono'
+import type { Hono } from 'hono'
 import type { Builds, Details, Servers } from '../fleet.js'
 import type { Ref } from '../rules/resources.js'
 import { readBuildInput, readPatch } from '../rules/validation.js'
-import { defaultMaxBodyBytes, readJson } from './body.js'
+import { defaultMaxBodyBytes } from './body.js'
 import { checked } from './checked.js'
-import { json } from './exchange.js'
+import { type Exchange, json } from './exchange.js'
 import { answerOf, managementStatuses } from './failures.js'
+import { readJson } from './read-json.js'
 import { routes } from './routing.js'
 
 export interface ManagementOptions {
@@ -31,35 +32,37 @@ export function managementRoutes(fleet: ManagedFleet, options: ManagementOptions
     {
       '/api/v1/gameserverbuilds': {
         GET: async () => json(200, await builds.list()),
-        POST: async (c) => json(200, await builds.create(checked(readBuildInput(await readJson(c, maxBytes))))),
+        POST: async (exchange) =>
+          json(200, await builds.create(checked(readBuildInput(await readJson(exchange, maxBytes))))),
       },
       [build]: {
-        GET: async (c) => json(200, await builds.get(refOf(c))),
-        PATCH: async (c) => json(200, await builds.patch(refOf(c), checked(readPatch(await readJson(c, maxBytes))))),
-        DELETE: async (c) => {
-          await builds.delete(refOf(c))
+        GET: async (exchange) => json(200, await builds.get(refOf(exchange))),
+        PATCH: async (exchange) =>
+          json(200, await builds.patch(refOf(exchange), checked(readPatch(await readJson(exchange, maxBytes))))),
+        DELETE: async (exchange) => {
+          await builds.delete(refOf(exchange))
           return json(200, { message: 'Game server build deleted' })
         },
       },
-      [`${build}/gameservers`]: { GET: async (c) => json(200, await servers.list({ build: refOf(c) })) },
+      [`${build}/gameservers`]: { GET: async (exchange) => json(200, await servers.list({ build: refOf(exchange) })) },
       // One object for a build's details, an array for one server's: the service description has it so.
-      [`${build}/gameserverdetails`]: { GET: async (c) => json(200, await details.ofBuild(refOf(c))) },
+      [`${build}/gameserverdetails`]: { GET: async (exchange) => json(200, await details.ofBuild(refOf(exchange))) },
       '/api/v1/gameservers': { GET: async () => json(200, await servers.list()) },
       '/api/v1/gameservers/:namespace/:name': {
-        GET: async (c) => json(200, await servers.get(refOf(c))),
-        DELETE: async (c) => {
-          await servers.delete(refOf(c))
+        GET: async (exchange) => json(200, await servers.get(refOf(exchange))),
+        DELETE: async (exchange) => {
+          await servers.delete(refOf(exchange))
           return json(200, { message: 'Game server deleted' })
         },
       },
       '/api/v1/gameserverdetails/:namespace/:name': {
-        GET: async (c) => json(200, [await details.get(refOf(c))]),
+        GET: async (exchange) => json(200, [await details.get(refOf(exchange))]),
       },
     },
     (error) => answerOf(error, managementStatuses),
   )
 }
 
-function refOf(c: Context): Ref {
-  return { namespace: c.req.param('namespace') ?? '', name: c.req.param('name') ?? '' }
+function refOf(exchange: Exchange): Ref {
+  return { namespace: exchange.param('namespace'), name: exchange.param('name') }
 }

@@ -1,42 +1,48 @@
 /**
- * Puts operations on paths: one Hono handler a path, so that the methods it lacks are answered too. Handlers return
- * answers and throw errors; nothing that they throw gets past here.
+ * Puts operations on paths, with an answer for the methods that a path lacks. Handlers return answers and throw errors;
+ * nothing that they throw gets past here. Hono has every path; plain requests under `node:http` find theirs without it.
  */
 import { type Context, Hono } from 'hono'
-import { type Answer, failure, send } from './exchange.js'
+import { type Answer, type Exchange, failure } from './exchange.js'
+import { type Match, matcher } from './matcher.js'
+import { responseOf, WebExchange } from './web-exchange.js'
 
-export type Handler = (c: Context) => Promise<Answer>
+export type Handler = (exchange: Exchange) => Promise<Answer>
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 export type Methods = { readonly [M in Method]?: Handler }
 
 /** `toAnswer` makes the answer of what a handler threw. */
 export function routes(paths: Readonly<Record<string, Methods>>, toAnswer: (error: unknown) => Answer): Hono {
   const app = new Hono()
+  const table = new Map<string, Handler>()
   for (const [path, methods] of Object.entries(paths)) {
     const handle = handlerOf(methods)
-    const handler = async (c: Context) => {
-      let answer: Answer
+    const answer = async (exchange: Exchange) => {
       try {
-        answer = await handle(c)
+        return await handle(exchange)
       } catch (error) {
-        answer = toAnswer(error)
+        return toAnswer(error)
       }
-      return send(c, answer)
     }
+    const respond = async (c: Context) => responseOf(await answer(new WebExchange(c)))
     // Both are named, since Hono's `strict: false` ends where a host mounts these routes into its own app.
-    app.all(path, handler)
-    app.all(`${path}/`, handler)
+    app.all(path, respond)
+    app.all(`${path}/`, respond)
+    table.set(path, answer)
   }
-  app.notFound((c) => send(c, failure(404, `nothing is served at ${c.req.path}`)))
-  ownApps.add(app)
+  app.notFound((c) => responseOf(failure(404, `nothing is served at ${c.req.path}`)))
+  tables.set(app, matcher(table))
   return app
 }
 
-/** Apps whose answers no middleware sees: under Node they may write them by themselves. */
-const ownApps = new WeakSet<object>()
+/** Finds the handler of a plain path, which never rejects. */
+export type Find = (path: string) => Match<Handler> | undefined
 
-export function isOwnApp(app: object): boolean {
-  return ownApps.has(app)
+const tables = new WeakMap<object, Find>()
+
+/** Undefined for an app that `routes` has not made. What a host adds to one that it has made comes after its table. */
+export function tableOf(app: object): Find | undefined {
+  return tables.get(app)
 }
 
 function handlerOf(methods: Methods): Handler {
@@ -45,11 +51,11 @@ function handlerOf(methods: Methods): Handler {
   const byName = new Map<string, Handler>(Object.entries(methods))
   if (methods.GET) byName.set('HEAD', methods.GET)
   byName.set('OPTIONS', () => Promise.resolve({ status: 204, headers: allow }))
-  return (c) => {
-    const { method } = c.req
+  return (exchange) => {
+    const { method } = exchange
     const handler = byName.get(method)
     return handler === undefined
       ? Promise.resolve(failure(405, `${method} is not allowed here, only ${allow.Allow}`, allow))
-      : handler(c)
+      : handler(exchange)
   }
 }

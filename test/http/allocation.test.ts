@@ -109,6 +109,7 @@ describe('an allocation is refused', () => {
     'not-leader': 503,
     closed: 503,
     draining: 503,
+    unsupported: 500,
     aborted: 503,
     'ports-exhausted': 503,
     'port-in-use': 500,

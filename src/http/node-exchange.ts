@@ -1,0 +1,65 @@
+/** An exchange straight over `node:http`: nothing is made for a request that its handler does not ask for. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { discardRest } from '../platform/http-server.js'
+import { readNodeBody } from './body.js'
+import { type Answer, type Exchange, jsonType } from './exchange.js'
+import type { Params } from './matcher.js'
+
+export class NodeExchange implements Exchange {
+  readonly method: string
+  readonly #incoming: IncomingMessage
+  readonly #outgoing: ServerResponse
+  readonly #query: string
+  readonly #params: Params
+
+  /** `query` is what follows the `?` of the target. */
+  constructor(incoming: IncomingMessage, outgoing: ServerResponse, query: string, params: Params) {
+    this.method = incoming.method ?? 'GET'
+    this.#incoming = incoming
+    this.#outgoing = outgoing
+    this.#query = query
+    this.#params = params
+  }
+
+  query(name: string): string | undefined {
+    return this.#query === '' ? undefined : (new URLSearchParams(this.#query).get(name) ?? undefined)
+  }
+
+  param(name: string): string {
+    return this.#params[name] ?? ''
+  }
+
+  header(name: string): string | undefined {
+    const value = this.#incoming.headers[name]
+    return Array.isArray(value) ? value.join(', ') : value
+  }
+
+  body(maxBytes: number): Promise<Uint8Array> {
+    return readNodeBody(this.#incoming, maxBytes)
+  }
+
+  signal(): AbortSignal {
+    const outgoing = this.#outgoing
+    const gone = new AbortController()
+    const onClose = () => {
+      if (!outgoing.writableFinished) gone.abort(new Error('the client has closed the connection'))
+    }
+    if (outgoing.destroyed) onClose()
+    else outgoing.once('close', onClose)
+    return gone.signal
+  }
+
+  answer({ status, body, headers }: Answer): void {
+    const outgoing = this.#outgoing
+    // The client is gone, or a middleware of the host has lost its patience and answered.
+    if (outgoing.destroyed || outgoing.headersSent) return
+    if (body === undefined) outgoing.writeHead(status, { ...headers })
+    else if (headers === undefined) {
+      outgoing.writeHead(status, { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body) })
+    } else {
+      outgoing.writeHead(status, { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body), ...headers })
+    }
+    outgoing.end(body)
+    discardRest(this.#incoming)
+  }
+}
