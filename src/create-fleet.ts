@@ -35,8 +35,9 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
   const cleanUp: (() => Promise<void>)[] = []
   try {
     const store = options.store ?? (await openDefaultStore(backend.defaultStore, resolved.logger))
-    if (!options.store) cleanUp.unshift(() => store.close())
-    cleanUp.unshift(() => backend.close())
+    // Async, so that one that throws at once does not keep the others from being closed.
+    if (!options.store) cleanUp.unshift(async () => store.close())
+    cleanUp.unshift(async () => backend.close())
     const target = { heartbeat: (id: string, beat: Heartbeat) => term.heartbeat(id, beat) }
     let agent: Agent | undefined
     let place: AgentPlace | undefined
@@ -110,7 +111,7 @@ function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Sto
   }
 
   async function elected(): Promise<void> {
-    if (closed || engine) return
+    if (closed || engine || !leads) return
     try {
       door = gate(store, options.backend)
       engine = await startEngine({ door, options: resolved, emitter, agentAddress })
@@ -160,7 +161,7 @@ function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Sto
     emitter,
     engine() {
       if (closed) throw new FleetError('closed', 'the fleet is closed on this host')
-      if (!engine) throw notLeading()
+      if (!engine || !leads) throw notLeading()
       return engine
     },
     heartbeat: (id, beat) => engine?.heartbeat(id, beat) ?? goOn,

@@ -92,6 +92,8 @@ export function allocator(
     const session = sessionOf(request)
     for (;;) {
       throwIfAborted(signal)
+      const over = ctx.over()
+      if (over) throw over
       const held = inventory.serverBySession(session.id)
       if (held?.uncertain) {
         await settle(held)
@@ -119,6 +121,9 @@ export function allocator(
         notSaved(entry, error)
         continue
       }
+      // It was written under a lead that has been lost since: what is true now, only the next leader knows.
+      const deposed = ctx.deposed()
+      if (deposed) throw deposed
       if (entry.record.session?.id !== session.id) continue
       tellAllocated(entry, session, clock.elapsed() - since)
       return allocationOf(entry.record)

@@ -16,6 +16,8 @@ export function bounded<T>(
       reject(error)
       aborter.abort(error)
     })
-    call(aborter.signal).then(resolve, reject).finally(cancel)
+    // One that throws at once has ended as well, and leaves no timer.
+    const answer = async () => call(aborter.signal)
+    answer().then(resolve, reject).finally(cancel)
   })
 }

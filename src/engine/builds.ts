@@ -12,6 +12,7 @@ import {
   readBuildInput,
   readPatch,
 } from '../rules/validation.js'
+import type { Versioned } from '../store.js'
 import type { BuildWriter } from './build-writer.js'
 import { buildEvent, type EngineContext, refOf } from './context.js'
 import { type BuildEntry, lookUp, serversOf } from './inventory.js'
@@ -25,14 +26,27 @@ export interface BuildOperations {
   delete(ref: Ref): Promise<void>
   /** Its record is gone from the store: its callers are sent away, and its servers end. */
   forget(build: BuildEntry): void
+  /** Takes in a build that the store has and this host does not know; false when another has its name or its buildID. */
+  adopt(found: Versioned<Build>): boolean
+  /** Looks for builds that may be in the store though their creation failed. Rejects when the store cannot be read. */
+  findLost(): Promise<void>
   /** Throws `not-found`. */
   find(ref: Ref): BuildEntry
 }
 
-export function buildOperations(ctx: EngineContext, writer: BuildWriter, room: WaitingRoom): BuildOperations {
+export interface BuildOperationParts {
+  readonly writer: BuildWriter
+  readonly room: WaitingRoom
+  /** Puts a record of the store into the inventory. */
+  readonly load: (found: Versioned<Build>) => BuildEntry
+}
+
+export function buildOperations(ctx: EngineContext, { writer, room, load }: BuildOperationParts): BuildOperations {
   const { clock, inventory, store } = ctx
   /** Names and buildIDs of builds that are being created: taken already, though not in the inventory yet. */
   const taken = new Set<string>()
+  /** Builds whose creation failed with nobody knowing what the store has of it, by name. */
+  const lost = new Map<string, Build>()
 
   function find(ref: Ref): BuildEntry {
     const build = lookUp(inventory.builds, ref)
@@ -47,6 +61,8 @@ export function buildOperations(ctx: EngineContext, writer: BuildWriter, room: W
     const support = checkForBackend(spec, ctx.backend.capabilities.template)
     if (!support.ok) throw invalidField(support.problem)
     ctx.backend.check?.(spec)
+    // One that was created after all is in the way of this one, and must be seen by whoever is told so.
+    await findLost((build) => keyOf(build) === keyOf(metadata) || build.spec.buildID === spec.buildID)
     const claims = claim(checked.value)
     try {
       const build: Build = {
@@ -59,7 +75,7 @@ export function buildOperations(ctx: EngineContext, writer: BuildWriter, room: W
         countedCrashes: [],
         conditions: [],
       }
-      const revision = await createRecord(build)
+      const revision = await createRecord(build, claims)
       // The answer may come so late that a resync has found the record before.
       const found = lookUp(inventory.builds, build)
       const entry = found?.record.uid === build.uid ? found : inventory.addBuild(build, revision)
@@ -73,8 +89,7 @@ export function buildOperations(ctx: EngineContext, writer: BuildWriter, room: W
   }
 
   function claim({ metadata, spec }: BuildInput): readonly string[] {
-    const name = `name ${keyOf(metadata)}`
-    const id = `id ${spec.buildID}`
+    const [name, id] = claimsOf(metadata, spec)
     if (inventory.builds.has(keyOf(metadata)) || taken.has(name)) {
       throw new FleetError('exists', `metadata.name ${keyOf(metadata)} is already the name of a build`)
     }
@@ -88,15 +103,36 @@ export function buildOperations(ctx: EngineContext, writer: BuildWriter, room: W
     return [name, id]
   }
 
-  async function createRecord(build: Build): Promise<string> {
+  async function createRecord(build: Build, claims: readonly string[]): Promise<string> {
     try {
       return await store.builds.create(build)
     } catch (error) {
-      // The answer may have been lost after the record was written.
+      // The answer may have been lost after the record was written, or the record be written yet.
+      lost.set(keyOf(build), build)
       const current = await store.builds.get(build)
+      const isKnown = current !== undefined && (current.record.uid === build.uid || adopt(current, claims))
+      if (isKnown) lost.delete(keyOf(build))
       if (current?.record.uid === build.uid) return current.revision
       if (!FleetError.is(error, 'conflict')) throw error
       throw new FleetError('exists', `metadata.name ${keyOf(build)} is already the name of a build`, { cause: error })
+    }
+  }
+
+  function adopt(found: Versioned<Build>, ownClaims: readonly string[] = []): boolean {
+    const { record } = found
+    if (ctx.stopped() || inventory.builds.has(keyOf(record)) || inventory.buildByID(record.spec.buildID)) return false
+    if (claimsOf(record, record.spec).some((key) => taken.has(key) && !ownClaims.includes(key))) return false
+    ctx.enqueue(load(found))
+    return true
+  }
+
+  async function findLost(isWanted: (build: Build) => boolean = () => true): Promise<void> {
+    for (const [key, build] of [...lost]) {
+      if (!isWanted(build)) continue
+      const current = await store.builds.get(build)
+      // The store has one record of a name: a build that is known by it is this one.
+      const isSettled = !current || inventory.builds.has(key) || adopt(current)
+      if (isSettled && lost.get(key) === build) lost.delete(key)
     }
   }
 
@@ -190,7 +226,11 @@ export function buildOperations(ctx: EngineContext, writer: BuildWriter, room: W
     }
   }
 
-  return { create, patch, update, setDraining, delete: remove, forget, find }
+  return { create, patch, update, setDraining, delete: remove, forget, adopt, findLost: () => findLost(), find }
+}
+
+function claimsOf(ref: Ref, { buildID }: Pick<Build['spec'], 'buildID'>): readonly [string, string] {
+  return [`name ${keyOf(ref)}`, `id ${buildID}`]
 }
 
 function patched(build: Build, change: BuildPatch): Build {

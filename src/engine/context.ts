@@ -1,6 +1,7 @@
 /** What the parts of the engine share: the ports to the outside, the inventory, and how to ask for attention. */
 import type { Backend } from '../backend.js'
 import type { Clock } from '../clock.js'
+import type { FleetError } from '../errors.js'
 import type { FleetEmitter } from '../events.js'
 import type { Logger } from '../logger.js'
 import type { FleetLimits } from '../options.js'
@@ -28,6 +29,10 @@ export interface EngineContext {
   touch(entry: ServerEntry): void
   /** True once the engine has stopped: nothing new is begun. */
   stopped(): boolean
+  /** Why nothing can be handed out any more, once that is so. */
+  over(): FleetError | undefined
+  /** The same, but not while this host closes and what is under way is still brought to its end. */
+  deposed(): FleetError | undefined
 }
 
 /** Names of things, without the rest of their records. */

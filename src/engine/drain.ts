@@ -5,7 +5,7 @@
 import type { Clock } from '../clock.js'
 import { FleetError } from '../errors.js'
 import type { Drained, DrainOptions } from '../options.js'
-import { isIdle, transition } from '../rules/lifecycle.js'
+import { isIdle, type ServerEvent, transition } from '../rules/lifecycle.js'
 import type { EngineContext } from './context.js'
 import type { ServerEntry } from './inventory.js'
 
@@ -19,6 +19,8 @@ export interface DrainScope {
 export interface Drainer {
   /** Resolves when all are gone, at the deadline, or when the engine stops. */
   drain(scope: DrainScope, options: DrainOptions): Promise<Drained>
+  /** Tells that a server which was being handed out is nobody's after all. */
+  released(entry: ServerEntry): void
   /** Tells that a server is gone. */
   removed(): void
   /** Whoever waits is told what is left: on this host nobody will see the end of it. */
@@ -33,12 +35,20 @@ interface Waiting {
 export function drainer(ctx: EngineContext): Drainer {
   const { clock, inventory } = ctx
   const waiting = new Set<Waiting>()
+  /** Spared because they were being handed out: should that come to nothing, they end like the others. */
+  const spared = new WeakMap<ServerEntry, ServerEvent>()
 
   function begin(scope: DrainScope, active: NonNullable<DrainOptions['active']>): void {
     const event = { type: 'end' as const, reason: 'Drained' as const, message: `${scope.what} is being drained` }
     for (const entry of [...scope.entries()]) {
-      // One that is just being handed out is as good as Active.
-      if (active === 'wait' && (!isIdle(entry.record) || entry.intent)) continue
+      if (active === 'wait') {
+        if (!isIdle(entry.record)) continue
+        if (entry.intent) {
+          // As good as Active.
+          spared.set(entry, event)
+          continue
+        }
+      }
       inventory.update(entry, transition(entry.record, event, clock.now()))
     }
   }
@@ -59,6 +69,11 @@ export function drainer(ctx: EngineContext): Drainer {
       }
       const remaining = await untilNone(clock, count, waiting, deadlineMs, signal)
       return { remaining }
+    },
+
+    released(entry) {
+      const event = spared.get(entry)
+      if (event && isIdle(entry.record)) inventory.update(entry, transition(entry.record, event, clock.now()))
     },
 
     removed() {

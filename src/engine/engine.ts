@@ -76,10 +76,12 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const { clock, limits, logger } = options
   const { store, backend } = input.door
   let stopped = false
+  let ended: FleetError | undefined
   let draining = false
 
   const inventory = createInventory({
     ready: (entry) => room.serve(entry),
+    released: (entry) => drains.released(entry),
     changed: (entry, before, from) => serverChanged(entry, before, from),
   })
   const ctx: EngineContext = {
@@ -101,6 +103,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       queue.add(entry.build)
     },
     stopped: () => stopped,
+    over: () => input.door.over ?? ended,
+    deposed: () => input.door.over,
   }
 
   const room = waitingRoom(clock, ctx.enqueue)
@@ -120,10 +124,11 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     return reconcile(build)
   })
   const allocate = allocator(ctx, writer, room, isDraining)
-  const builds = buildOperations(ctx, buildsWriter, room)
+  const builds = buildOperations(ctx, { writer: buildsWriter, room, load: loadBuild })
   const drains = drainer(ctx)
   const resync = storeResync(ctx, {
-    adoptBuild: (build) => ctx.enqueue(loadBuild(build)),
+    adoptBuild: builds.adopt,
+    findLostBuilds: builds.findLost,
     builds: buildsWriter,
     buildGone: builds.forget,
     adoptServer: (server) => ctx.touch(loadServer(server)),
@@ -346,6 +351,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     async stop(error, why) {
       if (stopped) return
       stopped = true
+      ended = error
       if (why === 'deposed') input.door.shut(error)
       cancelTick()
       watch.stop()

@@ -10,6 +10,8 @@ import type { Collection, Store } from '../store.js'
 export interface Gate {
   readonly store: Store
   readonly backend: Backend
+  /** Why it is shut, once it is. */
+  readonly over: FleetError | undefined
   /** From now on every call is refused with this error. */
   shut(error: FleetError): void
 }
@@ -45,6 +47,9 @@ export function gate(store: Store, backend: Backend): Gate {
       watch: (listener) => backend.watch(listener),
       close: () => backend.close(),
       ...optionalCalls(backend, () => over),
+    },
+    get over() {
+      return over
     },
     shut(error) {
       over ??= error

@@ -127,6 +127,8 @@ export interface Inventory {
 export interface InventoryListener {
   /** A server can be handed out from now on. Called in the same tick. */
   ready(entry: ServerEntry): void
+  /** A reservation came to nothing. Called before anybody else can have the server. */
+  released(entry: ServerEntry): void
   /** The record of a server changed; it was in the bucket `from`. */
   changed(entry: ServerEntry, before: Server, from: Bucket): void
 }
@@ -256,6 +258,7 @@ export function createInventory(listener: InventoryListener): Inventory {
       entry.intent = undefined
       entry.uncertain = false
       if (session && entry.record.session?.id !== session.id) unindex(session, entry)
+      listener.released(entry)
       place(entry)
     },
 

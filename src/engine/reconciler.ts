@@ -46,7 +46,9 @@ export function reconciler(ctx: EngineContext, parts: ReconcilerParts): Reconcil
     entry.busy = true
     try {
       const againMs = await parts.step(entry)
-      entry.retry = againMs === undefined ? noBackoff : { failures: 0, until: clock.elapsed() + againMs }
+      // Who only has to wait has not succeeded yet: what failed before still counts.
+      const { failures } = entry.retry
+      entry.retry = againMs === undefined ? noBackoff : { failures, until: clock.elapsed() + againMs }
     } catch (error) {
       // An engine that is over does nothing again, and has nothing to tell.
       if (ctx.stopped()) return

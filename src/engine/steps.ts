@@ -13,7 +13,7 @@ import { bounded } from './bounded.js'
 import type { BuildWriter } from './build-writer.js'
 import { type EngineContext, refOf, serverEvent } from './context.js'
 import type { Details } from './details.js'
-import { isCurrent, type ServerEntry } from './inventory.js'
+import { type BuildEntry, isCurrent, type ServerEntry } from './inventory.js'
 import type { Preparation } from './preparation.js'
 import { isSaved, LostServer, type ServerWriter } from './server-writer.js'
 import type { Watcher } from './watcher.js'
@@ -59,26 +59,26 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
     }
   }
 
-  /** Returns in how many ms to come back when what all servers of its build need is still being fetched. */
+  /** Returns in how many ms to come back when it cannot be started yet. */
   async function start(entry: ServerEntry): Promise<number | undefined> {
     const { build } = entry
-    // One that was not asked for yet is brought up to date by the next pass.
-    if (!build.deleted && !isCurrent(entry)) return entry.asked ? giveUp(entry) : 0
     try {
-      const waitMs = build.deleted ? undefined : parts.preparation.wait(entry)
+      const waitMs = holdUp(entry)
       if (waitMs !== undefined) return waitMs
-      const instance = await ctx.creating(async () => {
+      const begun = await ctx.creating(async () => {
         // It may have been ended, or the host be closing, while it waited its turn.
         if (entry.record.state !== 'Pending' || entry.instance || ctx.stopped()) return undefined
-        if (!build.deleted && !isCurrent(entry)) return undefined
+        // Or its template have changed, which nobody has fetched anything for yet.
+        const stillMs = holdUp(entry)
+        if (stillMs !== undefined) return stillMs
         entry.asked = true
         const spec = instanceSpec(entry, ctx.agentAddress)
         return bounded(clock, ctx.limits.callMs, `the start of ${entry.record.name}`, (signal) =>
           backend.create(spec, { signal }),
         )
       })
-      if (!instance) return undefined
-      parts.watcher.observe(instance)
+      if (typeof begun !== 'object') return begun
+      parts.watcher.observe(begun)
     } catch (error) {
       entry.pendingReason = messageOf(error)
       ctx.emitter.emit({
@@ -97,6 +97,15 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
       }))
     }
     return undefined
+  }
+
+  /** Undefined when it may be started now; else in how many ms to come back. Throws why what it needs is not there. */
+  function holdUp(entry: ServerEntry): number | undefined {
+    if (!isSaved(entry)) return 0
+    if (entry.build.deleted) return undefined
+    if (isCurrent(entry)) return parts.preparation.wait(entry)
+    // One that was not asked for yet is brought up to date by the next pass.
+    return entry.asked ? giveUp(entry) : 0
   }
 
   /** The template changed before it was started: what runs must be what its record says, and nothing else can be had. */
@@ -149,7 +158,7 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
       return {
         ...record,
         crashes: record.crashes + 1,
-        countedCrashes: [...record.countedCrashes.filter(mayStillHaveRecord), uid],
+        countedCrashes: [...withoutRemoved(entry.build, record.countedCrashes), uid],
         conditions: withCondition(record.conditions, {
           type: 'Crashing',
           reason: ending.reason,
@@ -159,11 +168,6 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
       }
     })
     entry.crashCounted = true
-
-    function mayStillHaveRecord(counted: string): boolean {
-      for (const other of entry.build.buckets.terminating) if (other.record.uid === counted) return true
-      return false
-    }
   }
 
   async function removeRecord(entry: ServerEntry): Promise<void> {
@@ -192,6 +196,14 @@ function graceOf(entry: ServerEntry): { readonly aloneMs: number; readonly leftM
   const graceMs = graceMsOf(entry.build.record.spec.template)
   const aloneMs = entry.told ? graceMs / 2 : 0
   return { aloneMs, leftMs: graceMs - aloneMs }
+}
+
+/** Without those whose record is gone, now and then: many crashes at once must not look through one another each time. */
+function withoutRemoved(build: BuildEntry, counted: readonly string[]): readonly string[] {
+  const { terminating } = build.buckets
+  if (counted.length <= 2 * terminating.size) return counted
+  const uids = new Set(Array.from(terminating, ({ record }) => record.uid))
+  return counted.filter((uid) => uids.has(uid))
 }
 
 /** Something is left to do that does not wait for anything to happen. */

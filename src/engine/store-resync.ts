@@ -15,7 +15,10 @@ export interface StoreResync {
 }
 
 export interface StoreResyncParts {
+  /** Takes it in, unless another build is in the way. */
   readonly adoptBuild: (build: Versioned<Build>) => void
+  /** Looks for builds that may be there though their creation failed. */
+  readonly findLostBuilds: () => Promise<void>
   readonly builds: Pick<BuildWriter, 'refresh' | 'unsure'>
   /** The record of this build is gone from the store. */
   readonly buildGone: (build: BuildEntry) => void
@@ -39,6 +42,7 @@ export function storeResync(ctx: EngineContext, parts: StoreResyncParts): StoreR
 
   async function readAgain(): Promise<void> {
     for (const build of parts.builds.unsure) await look(build)
+    await parts.findLostBuilds()
     if (!store.shared) return
     const listed = await store.builds.list()
     const there = new Set(listed.map(({ record }) => keyOf(record)))
@@ -48,7 +52,7 @@ export function storeResync(ctx: EngineContext, parts: StoreResyncParts): StoreR
       if (known && known.revision !== revision) await look(known)
       if (inventory.builds.has(keyOf(record))) continue
       const now = await store.builds.get(record)
-      if (now && !ctx.stopped() && mayAdopt(now.record)) parts.adoptBuild(now)
+      if (now && !ctx.stopped()) parts.adoptBuild(now)
     }
     for (const { record } of await store.servers.list()) {
       if (inventory.servers.has(keyOf(record))) continue
@@ -61,10 +65,6 @@ export function storeResync(ctx: EngineContext, parts: StoreResyncParts): StoreR
   async function look(build: BuildEntry): Promise<void> {
     const isThere = await parts.builds.refresh(build)
     if (!isThere && !ctx.stopped()) parts.buildGone(build)
-  }
-
-  function mayAdopt(build: Build): boolean {
-    return !inventory.builds.has(keyOf(build)) && !inventory.buildByID(build.spec.buildID)
   }
 
   return { start: plan, stop: () => cancel() }

@@ -26,7 +26,7 @@ async function scene(script: readonly PlannedFault[] = []) {
       return planned(call)
     },
   })
-  const inventory = createInventory({ ready: () => {}, changed: () => {} })
+  const inventory = createInventory({ ready: () => {}, released: () => {}, changed: () => {} })
   const record = aBuildRecord()
   const build = inventory.addBuild(record, await records.builds.create(record))
   const told: number[] = []

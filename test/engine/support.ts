@@ -51,6 +51,7 @@ export function stock(whenReady: (entry: ServerEntry) => void = () => {}): Stock
       ready.push(entry.record.name)
       whenReady(entry)
     },
+    released: () => {},
     changed: (entry, before) => void changes.push(`${entry.record.name}: ${before.state} → ${entry.record.state}`),
   })
   const build = inventory.addBuild(aBuildRecord(), '1')
@@ -99,6 +100,8 @@ export function surroundings(
     enqueue: (build) => void asked.push(build.record.name),
     touch: (entry) => void asked.push(entry.record.name),
     stopped: () => false,
+    over: () => undefined,
+    deposed: () => undefined,
   }
   return { ctx, clock, events, asked }
 }

@@ -25,6 +25,17 @@ describe('a crash', () => {
     ])
   })
 
+  it('of hundreds at once is counted once each, and the list of those counted does not grow without end', async () => {
+    const { scene, fleet } = await standing({ standingBy: 300, max: 300 }, { limits: { createsPerPass: 300 } })
+    for (const server of scene.backend.servers()) server.exit(1)
+    await scene.clock.advance(600_000)
+    expect((await statusOf(fleet)).crashesCount).toBe(300)
+    only(scene.backend.servers().slice(0, 1)).exit(1)
+    await scene.clock.settle()
+    const [build] = await scene.records.builds.list()
+    expect([build?.record.crashes, build?.record.countedCrashes.length]).toEqual([301, 1])
+  })
+
   /** The host dies at the n-th call after the crash, before or after that call has its effect. */
   const moments: readonly { readonly when: string; readonly fault: CallFault }[] = [
     { when: 'before', fault: { kind: 'refuse' } },

@@ -100,6 +100,40 @@ describe('a drain of one server', () => {
     expect(only(await serversBy(fleet, 'StandingBy')).metadata.name).not.toBe(metadata.name)
   })
 
+  it('ends one that was just being handed out when nobody gets it after all', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await untilReady(s, fleet, 1)
+    const { metadata } = only(await fleet.servers.list())
+    s.faults.store = ({ method }) => (method.startsWith('servers.') ? { kind: 'refuse' } : undefined)
+    const handedOut = failureOf(fleet.allocate(ask(1)))
+    const drained = watched(fleet.servers.drain(metadata))
+    expect((await handedOut).code).toBe('unavailable')
+    const waiting = fleet.allocate(ask(2), { waitMs: 60_000 })
+    s.faults.store = () => undefined
+    await s.clock.advance(60_000)
+    expect(drained.outcome()).toEqual({ value: { remaining: 0 } })
+    expect(s.eventsOf('ServerEnding')).toMatchObject([{ reason: 'Drained', server: { name: metadata.name } }])
+    await waiting
+    expect((await playing(s, fleet, 2)).ref.name).not.toBe(metadata.name)
+  })
+
+  it('leaves the match to one that was just being handed out', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await untilReady(s, fleet, 1)
+    const { metadata } = only(await fleet.servers.list())
+    s.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
+    const handedOut = fleet.allocate(ask(1))
+    const drained = watched(fleet.servers.drain(metadata))
+    await s.clock.advance(60_000)
+    await handedOut
+    expect(drained.outcome()).toBe('pending')
+    expect(only(await serversBy(fleet, 'Active')).metadata.name).toBe(metadata.name)
+  })
+
   it('waits for the match of an Active one', async () => {
     const s = stage()
     const fleet = await s.open()

@@ -1,6 +1,8 @@
 /** How a host leaves: closed, drained, no longer leading. Servers stay, matches go on, callers know where they stand. */
-import type { ElectionListener, Elector } from 'gamekeeper'
+import { createFleet, type ElectionListener, type Elector } from 'gamekeeper'
+import { memoryBackend } from 'gamekeeper/memory'
 import { describe, expect, it } from 'vitest'
+import { memoryStore } from '../../src/stores/memory.js'
 import {
   aBuild,
   ask,
@@ -24,6 +26,17 @@ async function running(options: StageOptions = {}) {
   await fleet.allocate(ask(1))
   await scene.clock.advance(2_000)
   return { scene, fleet, match: await playing(scene, fleet, 1) }
+}
+
+/** The same, but for what happens when it is closed. */
+function closing<T extends object>(part: T, close: () => void) {
+  return {
+    ...part,
+    close: () => {
+      close()
+      return Promise.resolve()
+    },
+  }
 }
 
 describe('a fleet that is closed', () => {
@@ -51,6 +64,31 @@ describe('a fleet that is closed', () => {
     await fleet.close()
   })
 
+  it('lets go of its store though the backend cannot be closed', async () => {
+    const closed: string[] = []
+    const { clock } = stage()
+    const backend = closing(memoryBackend({ clock }), () => {
+      throw new Error('it throws at once')
+    })
+    const open = async () => closing(memoryStore(), () => void closed.push('store'))
+    const fleet = await createFleet({ backend: { ...backend, defaultStore: { kind: 'own', open } }, clock })
+    await expect(fleet.close()).rejects.toThrow('it throws at once')
+    expect(closed).toEqual(['store'])
+  })
+
+  it('has let go of its store when it could not begin, though the backend cannot be closed', async () => {
+    const closed: string[] = []
+    const { clock } = stage()
+    const backend = closing(memoryBackend({ clock }), () => {
+      throw new Error('it throws at once')
+    })
+    const open = async () => closing(memoryStore(), () => void closed.push('store'))
+    const list = () => Promise.reject(new Error('no list'))
+    const fleet = createFleet({ backend: { ...backend, list, defaultStore: { kind: 'own', open } }, clock })
+    await expect(fleet).rejects.toThrow('no list')
+    expect(closed).toEqual(['store'])
+  })
+
   it('refuses every call, as one that may succeed elsewhere', async () => {
     const { fleet, match } = await running()
     await fleet.close()
@@ -64,6 +102,20 @@ describe('a fleet that is closed', () => {
     ]) {
       expect(await failureOf(call)).toMatchObject({ code: 'closed', retryable: true })
     }
+  })
+
+  it('sends away a caller who waits for what another call began for another build', async () => {
+    const scene = stage({ memory: { script: 'manual' } })
+    const fleet = await scene.open()
+    for (const name of ['arena', 'duel']) await fleet.builds.create(aBuild({ name, standingBy: 1, max: 1 }))
+    const calls = ['arena', 'duel'].map((buildID) => watched(fleet.allocate(ask(1, { buildID }), { waitMs: 60_000 })))
+    await scene.clock.settle()
+    await fleet.close()
+    await scene.clock.settle()
+    expect(calls.map((call) => call.outcome())).toMatchObject([
+      { error: { code: 'closed' } },
+      { error: { code: 'closed' } },
+    ])
   })
 
   it('finishes the hand-out that is under way', async () => {
@@ -249,6 +301,40 @@ describe('leadership', () => {
     only(scene.backend.servers()).ready()
     expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
     expect(scene.eventsOf('LeadershipChanged').map(({ leads }) => leads)).toEqual([false, true])
+  })
+
+  it('that is lost while a hand-out is being written leaves the answer to the next leader', async () => {
+    const scene = stage()
+    const vote = ballot()
+    const opening = scene.open({ elector: vote.elector })
+    await scene.clock.settle()
+    vote.elect()
+    const fleet = await opening
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await untilReady(scene, fleet, 1)
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
+    const call = watched(fleet.allocate(ask(1)))
+    await scene.clock.advance(500)
+    vote.depose('host-b')
+    await scene.clock.advance(1_000)
+    expect(call.outcome()).toMatchObject({ error: { code: 'not-leader', retryable: true } })
+    // A call that comes at the moment of the loss is answered by nobody's old knowledge, either.
+    vote.elect()
+    await scene.clock.settle()
+    vote.depose('host-b')
+    expect((await failureOf(fleet.servers.list())).code).toBe('not-leader')
+  })
+
+  it('that is lost before it was used writes nothing', async () => {
+    const scene = stage()
+    const vote = ballot()
+    const opening = scene.open({ elector: vote.elector })
+    await scene.clock.settle()
+    vote.elect()
+    vote.depose('host-b')
+    await opening
+    await scene.clock.advance(10_000)
+    expect(scene.calls).toEqual([])
   })
 
   it('that is won while the store is away is used as soon as it is back', async () => {

@@ -1,4 +1,5 @@
 /** Decisions, "Resources" and "Management API", as the facade has them: what is refused, what is shown, what is kept. */
+import { minimalBuild } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, failureOf, only, playing, stage, type StageOptions, statusOf, untilReady } from './stage.js'
 
@@ -96,6 +97,62 @@ describe('creating a build', () => {
     expect((await failureOf(fleet.builds.create(aBuild()))).code).toBe('unavailable')
     expect(await fleet.builds.list()).toEqual([])
     scene.faults.store = () => undefined
+    await fleet.builds.create(aBuild())
+    await untilReady(scene, fleet, 2)
+  })
+
+  describe('that was kept, though neither its answer nor the reading back came through', () => {
+    async function lost() {
+      const { scene, fleet } = await opened()
+      scene.faults.store = ({ method }) =>
+        method === 'builds.create' ? { kind: 'lose-reply' } : method === 'builds.get' ? { kind: 'refuse' } : undefined
+      expect((await failureOf(fleet.builds.create(aBuild()))).code).toBe('unavailable')
+      return { scene, fleet }
+    }
+
+    it('is found by itself, and can be deleted', async () => {
+      const { scene, fleet } = await lost()
+      await scene.clock.advance(120_000)
+      expect(await fleet.builds.list()).toEqual([])
+      scene.faults.store = () => undefined
+      await scene.clock.advance(60_000)
+      await untilReady(scene, fleet, 2)
+      await fleet.builds.delete('arena')
+      expect(await scene.records.builds.list()).toEqual([])
+      expect(await fleet.builds.list()).toEqual([])
+    })
+
+    it('is there for the next try, which is told that it exists', async () => {
+      const { scene, fleet } = await lost()
+      expect((await failureOf(fleet.builds.create(aBuild()))).code).toBe('unavailable')
+      scene.faults.store = () => undefined
+      expect((await failureOf(fleet.builds.create(aBuild()))).code).toBe('exists')
+      expect((await fleet.builds.get('arena')).spec.max).toBe(10)
+      await untilReady(scene, fleet, 2)
+    })
+
+    it('keeps its buildID from a build of another name', async () => {
+      const { scene, fleet } = await lost()
+      scene.faults.store = () => undefined
+      expect((await failureOf(fleet.builds.create(aBuild({ name: 'duel', buildID: 'arena' })))).code).toBe('exists')
+      expect(only(await fleet.builds.list()).metadata.name).toBe('arena')
+    })
+  })
+
+  it('that lands after it was given up is found', async () => {
+    const { scene, fleet } = await opened()
+    scene.faults.store = ({ method }) => (method === 'builds.create' ? { kind: 'delay-effect', ms: 5_000 } : undefined)
+    expect((await failureOf(fleet.builds.create(aBuild()))).code).toBe('unavailable')
+    scene.faults.store = () => undefined
+    await scene.clock.advance(60_000)
+    await untilReady(scene, fleet, 2)
+  })
+
+  it('of a name that another writer has taken shows that build', async () => {
+    const { scene, fleet } = await opened()
+    await scene.records.builds.create({ ...minimalBuild({ namespace: 'default', name: 'arena' }) })
+    expect((await failureOf(fleet.builds.create(aBuild()))).code).toBe('exists')
+    await fleet.builds.delete('arena')
     await fleet.builds.create(aBuild())
     await untilReady(scene, fleet, 2)
   })

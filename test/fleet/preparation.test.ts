@@ -126,6 +126,118 @@ describe('what a build needs', () => {
     expect((await fleet.builds.get('arena')).status.conditions ?? []).toEqual([])
   })
 
+  it('that failed while nobody needed it does not fail who comes long after: it is tried again at once', async () => {
+    const on = stage()
+    const { backend, fetches } = withFetches(on)
+    const fleet = await on.open({ backend })
+    await fleet.builds.create(build(0))
+    await on.clock.advance(1)
+    fetches[0]?.fail('registry is down')
+    await on.clock.advance(3_600_000)
+    await fleet.builds.patch('arena', { standingBy: 1 })
+    await on.clock.advance(100)
+    expect(fetches).toHaveLength(2)
+    fetches[1]?.done()
+    await on.clock.advance(100)
+    expect((await fleet.builds.get('arena')).status.currentStandingBy).toBe(1)
+    expect(on.eventsOf('ServerStartFailed')).toEqual([])
+  })
+
+  it.each([0, 5, 50])('and is there in %i ms lets starts that fail come ever more rarely all the same', async (ms) => {
+    const startsOf = async (isPrepared: boolean) => {
+      const on = stage({ limits: { parallelCreates: 2 } })
+      const { backend } = withFetches(on)
+      const prepare = () => new Promise<void>((resolve) => (ms ? on.clock.after(ms, resolve) : resolve()))
+      let starts = 0
+      const failing: Backend = {
+        ...backend,
+        create: () => {
+          starts++
+          return Promise.reject(new FleetError('ports-exhausted', 'no port is free'))
+        },
+        prepare,
+      }
+      const { prepare: _, ...unprepared } = failing
+      const fleet = await on.open({ backend: isPrepared ? failing : unprepared })
+      await fleet.builds.create(build(4))
+      for (let i = 0; i < 60; i++) await on.clock.advance(1_000)
+      // Told once: what is fetched says nothing about starts.
+      expect(on.eventsOf('ConditionChanged')).toHaveLength(1)
+      return starts
+    }
+    const prepared = await startsOf(true)
+    expect(prepared).toBeGreaterThanOrEqual(4 * 4)
+    expect(prepared).toBeLessThanOrEqual(await startsOf(false))
+  })
+
+  it('is fetched for the new template before servers are started that waited for their turn with the old one', async () => {
+    const on = stage({ limits: { parallelCreates: 1 } })
+    const { backend, fetches } = withFetches(on)
+    const started: string[] = []
+    const slow: Backend = {
+      ...backend,
+      create: async (spec, options) => {
+        started.push(JSON.stringify(spec.template))
+        await new Promise<void>((resolve) => on.clock.after(10_000, resolve))
+        return backend.create(spec, options)
+      },
+    }
+    const fleet = await on.open({ backend: slow })
+    await fleet.builds.create(build(4))
+    await on.clock.advance(1)
+    fetches[0]?.done()
+    await on.clock.advance(1_000)
+    await fleet.builds.update('arena', { template: build(4, 'arena:2').spec.template })
+    await on.clock.advance(60_000)
+    expect(fetches.map(({ image }) => image)).toEqual(['arena:1', 'arena:2'])
+    expect(started).toEqual([expect.stringContaining('arena:1')])
+    fetches[1]?.done()
+    for (let i = 0; i < 60; i++) await on.clock.advance(1_000)
+    expect(new Set(started.slice(1))).toEqual(new Set([JSON.stringify(build(4, 'arena:2').spec.template)]))
+    const servers = await fleet.servers.list()
+    expect(servers.map(({ status }) => status.state)).toEqual(Array(4).fill('StandingBy'))
+  })
+
+  it('for a template that its build no longer has is given up, and tells nobody anything more', async () => {
+    const on = stage()
+    const { backend, fetches } = withFetches(on)
+    const fleet = await on.open({ backend })
+    await fleet.builds.create(build(1))
+    await on.clock.advance(1)
+    fetches[0]?.options.onProgress?.('pulling image arena:1: 40 %')
+    await fleet.builds.update('arena', { template: build(1, 'arena:2').spec.template })
+    await on.clock.advance(1)
+    expect(fetches.map(({ options }) => options.signal?.aborted)).toEqual([true, false])
+    fetches[0]?.options.onProgress?.('pulling image arena:1: 80 %')
+    fetches[0]?.fail('no such image arena:1')
+    await on.clock.advance(5_000)
+    expect(on.eventsOf('BuildPreparing').map(({ message }) => message)).toEqual([
+      'build arena: pulling image arena:1: 40 %',
+    ])
+    expect((await fleet.servers.list()).map(({ status }) => status.message)).not.toContainEqual(
+      expect.stringContaining('arena:1'),
+    )
+    expect((await fleet.builds.get('arena')).status.conditions ?? []).toEqual([])
+  })
+
+  it('is fetched at once for a new template, and no pause of the old one holds its servers back', async () => {
+    const on = stage()
+    const { backend, fetches } = withFetches(on)
+    const fleet = await on.open({ backend })
+    await fleet.builds.create(build(2, 'arena:typo'))
+    for (let count = 1; count <= 5; count++) {
+      while (fetches.length < count) await on.clock.advance(100)
+      fetches.at(-1)?.fail('no such image')
+    }
+    await on.clock.advance(1)
+    await fleet.builds.update('arena', { template: build(2).spec.template })
+    await on.clock.advance(1)
+    expect(fetches.map(({ image }) => image)).toEqual([...Array<string>(5).fill('arena:typo'), 'arena:1'])
+    fetches.at(-1)?.done()
+    await on.clock.advance(100)
+    expect((await fleet.builds.get('arena')).status.currentStandingBy).toBe(2)
+  })
+
   it('keeps nobody from deleting the build, and is given up with the fleet', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)

@@ -213,7 +213,7 @@ const life: readonly Mutant[] = [
     name: 'a crash is counted again after a restart',
     kind: 'crash counts are wrong after a restart',
     file: 'src/engine/steps.ts',
-    from: 'countedCrashes: [...record.countedCrashes.filter(mayStillHaveRecord), uid],',
+    from: 'countedCrashes: [...withoutRemoved(entry.build, record.countedCrashes), uid],',
     to: 'countedCrashes: record.countedCrashes,',
   },
 ]
