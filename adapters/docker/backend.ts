@@ -168,7 +168,10 @@ export class DockerBackend implements Backend {
     // Whoever goes away meanwhile is told nothing, so that the call need not end with them.
     const container = await containers.find(ref)
     if (!container) throw new FleetError('not-found', `there is no container of server ${keyOf(ref)}, and so no log`)
-    const isRunning = async () => (await containers.inspect(container.id))?.status === 'running'
+    const isRunning = async () => {
+      const status = (await containers.inspect(container.id))?.status
+      return status === 'running' || status === 'paused' || status === 'restarting'
+    }
     yield* containerLogs({ api: this.#api, id: container.id, isRunning }, options)
   }
 
@@ -257,8 +260,8 @@ export class DockerBackend implements Backend {
       this.#refused.delete(key)
       this.#listeners.tellAll((listener) => listener.gone(ref, uid))
     }
-    const container = await containers.find(ref)
-    if (!container || container.identity.uid !== uid) return
+    const container = await containers.find(ref, uid)
+    if (!container) return
     await ending.run(container)
     containers.forget(container)
     this.#listeners.tellAll((listener) => listener.gone(ref, uid))

@@ -76,7 +76,10 @@ export function placeOf({ modem }: DockerClient): string {
     const scheme = typeof protocol === 'string' ? protocol : 'http'
     return `${scheme === 'http' ? 'tcp' : scheme}://${host}${typeof port === 'string' || typeof port === 'number' ? `:${port}` : ''}`
   }
-  return `unix://${typeof socketPath === 'string' ? socketPath : '/var/run/docker.sock'}`
+  const path = typeof socketPath === 'string' ? socketPath : '/var/run/docker.sock'
+  // A named pipe of Windows.
+  const isPipe = path.startsWith('//') || path.startsWith('\\\\')
+  return `${isPipe ? 'npipe' : 'unix'}://${path}`
 }
 
 /** The machine of an engine that is spoken to over a network; undefined for this machine. */

@@ -12,6 +12,7 @@ import type { EngineApi } from './engine-api.js'
 import type { ContainerEvent } from './events.js'
 import {
   type Container,
+  hasEnded,
   instanceOf,
   isUnrunnable,
   type Listed,
@@ -20,7 +21,7 @@ import {
   runningInstance,
   timeOf,
 } from './instance.js'
-import { containerName, fleetFilter, type Identity } from './labels.js'
+import { containerName, fleetFilter, type Identity, serverFilter } from './labels.js'
 import { containerLogs } from './logs.js'
 
 export interface ContainersInput {
@@ -68,14 +69,24 @@ export class Containers {
   }
 
   /** The engine makes its default bridge anew whenever it starts, unless containers have outlived the one before. */
-  async learnStart(): Promise<void> {
-    const bridge = await this.#input.api.network('bridge')
+  async learnStart(signal?: AbortSignal): Promise<void> {
+    const bridge = await this.#input.api.network('bridge', { signal })
     this.#engineStartedAt = timeOf(isObject(bridge) ? bridge['Created'] : undefined)
   }
 
-  /** The container of this server, whoever has made it; one of its name that is not this fleet's does not count. */
-  find(ref: Ref): Promise<Container | undefined> {
-    return this.inspect(containerName(this.#input.fleet, ref))
+  /**
+   * The container of this server, whoever has made it, and by whatever name it goes by now; one of its name that is not this
+   * fleet's does not count. With `uid` only that instance of it.
+   */
+  async find(ref: Ref, uid?: string): Promise<Container | undefined> {
+    const { api, fleet } = this.#input
+    const isMeant = ({ identity }: Pick<Container, 'identity'>) => uid === undefined || identity.uid === uid
+    const named = await this.inspect(containerName(fleet, ref))
+    if (named && isMeant(named)) return named
+    // Names can be changed, labels cannot.
+    const listed = (await api.list(serverFilter(fleet, ref))).flatMap((one) => readListed(fleet, one) ?? [])
+    const renamed = listed.find(isMeant)
+    return renamed && this.inspect(renamed.id)
   }
 
   async inspect(idOrName: string, signal?: AbortSignal): Promise<Container | undefined> {
@@ -102,8 +113,10 @@ export class Containers {
     return instances.filter((instance) => instance !== undefined)
   }
 
-  async shownAs(container: Container): Promise<Instance> {
+  async shownAs(container: Container, signal?: AbortSignal): Promise<Instance> {
     const { status, exitCode, error, id, finishedAt, outOfMemory } = container
+    // The engine may be another one than a moment ago, before its events have said so.
+    if (hasEnded(container)) await this.learnStart(signal)
     const isUnclear = status === 'exited' && [126, 127].includes(exitCode) && error === ''
     return instanceOf(container, this.#input.node, {
       lastWords: isUnclear ? await this.#lastWords(id) : '',
@@ -162,7 +175,7 @@ export class Containers {
     if (one.status === 'running' || one.status === 'restarting') return runningInstance(one.identity, node)
     const container = await this.inspect(one.id, options.signal)
     if (!container) return undefined
-    if (container.status !== 'created' || isUnrunnable(container)) return this.shownAs(container)
+    if (container.status !== 'created' || isUnrunnable(container)) return this.shownAs(container, options.signal)
     if (creating(keyOf(one.identity.ref))) return undefined
     // Its creation was cut short, by the end of a host or of the engine. Whoever wants it asks for it again.
     try {

@@ -31,10 +31,12 @@ export interface CreationInput {
 /** `refused`: the engine will never make a container of it. */
 export type Created = { readonly container: Container } | { readonly refused: Instance }
 
-type Attempt = Created | { readonly again: 'ports' | 'image' | 'leftover' }
+type Attempt = Created | { readonly again: 'ports' | 'image' | 'leftover'; readonly why: unknown }
 
 /** Each costs the engine a container: beyond that somebody else has the whole range. */
 const mostAttempts = 20
+/** What somebody else is just doing to the same image or container takes a moment. */
+const pauseMs = 100
 
 export class Creation {
   readonly #input: CreationInput
@@ -56,8 +58,9 @@ export class Creation {
 
   /** Rejects with `conflict`, `ports-exhausted`, `unavailable`, `aborted`. */
   async run(): Promise<Created> {
-    const { spec, ports, images, signal } = this.#input
+    const { spec, api, ports, images, signal } = this.#input
     let pulled = false
+    let last: Exclude<Attempt, Created> | undefined
     for (let attempt = 1; attempt <= mostAttempts; attempt++) {
       throwIfAborted(signal)
       // In this very tick, so that no other creation gets the same.
@@ -70,7 +73,13 @@ export class Creation {
       }
       const outcome = await this.#attempt(translated)
       if (!('again' in outcome)) return outcome
+      last = outcome
       if (outcome.again === 'image') await images.ensure(translated.image, translated.pullPolicy, { signal })
+      if (outcome.again !== 'ports') await api.pause(pauseMs, { signal })
+    }
+    if (last && last.again !== 'ports') {
+      const message = `the Docker engine has not made it in ${mostAttempts} tries: ${wordsOf(last.why)}`
+      throw new FleetError('unavailable', message, { cause: last.why })
     }
     throw new FleetError(
       'ports-exhausted',
@@ -92,7 +101,7 @@ export class Creation {
     } catch (error) {
       const status = statusOf(error)
       if (status === 409) return this.#meetNamesake(error)
-      if (status === 404 && /no such image/i.test(wordsOf(error))) return { again: 'image' }
+      if (status === 404 && /no such image/i.test(wordsOf(error))) return { again: 'image', why: error }
       if (status === 400) return { refused: this.#refusal(wordsOf(error)) }
       throw error
     }
@@ -110,7 +119,7 @@ export class Creation {
   async #meetNamesake(error: unknown): Promise<Attempt> {
     const { spec, fleet, api, signal } = this.#input
     const found = await api.inspect(containerName(fleet, spec.ref), { signal })
-    if (found === undefined) return { again: 'leftover' }
+    if (found === undefined) return { again: 'leftover', why: error }
     const container = readContainer(fleet, found)
     if (container?.identity.uid !== spec.uid) {
       const whose = container ? 'an earlier instance of it' : 'a container that is not of this fleet'
@@ -120,7 +129,7 @@ export class Creation {
     if (container.status !== 'created' || isUnrunnable(container)) return { container }
     // Nobody has come to start it.
     await api.remove(container.id, false, { signal })
-    return { again: 'leftover' }
+    return { again: 'leftover', why: error }
   }
 
   async #meetFailedStart(id: string, error: unknown): Promise<Attempt> {
@@ -137,7 +146,7 @@ export class Creation {
     if (!taken) throw new FleetError('unavailable', wordsOf(error), { cause: error })
     this.#input.ports.markForeign(taken)
     for (const port of taken) this.#tried.add(port)
-    return { again: 'ports' }
+    return { again: 'ports', why: error }
   }
 
   async #inspect(id: string): Promise<Container> {

@@ -165,6 +165,22 @@ export class EngineApi {
     })
   }
 
+  /** Resolves after so long, or at once when the signal fires or the backend is closed: the next call says so. */
+  pause(ms: number, { signal }: CallOptions = {}): Promise<void> {
+    if (this.#closed || signal?.aborted) return Promise.resolve()
+    return new Promise((resolve) => {
+      const end = () => {
+        cancel()
+        signal?.removeEventListener('abort', end)
+        this.#underway.delete(end)
+        resolve()
+      }
+      const cancel = this.#options.clock.after(ms, end)
+      signal?.addEventListener('abort', end, { once: true })
+      this.#underway.add(end)
+    })
+  }
+
   /** Every call that is under way rejects, every stream ends. */
   close(): void {
     this.#closed = true

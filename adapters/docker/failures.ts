@@ -9,9 +9,16 @@ export function statusOf(error: unknown): number | undefined {
   return typeof status === 'number' ? status : undefined
 }
 
-/** The engine's own words for its refusal, or the system's for a connection that failed. */
+/**
+ * The engine's own words for its refusal, or the system's for a connection that failed. An answer without any, such as that of
+ * a proxy before the engine, is told by what has been made of it.
+ */
 export function wordsOf(error: unknown): string {
-  const answer = FleetError.is(error) && error.cause !== undefined ? error.cause : error
+  const isTold = FleetError.is(error) && error.cause !== undefined
+  return ownWordsOf(isTold ? error.cause : error) || messageOf(error)
+}
+
+function ownWordsOf(answer: unknown): string {
   const json: unknown = answer instanceof Error ? Reflect.get(answer, 'json') : undefined
   if (isObject(json) && typeof json['message'] === 'string') return json['message'].trim()
   return messageOf(answer)
@@ -29,7 +36,7 @@ export function engineFailure(error: unknown, what: string, place: string): Flee
     const message = `the Docker engine at ${place} cannot be reached (${wordsOf(error)}): ${hint}`
     return new FleetError('unavailable', message, cause)
   }
-  const message = `the Docker engine could not ${what}: ${wordsOf(error)}`
+  const message = `the Docker engine could not ${what}: ${ownWordsOf(error) || `HTTP ${status} from ${place}`}`
   return new FleetError(status === 400 ? 'invalid' : 'unavailable', message, cause)
 }
 

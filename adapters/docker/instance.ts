@@ -69,6 +69,10 @@ export function isUnrunnable({ status, exitCode, error }: Container): boolean {
   return status === 'created' && error !== '' && (exitCode === 126 || exitCode === 127)
 }
 
+export function hasEnded({ status }: Container): boolean {
+  return status === 'exited' || status === 'dead' || status === 'removing'
+}
+
 /** The wall time in ms of what the engine writes; NaN for a time that never was. */
 export function timeOf(text: unknown): number {
   const ms = typeof text === 'string' ? new Date(text).getTime() : NaN

@@ -30,6 +30,11 @@ export function fleetFilter(fleet: string): string {
   return `${fleetLabel}=${fleet}`
 }
 
+/** What the engine filters by to find one server, by whatever name its container goes. */
+export function serverFilter(fleet: string, { namespace, name }: Ref): readonly string[] {
+  return [fleetFilter(fleet), `${names.namespace}=${namespace}`, `${names.server}=${name}`]
+}
+
 export function labelsOf(fleet: string, build: string, identity: Identity): Readonly<Record<string, string>> {
   const { ref, uid, address, ports } = identity
   return {

@@ -1,8 +1,10 @@
 /** The lines that a container writes, as they come: also past a restart of the engine that the container survives. */
 import type { LogsOptions } from '../../src/backend.js'
 import { FleetError } from '../../src/errors.js'
-import type { EngineApi } from './engine-api.js'
+import { isObject } from '../../src/rules/problem.js'
+import type { EngineApi, OpenStream } from './engine-api.js'
 import { statusOf, wordsOf } from './failures.js'
+import { timeOf } from './instance.js'
 import { framesOf } from './lines.js'
 
 export interface LogSource {
@@ -12,53 +14,87 @@ export interface LogSource {
   isRunning(): Promise<boolean>
 }
 
-/** Ends quietly when the signal fires. */
+const firstPauseMs = 100
+const longestPauseMs = 5_000
+
+/** Ends quietly when the signal fires, and, followed, when the container is gone. */
 export async function* containerLogs(source: LogSource, options: LogsOptions): AsyncGenerator<string> {
-  const { follow = false, tail, signal } = options
+  const { follow = false, tail = 'all', signal } = options
+  const { api } = source
   /** What came last, and what has come at that very moment. */
   let since: string | undefined
-  let tails: number | 'all' = tail ?? 'all'
+  // Whoever wants nothing of the past gets all from now on, also when no line has come before a connection breaks.
+  const begun = follow && tail === 0 ? engineTime(api, signal) : undefined
+  let hasFollowed = false
+  let pauseMs = firstPauseMs
   while (!signal?.aborted) {
-    for await (const { at, text } of readLog(source, { follow, tail: tails, since }, signal)) {
-      // What is asked for again begins with what came last.
-      if (since !== undefined && at <= since) continue
-      since = at
-      yield text
+    try {
+      const open = await openLog(source, { follow, tail: since === undefined ? tail : 'all', since }, signal)
+      hasFollowed = follow
+      for await (const { at, text } of readLog(open, signal)) {
+        // What is asked for again begins with what came last.
+        if (at !== undefined && since !== undefined && at <= since) continue
+        since = at ?? since
+        pauseMs = firstPauseMs
+        yield text
+      }
+      if (!follow || signal?.aborted || !(await source.isRunning())) return
+    } catch (error) {
+      if (signal?.aborted) return
+      if (hasFollowed && FleetError.is(error, 'not-found')) return
+      // The engine may be back in a moment, with its container.
+      if (!hasFollowed || !FleetError.is(error, 'unavailable')) throw error
     }
-    if (!follow || signal?.aborted || !(await source.isRunning())) return
-    tails = 'all'
+    since ??= await begun
+    await api.pause(pauseMs, { signal })
+    pauseMs = Math.min(2 * pauseMs, longestPauseMs)
   }
 }
 
+/** As its logs have it. Undefined when it does not say: then what is lost with a connection is not read again. */
+async function engineTime(api: EngineApi, signal: AbortSignal | undefined): Promise<string | undefined> {
+  const info = await api.info({ signal }).catch(() => undefined)
+  const ms = timeOf(isObject(info) ? info['SystemTime'] : undefined)
+  return Number.isNaN(ms) ? undefined : new Date(ms).toISOString().replace('Z', '000000Z')
+}
+
 interface Line {
-  /** In the engine's time, to the nanosecond: no two lines of one container have the same in practice. `9` is after all. */
-  readonly at: string
+  /**
+   * In the engine's time, to the nanosecond: no two lines of one container have the same in practice. Undefined for a last one
+   * without an end, which may be older than what another stream has written after it.
+   */
+  readonly at: string | undefined
   readonly text: string
 }
 
-async function* readLog(
+interface LogQuery {
+  readonly follow: boolean
+  readonly tail: number | 'all'
+  readonly since: string | undefined
+}
+
+async function openLog(
   { api, id }: LogSource,
-  {
-    follow,
-    tail,
-    since,
-  }: { readonly follow: boolean; readonly tail: number | 'all'; readonly since: string | undefined },
+  { follow, tail, since }: LogQuery,
   signal: AbortSignal | undefined,
-): AsyncGenerator<Line> {
-  const open = await api
-    .logs(id, { follow, tail, ...(since !== undefined && { since: secondsOf(since) }) }, { signal })
-    .catch((error: unknown) => {
-      if (/does not support reading/.test(wordsOf(error))) {
-        const message = `the log of a container whose log driver keeps none cannot be shown: ${wordsOf(error)}`
-        throw new FleetError('unsupported', message, { cause: error })
-      }
-      if (statusOf(error) === 404)
-        throw new FleetError('not-found', 'there is no such container any more', { cause: error })
-      if (FleetError.is(error, 'aborted')) return undefined
-      throw error
-    })
-  if (!open) return
+): Promise<OpenStream> {
+  const query = { follow, tail, ...(since !== undefined && { since: secondsOf(since) }) }
+  try {
+    return await api.logs(id, query, { signal })
+  } catch (error) {
+    if (/does not support reading/.test(wordsOf(error))) {
+      const message = `the log of a container whose log driver keeps none cannot be shown: ${wordsOf(error)}`
+      throw new FleetError('unsupported', message, { cause: error })
+    }
+    if (statusOf(error) === 404)
+      throw new FleetError('not-found', 'there is no such container any more', { cause: error })
+    throw error
+  }
+}
+
+async function* readLog(open: OpenStream, signal: AbortSignal | undefined): AsyncGenerator<Line> {
   signal?.addEventListener('abort', open.stop, { once: true })
+  if (signal?.aborted) open.stop()
   try {
     // A long line comes in several frames, each behind its own time; only the last of them ends in a newline.
     const begun = new Map<number, Buffer[]>()
@@ -69,11 +105,9 @@ async function* readLog(
       begun.set(from, isWhole ? [] : parts)
       if (isWhole) yield { at: payload.toString('latin1', 0, space), text: textOf(parts) }
     }
-    for (const parts of begun.values()) if (parts.length > 0) yield { at: '9', text: textOf(parts) }
+    for (const parts of begun.values()) if (parts.length > 0) yield { at: undefined, text: textOf(parts) }
   } catch (error) {
-    // Followed lines break off with their engine, which may be back in a moment.
-    if (!follow && !signal?.aborted)
-      throw new FleetError('unavailable', `the log broke off: ${wordsOf(error)}`, { cause: error })
+    throw new FleetError('unavailable', `the log broke off: ${wordsOf(error)}`, { cause: error })
   } finally {
     signal?.removeEventListener('abort', open.stop)
     open.stop()

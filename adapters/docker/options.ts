@@ -1,4 +1,5 @@
 /** Every option of the Docker backend with its default and unit, checked once and frozen. */
+import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import { type Clock, systemClock } from '../../src/clock.js'
 import { FleetError } from '../../src/errors.js'
@@ -26,13 +27,13 @@ export interface DockerBackendOptions {
    * 40. Default: drawn once and kept in `directory`.
    */
   readonly fleet?: string
-  /** Where players connect. Default `127.0.0.1`, or the engine's host when that is another machine. */
+  /** Where players connect: a host name or an IP address. Default `127.0.0.1`, or the engine's host when that is another machine. */
   readonly publicAddress?: string
   /** Name of the engine's machine, as `status.nodeName` shows it. Default: what the engine says. */
   readonly node?: string
   /** Public ports, both ends included: `{ first, last }` or `'10000-12000'`. Default 10000–12000. */
   readonly portRange?: PortRange | string
-  /** Address of the engine's machine on which public ports are opened. Default `0.0.0.0`. */
+  /** IP address of the engine's machine on which public ports are opened. Default `0.0.0.0`. */
   readonly bindAddress?: string
   /** When images are pulled. A template's `imagePullPolicy` goes before it. Default `IfNotPresent`. */
   readonly pullPolicy?: PullPolicy
@@ -110,10 +111,10 @@ export function resolveDockerOptions(options: DockerBackendOptions): ResolvedDoc
     docker,
     directory: resolve(text('directory', options.directory, '.gamekeeper')),
     fleet,
-    publicAddress: publicAddress === undefined ? undefined : text('publicAddress', publicAddress, ''),
+    publicAddress: publicAddress === undefined ? undefined : host('publicAddress', publicAddress),
     node: node === undefined ? undefined : text('node', node, ''),
     portRange: portRange(options.portRange ?? defaultPortRange),
-    bindAddress: text('bindAddress', options.bindAddress, '0.0.0.0'),
+    bindAddress: ip('bindAddress', options.bindAddress ?? '0.0.0.0'),
     pullPolicy: pullPolicy(options.pullPolicy ?? 'IfNotPresent'),
     registryAuth: auths(options.registryAuth ?? {}),
     networks: networks(options.networks ?? []),
@@ -141,6 +142,27 @@ function text(name: string, value: unknown, fallback: string): string {
   if (value === undefined) return fallback
   if (typeof value !== 'string' || value.trim() === '' || value.includes('\0')) {
     refuse(name, 'must be a string with something in it', value)
+  }
+  return value
+}
+
+/** What is no address the engine takes for none, and opens ports to everybody. It knows no zones. */
+function ip(name: string, value: unknown): string {
+  if (typeof value !== 'string' || isIP(value) === 0 || value.includes('%')) {
+    refuse(name, 'must be an IP address such as 127.0.0.1', value)
+  }
+  return value
+}
+
+const hostPart = /^(?!-)[a-z0-9_-]{1,63}(?<!-)$/i
+
+function host(name: string, value: unknown): string {
+  const isHost =
+    typeof value === 'string' && value.length <= 253 && value.split('.').every((part) => hostPart.test(part))
+  // Four numbers that are no address are no name either.
+  const isName = isHost && !/^[\d.]+$/.test(value)
+  if (typeof value !== 'string' || (isIP(value) === 0 && !isName)) {
+    refuse(name, 'must be a host name or an IP address, without http:// and without a port', value)
   }
   return value
 }

@@ -57,6 +57,9 @@ export function checkForDocker({ template }: Pick<InstanceSpec, 'template'>): vo
   if (memory !== undefined && !(quantityOf(memory) >= leastMemoryBytes)) {
     refuse('resources.limits.memory', 'must be at least 6Mi, the least that Docker takes', memory)
   }
+  if (memory !== undefined && quantityOf(memory) > Number.MAX_SAFE_INTEGER) {
+    refuse('resources.limits.memory', 'must be less than 8Pi, which no machine has', memory)
+  }
   if (cpu !== undefined && !(quantityOf(cpu) >= leastCpus)) {
     refuse('resources.limits.cpu', 'must be at least 10m, the least that Docker takes', cpu)
   }

@@ -13,14 +13,17 @@ const sameKeyMs = 500
 export interface LeaveOptions {
   readonly fleet: Fleet
   readonly log: ServerLog
+  /** Ends what the server is busy with besides its fleet, as soon as the first signal has come. */
+  readonly onTold: () => Promise<void>
   /** Closes the listeners and lets go of the fleet. */
   readonly close: () => Promise<void>
 }
 
-/** Resolves with the exit code once a signal has come and what it asks for is done. */
-export async function untilToldToLeave({ fleet, log, close }: LeaveOptions): Promise<number> {
+/** Listens from the moment it is called. Resolves with the exit code once a signal has come and what it asks for is done. */
+export async function untilToldToLeave({ fleet, log, onTold, close }: LeaveOptions): Promise<number> {
   const told = listen()
   const first = await told.next()
+  await onTold()
   if (first !== 'SIGINT') return leave(first, 0)
 
   const second = new AbortController()

@@ -51,22 +51,35 @@ async function run(config: Config, log: ServerLog): Promise<number> {
       management: { host, port: config.managementPort },
       logger: log,
     })
-    const sample = config.sample ? await ensureSample(fleet, config.backend, log) : undefined
-    const { allocationUrl: allocation, managementUrl: management, agentAddress } = served
+    const told = new AbortController()
+    const left = untilToldToLeave({
+      fleet,
+      log,
+      onTold: async () => {
+        told.abort()
+        await sampling
+      },
+      close: async () => {
+        await served.close()
+        await fleet.close()
+      },
+    })
+    const sampling = config.sample
+      ? ensureSample({ fleet, backend: config.backend, log, signal: told.signal })
+      : Promise.resolve(undefined)
+    // There in a moment, unless its image has to be built: nobody waits minutes for that.
+    if (config.backend !== 'docker') await sampling
+    const { allocationUrl, managementUrl, agentAddress } = served
     const agent = agentAddress === undefined ? {} : { agent: `http://${agentAddress}` }
-    log.always({ allocation, management, ...agent }, 'ready')
+    log.always({ allocation: allocationUrl, management: managementUrl, ...agent }, 'ready')
+    const sample = await sampling
     if (sample && log.speaks('info')) {
-      const publicAddress = config.backend === 'memory' ? undefined : (config.publicAddress ?? '127.0.0.1')
-      const lines = whatToTry(sample, { allocationUrl: allocation, managementUrl: management, publicAddress })
+      const lines = whatToTry(sample, { allocationUrl, managementUrl, pretended: config.backend === 'memory' })
       // For people: where stdout goes to a machine, that reads nothing but lines of JSON.
       const stream = process.stdout.isTTY ? process.stdout : process.stderr
       stream.write(`${lines.join('\n')}\n`)
     }
-    const close = async () => {
-      await served.close()
-      await fleet.close()
-    }
-    return await untilToldToLeave({ fleet, log, close })
+    return await left
   } finally {
     await fleet.close()
   }

@@ -51,7 +51,17 @@ function backendOf({ backend, portRange, dataDir: directory, publicAddress }: Co
     case 'process':
       return processBackend({ directory, portRange, logger, ...address })
     case 'docker':
-      return dockerBackend({ directory, portRange, logger, ...address })
+      return withDocker({ directory, portRange, logger, ...address })
+  }
+}
+
+function withDocker(options: Parameters<typeof dockerBackend>[0]): Backend {
+  try {
+    return dockerBackend(options)
+  } catch (error) {
+    // Nothing runs yet: its package is not there, or is not usable.
+    if (!FleetError.is(error, 'internal')) throw error
+    throw new UsageError(inVariables(error.message), { cause: error })
   }
 }
 
@@ -81,6 +91,7 @@ function inVariables(message: string): string {
     ['agent: { host }', 'AGENT_HOST'],
     ['agent: { address }', 'AGENT_ADDRESS'],
     ['agent.host', 'AGENT_HOST'],
+    ['dockerBackend', 'BACKEND=docker'],
   ] as const
   return words.reduce((text, [option, variable]) => text.replace(option, variable), message)
 }

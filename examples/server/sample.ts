@@ -13,17 +13,36 @@ import type { Config } from './settings.js'
 const folder = new URL('../game-server/', import.meta.url)
 const program = fileURLToPath(new URL('server.mjs', folder))
 
-/** Makes the sample build where there is no build at all. Returns it if the fleet has it, also from an earlier start. */
-export async function ensureSample(
-  fleet: Fleet,
-  backend: Config['backend'],
-  log: ServerLog,
-): Promise<GameServerBuild | undefined> {
-  const builds = await fleet.builds.list()
-  const sample = await readSample(backend)
-  if (builds.length > 0) return builds.find((build) => build.spec.buildID === sample.spec.buildID)
-  if (backend === 'docker') await buildSampleImage(log)
-  return fleet.builds.create(sample)
+export interface SampleOptions {
+  readonly fleet: Fleet
+  readonly backend: Config['backend']
+  readonly log: ServerLog
+  /** Once it is aborted no sample is made any more. */
+  readonly signal: AbortSignal
+  /** How long its image may take. */
+  readonly imageLimitMs?: number
+}
+
+/**
+ * Makes the sample build where there is no build at all. Returns it if the fleet has it, also from an earlier start. Never
+ * rejects: a server does without a sample, and the log says why.
+ */
+export async function ensureSample(options: SampleOptions): Promise<GameServerBuild | undefined> {
+  const { fleet, backend, log, signal, imageLimitMs: limitMs } = options
+  try {
+    const sample = await readSample(backend)
+    const builds = await fleet.builds.list()
+    if (builds.length > 0) return builds.find((build) => build.spec.buildID === sample.spec.buildID)
+    if (backend === 'docker') {
+      if (!(await buildSampleImage({ log, signal, ...(limitMs !== undefined && { limitMs }) }))) return undefined
+      // That took a while, in which somebody may have made a build.
+      if ((await fleet.builds.list()).length > 0) return undefined
+    }
+    return signal.aborted ? undefined : await fleet.builds.create(sample)
+  } catch (error) {
+    log.warn({ error }, 'the sample could not be made: there is no sample')
+    return undefined
+  }
 }
 
 /** The build of the file: as a container with an image, as a process with a command that works wherever this was started. */
@@ -40,13 +59,13 @@ async function readSample(backend: Config['backend']): Promise<GameServerBuildIn
 export interface Surroundings {
   readonly allocationUrl: string
   readonly managementUrl: string
-  /** Where players connect. Absent when game servers are only pretended. */
-  readonly publicAddress: string | undefined
+  /** Game servers are only pretended: nobody can talk to them. */
+  readonly pretended: boolean
 }
 
-/** What to try, line by line. Each command has a line of its own, and works as it stands there. */
+/** What to try, line by line. Each command has a line of its own; each but `nc` works as it stands there. */
 export function whatToTry({ metadata, spec }: GameServerBuild, surroundings: Surroundings): readonly string[] {
-  const { allocationUrl, managementUrl, publicAddress } = surroundings
+  const { allocationUrl, managementUrl, pretended } = surroundings
   const builds = `${managementUrl}/api/v1/gameserverbuilds`
   const session = { sessionID: randomUUID(), sessionCookie: 'map=dust', initialPlayers: ['amie', 'bob'] }
   const own = {
@@ -54,8 +73,8 @@ export function whatToTry({ metadata, spec }: GameServerBuild, surroundings: Sur
     spec: { ...spec, buildID: randomUUID(), standingBy: 1, max: 3 },
   }
   const talk = [
-    'Talk to it: PORT is the number behind the colon of "Ports". Type: hello amie',
-    `nc ${publicAddress} PORT`,
+    'Talk to it: ADDRESS is its "IPV4Address", PORT the number behind the colon of "Ports". Type: hello amie',
+    'nc ADDRESS PORT',
     '',
   ]
   return [
@@ -66,7 +85,7 @@ export function whatToTry({ metadata, spec }: GameServerBuild, surroundings: Sur
     `Allocate a server of build ${metadata.name}; said again, it gets the same server, since the session is the same:`,
     post(`${allocationUrl}/api/v1/allocate?wait=10`, { buildID: spec.buildID, ...session }),
     '',
-    ...(publicAddress === undefined ? [] : talk),
+    ...(pretended ? [] : talk),
     'List the servers:',
     `curl -sS -w '\\n' ${quoted(`${managementUrl}/api/v1/gameservers`)}`,
     '',

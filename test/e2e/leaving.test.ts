@@ -24,6 +24,7 @@ async function scene(range: string): Promise<Scene> {
   const place = await workplace()
   const env = { DATA_DIR: place.dataDir, PORT_RANGE: range }
   const host = await startHost(env)
+  await until('the sample is there', async () => (await listBuilds(host)).length > 0)
   const sessionID = randomUUID()
   const { status, body } = await allocate(host, { buildID: sample, sessionID, sessionCookie: 'duel' }, 60)
   expect(status).toBe(200)
@@ -189,6 +190,7 @@ it('ends on an error that nobody has foreseen, in one line, and the match goes o
     NODE_OPTIONS: `--import=data:text/javascript,${defect}`,
   }
   const host = await startHost(env)
+  await until('the sample is there', async () => (await listBuilds(host)).length > 0)
   expect(await allocate(host, { buildID: sample, sessionID: randomUUID() }, 60)).toMatchObject({ status: 200 })
   await untilSettled(host)
   const before = await place.running()

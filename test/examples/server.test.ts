@@ -14,6 +14,7 @@ import { asUsageError } from '../../examples/server/open-fleet.js'
 import { ensureSample, quoted, whatToTry } from '../../examples/server/sample.js'
 import { readConfig, settings, UsageError } from '../../examples/server/settings.js'
 
+const never = new AbortController().signal
 const read = (env: Record<string, string> = {}) => readConfig(env, '/somewhere')
 
 describe('its settings', () => {
@@ -164,7 +165,7 @@ describe('its log', () => {
     const fleet = await createFleet({ backend: memoryBackend(), logger: log })
     onTestFinished(() => fleet.close())
     narrate(fleet, log)
-    const build = await ensureSample(fleet, 'memory', log)
+    const build = await ensureSample({ fleet, backend: 'memory', log, signal: never })
     const sessionID = '0b0e5a52-9a54-4b0e-8f4c-54d7a0b3f001'
     await fleet.allocate({ buildID: build?.spec.buildID ?? '', sessionID }, { waitMs: 5_000 })
     await fleet.builds.patch('arena', { standingBy: 1 })
@@ -184,15 +185,17 @@ describe('its sample', () => {
   const surroundings = {
     allocationUrl: 'http://127.0.0.1:5000',
     managementUrl: 'http://127.0.0.1:5001',
-    publicAddress: '127.0.0.1',
+    pretended: false,
   }
 
   async function sample(): Promise<GameServerBuild> {
     const fleet = await createFleet({ backend: memoryBackend() })
     onTestFinished(() => fleet.close())
-    const build = await ensureSample(fleet, 'memory', silent)
+    const build = await ensureSample({ fleet, backend: 'memory', log: silent, signal: never })
     if (!build) throw new Error('no sample was made')
-    expect(await ensureSample(fleet, 'memory', silent)).toMatchObject({ metadata: build.metadata })
+    expect(await ensureSample({ fleet, backend: 'memory', log: silent, signal: never })).toMatchObject({
+      metadata: build.metadata,
+    })
     expect(await fleet.builds.list()).toHaveLength(1)
     return build
   }
@@ -208,7 +211,7 @@ describe('its sample', () => {
     onTestFinished(() => fleet.close())
     const { metadata, spec } = await sample()
     await fleet.builds.create({ metadata: { name: 'other' }, spec: { ...spec, buildID: 'other' } })
-    expect(await ensureSample(fleet, 'memory', silent)).toBeUndefined()
+    expect(await ensureSample({ fleet, backend: 'memory', log: silent, signal: never })).toBeUndefined()
     expect((await fleet.builds.list()).map((build) => build.metadata.name)).toEqual(['other'])
     expect(metadata.name).toBe('arena')
   })
@@ -218,8 +221,8 @@ describe('its sample', () => {
     const lines = whatToTry(build, surroundings).filter((line) => line.startsWith('curl '))
     expect(lines).toHaveLength(3)
     for (const line of lines) expect(line).not.toMatch(/[^\u0020-\u007e]|!/)
-    expect(whatToTry(build, surroundings)).toContain('nc 127.0.0.1 PORT')
-    expect(whatToTry(build, { ...surroundings, publicAddress: undefined }).join('\n')).not.toContain('nc ')
+    expect(whatToTry(build, surroundings)).toContain('nc ADDRESS PORT')
+    expect(whatToTry(build, { ...surroundings, pretended: true }).join('\n')).not.toContain('nc ')
   })
 
   it('quotes what a shell would take for its own', () => {

@@ -133,6 +133,20 @@ describeOnEngine('a container', () => {
     expect(await backend.create(spec)).toMatchObject({ phase: 'running' })
   })
 
+  it('that somebody renames is still the server’s, and is removed with it', async () => {
+    const backend = await open()
+    const spec = specOf('echo hello; sleep 600', { ports: [7777] })
+    const running = await backend.create(spec)
+    await (await containerOf(backend.fleet, spec)).rename({ name: `${backend.fleet}-renamed` })
+    expect(await backend.list()).toEqual([running])
+    await vi.waitFor(
+      async () => expect(await linesOf(backend.logs?.(spec.ref) ?? specless())).toEqual(['hello']),
+      patience,
+    )
+    await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
+    expect(await containersOf(backend.fleet)).toEqual([])
+  })
+
   it('whose creation was cut short is made anew, or removed when nobody wants it any more', async () => {
     const fleet = newFleetName()
     const directory = await freshDirectory()

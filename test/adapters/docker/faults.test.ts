@@ -110,6 +110,60 @@ describeOnEngine('a connection that breaks', () => {
   })
 })
 
+describeOnEngine('the followed log', () => {
+  const read = async (lines: AsyncIterable<string> | undefined, into: string[]) => {
+    for await (const line of lines ?? Readable.from([])) into.push(line)
+  }
+
+  it.each([{ tail: 1 }, { tail: 0 }])('outlives an engine that goes away, with %j', async ({ tail }) => {
+    const between = await proxy()
+    const backend = await open({ docker: between.docker })
+    const spec = specOf(
+      'echo old; sleep 1; i=0; until [ -e /gamekeeper/GameLogs/end ]; do echo $((i=i+1)); sleep 0.1; done',
+    )
+    await backend.create(spec)
+    const lines: string[] = []
+    const followed = read(backend.logs?.(spec.ref, { follow: true, tail }), lines)
+    await vi.waitFor(() => expect(lines.length).toBeGreaterThan(3), patience)
+    between.mode = 'refuse'
+    const container = await containerOf(backend.fleet, spec)
+    const written = async () => (await container.logs({ stdout: true })).toString('latin1').split('\n').length
+    const sofar = await written()
+    await vi.waitFor(async () => expect(await written()).toBeGreaterThan(sofar + 10), patience)
+    const before = lines.length
+    between.mode = 'pass'
+    await vi.waitFor(() => expect(lines.length).toBeGreaterThan(before + 10), patience)
+    await (await container.exec({ Cmd: ['touch', '/gamekeeper/GameLogs/end'] })).start({})
+    await followed
+    // None is left out, none comes twice.
+    const numbers = lines.filter((line) => line !== 'old').map(Number)
+    expect(numbers).toEqual(numbers.map((_, i) => (numbers[0] ?? 0) + i))
+  })
+
+  it('of whoever wants nothing old begins with what was written while the engine was away', async () => {
+    const between = await proxy()
+    const backend = await open({ docker: between.docker })
+    const spec = specOf('echo old; until [ -e /gamekeeper/GameLogs/end ]; do sleep 0.1; done; echo new')
+    await backend.create(spec)
+    await vi.waitFor(async () => {
+      const lines: string[] = []
+      await read(backend.logs?.(spec.ref), lines)
+      expect(lines).toEqual(['old'])
+    }, patience)
+    const lines: string[] = []
+    between.requests()
+    const followed = read(backend.logs?.(spec.ref, { follow: true, tail: 0 }), lines)
+    await vi.waitFor(() => expect(between.requests().join()).toContain('/logs'), { ...patience, interval: 200 })
+    between.mode = 'refuse'
+    const container = await containerOf(backend.fleet, spec)
+    await (await container.exec({ Cmd: ['touch', '/gamekeeper/GameLogs/end'] })).start({})
+    await vi.waitFor(async () => expect((await container.inspect()).State.Running).toBe(false), patience)
+    between.mode = 'pass'
+    await followed
+    expect(lines).toEqual(['new'])
+  })
+})
+
 it('without an engine there is one clear line', async () => {
   const directory = await freshDirectory()
   const backend = dockerBackend({ docker: new Docker({ socketPath: `${directory}/docker.sock` }), directory })

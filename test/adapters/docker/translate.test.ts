@@ -125,6 +125,7 @@ describe('what Docker cannot be told is refused', () => {
       'ports[1].protocol',
     ],
     [{ resources: { limits: { memory: '5Mi' } } }, 'resources.limits.memory'],
+    [{ resources: { limits: { memory: '9Ei' } } }, 'resources.limits.memory'],
     [{ resources: { limits: { cpu: '1m' } } }, 'resources.limits.cpu'],
   ])('%j names %s', (container, field) => {
     const { template } = specOf('true', { container })
@@ -147,6 +148,30 @@ describe('options', () => {
     [{ readMs: 0 }, 'dockerBackend: readMs must be an integer ≥ 1, but is 0'],
   ])('%j is refused', (options, message) => {
     expect(() => resolveDockerOptions(options)).toThrow(message)
+  })
+
+  it.each(['localhost', '127.0.0.256', '', '[::1]', 'fe80::1%eth0'])('ports cannot be opened on %j', (bindAddress) => {
+    const message = 'dockerBackend: bindAddress must be an IP address'
+    expect(() => resolveDockerOptions({ bindAddress })).toThrow(message)
+  })
+
+  it.each(['http://x y', 'play.example.com:80', '203.0.113.256', '-a', ''])(
+    'players cannot connect to %j',
+    (publicAddress) => {
+      const message = 'dockerBackend: publicAddress must be a host name or an IP address'
+      expect(() => resolveDockerOptions({ publicAddress })).toThrow(message)
+    },
+  )
+
+  it.each(['203.0.113.7', '2001:db8::7', 'play.example.com', 'my_host', '1.example'])(
+    'players may connect to %s',
+    (publicAddress) => {
+      expect(resolveDockerOptions({ publicAddress })).toMatchObject({ publicAddress })
+    },
+  )
+
+  it.each(['0.0.0.0', '127.0.0.1', '::1'])('ports may be opened on %s', (bindAddress) => {
+    expect(resolveDockerOptions({ bindAddress })).toMatchObject({ bindAddress })
   })
 
   it('never show a password', () => {

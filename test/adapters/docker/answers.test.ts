@@ -1,0 +1,158 @@
+/** What is made of an engine's answers that a real one gives only now and then: of one that pretends. */
+import { Readable } from 'node:stream'
+import { afterEach, expect, it } from 'vitest'
+import { placeOf } from '../../../adapters/docker/client.js'
+import { Containers } from '../../../adapters/docker/containers.js'
+import { EngineApi } from '../../../adapters/docker/engine-api.js'
+import { dockerBackend, type DockerBackendOptions } from '../../../adapters/docker/index.js'
+import { containerLogs } from '../../../adapters/docker/logs.js'
+import { systemClock } from '../../../src/clock.js'
+import { silentLogger } from '../../../src/logger.js'
+import { Listeners } from '../../../src/platform/listeners.js'
+import { cleanUp, freshDirectory, onCleanUp, specOf } from './support.js'
+
+afterEach(cleanUp)
+
+type Client = NonNullable<DockerBackendOptions['docker']>
+type Answer = (call: { readonly method: string; readonly path: string; readonly query: object }) => unknown
+
+class Refusal extends Error {
+  constructor(
+    readonly statusCode: number,
+    words: string,
+  ) {
+    super(`(HTTP code ${statusCode}) unexpected - ${words} `)
+  }
+}
+
+function clientOf(answer: Answer): Client {
+  return {
+    modem: {
+      host: 'engine.example.com',
+      port: 2375,
+      dial({ method, path, options, abortSignal }, callback) {
+        let value: unknown
+        try {
+          value = answer({ method, path: path.replace(/\?$/, ''), query: options._query })
+        } catch (error) {
+          setImmediate(callback, error, null)
+          return
+        }
+        if (value instanceof Readable) abortSignal.addEventListener('abort', () => void value.destroy())
+        setImmediate(callback, null, value)
+      },
+    },
+  }
+}
+
+function apiOf(answer: Answer): EngineApi {
+  const api = new EngineApi({
+    ...{ client: clientOf(answer), clock: systemClock, readMs: 5_000, changeMs: 5_000 },
+    onSilence: () => {},
+  })
+  onCleanUp(() => api.close())
+  return api
+}
+
+const id = 'a'.repeat(64)
+const labels = {
+  'gamekeeper.fleet': 'f',
+  'gamekeeper.namespace': 'default',
+  'gamekeeper.server': 'arena-1',
+  'gamekeeper.uid': 'u',
+  'gamekeeper.address': '127.0.0.1',
+  'gamekeeper.ports': '',
+}
+
+it('what ended with an engine that was started anew is nobody’s crash, also before its events are heard again', async () => {
+  let startedAt = '2026-01-01T00:00:00Z'
+  let status = 'running'
+  const state = () => ({ Status: status, ExitCode: 137, FinishedAt: '2026-02-01T00:00:00Z', Error: '' })
+  const api = apiOf(({ path }) => {
+    if (path === '/networks/bridge') return { Created: startedAt }
+    if (path === '/containers/json') return [{ Id: id, Labels: labels, State: status, Status: 'Exited (137) 1s ago' }]
+    return { Id: id, Config: { Labels: labels }, State: state() }
+  })
+  const listeners = new Listeners('docker', silentLogger)
+  const containers = new Containers({
+    ...{ api, fleet: 'f', node: 'box', listeners, logger: silentLogger },
+    creating: () => undefined,
+  })
+  await containers.learnStart()
+  expect(await containers.list({})).toMatchObject([{ phase: 'running' }])
+  status = 'exited'
+  startedAt = '2026-02-01T00:00:05Z'
+  const lost = { phase: 'exited', blameless: true, reason: 'the Docker engine went down' }
+  expect(await containers.list({})).toMatchObject([lost])
+})
+
+it('an engine that fails without a word is told by its status and its place', async () => {
+  const api = apiOf(() => {
+    throw new Refusal(502, '')
+  })
+  await expect(api.start(id)).rejects.toMatchObject({
+    code: 'unavailable',
+    message: 'the Docker engine could not start container aaaaaaaaaaaa: HTTP 502 from tcp://engine.example.com:2375',
+  })
+})
+
+it.each([
+  ['//./pipe/docker_engine', 'npipe:////./pipe/docker_engine'],
+  ['/run/docker.sock', 'unix:///run/docker.sock'],
+])('an engine at %s is shown at %s', (socketPath, place) => {
+  expect(placeOf({ modem: { dial() {}, socketPath } })).toBe(place)
+})
+
+it.each([
+  ['a name that is taken and is not', 409, 'the name is already in use'],
+  ['an image that is there and is not', 404, 'No such image: node:20-slim'],
+])('a creation that meets %s time and again says so', async (_, statusCode, words) => {
+  const docker = clientOf(({ method, path }) => {
+    if (path === '/info') return { Name: 'box', OSType: 'linux', LoggingDriver: 'json-file' }
+    if (path === '/containers/create') throw new Refusal(statusCode, words)
+    if (path === '/containers/json') return []
+    if (path === '/events') return new Readable({ read() {} })
+    if (method === 'GET' && path.startsWith('/containers/')) throw new Refusal(404, 'No such container')
+    return {}
+  })
+  const backend = dockerBackend({ docker, fleet: 'f', directory: await freshDirectory() })
+  onCleanUp(() => backend.close())
+  await expect(backend.create(specOf('true', { ports: [7777] }))).rejects.toMatchObject({
+    code: 'unavailable',
+    message: `the Docker engine has not made it in 20 tries: ${words}`,
+  })
+})
+
+/** As the engine sends them. */
+function frame(text: string): Buffer {
+  const head = Buffer.alloc(8)
+  head[0] = 1
+  head.writeUInt32BE(Buffer.byteLength(text), 4)
+  return Buffer.concat([head, Buffer.from(text)])
+}
+
+it('a followed log whose stream ends at once is asked for with pauses, and goes on behind its last whole line', async () => {
+  const queries: object[] = []
+  const streams = [
+    [],
+    [frame('2026-01-02T03:04:05.000000001Z one\n'), frame('2026-01-02T03:04:05.000000002Z cut')],
+    [],
+    [],
+  ]
+  const api = apiOf(({ query }) => {
+    queries.push(query)
+    return Readable.from(streams.shift() ?? [])
+  })
+  const since = performance.now()
+  const source = { api, id, isRunning: async () => streams.length > 0 }
+  const lines: string[] = []
+  for await (const line of containerLogs(source, { follow: true, tail: 5 })) lines.push(line)
+  expect(lines).toEqual(['one', 'cut'])
+  expect(queries).toMatchObject([
+    { tail: 5 },
+    { tail: 5 },
+    { tail: 'all', since: '1767323045.000000001' },
+    { tail: 'all', since: '1767323045.000000001' },
+  ])
+  expect(performance.now() - since).toBeGreaterThan(350)
+})

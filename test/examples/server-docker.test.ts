@@ -1,0 +1,156 @@
+/** The bundled server with BACKEND=docker, as far as it needs no engine: `docker` is a script of the test's. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { createFleet, type Fleet, type GameServerBuild } from 'gamekeeper'
+import { memoryBackend } from 'gamekeeper/memory'
+import { serverLog } from '../../examples/server/log.js'
+import { ensureSample } from '../../examples/server/sample.js'
+import { engineOf } from '../../examples/server/sample-image.js'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+interface Scene {
+  readonly fleet: Fleet
+  readonly said: readonly string[]
+  /** What `docker` was told and its process id, once it runs. */
+  told(): Promise<{ readonly args: string; readonly pid: number }>
+  make(signal?: AbortSignal, imageLimitMs?: number): Promise<GameServerBuild | undefined>
+}
+
+/** An empty fleet, and a `docker` that does this. */
+async function scene(script: string): Promise<Scene> {
+  const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-docker-'))
+  onTestFinished(() => rm(directory, { recursive: true, force: true }))
+  const told = join(directory, 'told')
+  await writeFile(join(directory, 'docker'), `#!/bin/sh\nprintf '%s\\n' "$$" "$*" > ${told}\n${script}\n`)
+  await chmod(join(directory, 'docker'), 0o755)
+  vi.stubEnv('PATH', `${directory}:${process.env['PATH']}`)
+  vi.stubEnv('DOCKER_HOST', 'tcp://192.0.2.1:2375')
+  onTestFinished(() => void vi.unstubAllEnvs())
+  const fleet = await createFleet({ backend: memoryBackend() })
+  onTestFinished(() => fleet.close())
+  const said: string[] = []
+  const log = serverLog({ level: 'info', json: true, write: (line) => said.push(String(JSON.parse(line).message)) })
+  return {
+    fleet,
+    said,
+    told: () =>
+      vi.waitFor(async () => {
+        const [pid = '', args = '', end] = (await readFile(told, 'utf8')).split('\n')
+        if (end === undefined) throw new Error('docker has not been called')
+        return { args, pid: Number(pid) }
+      }, 10_000),
+    make: (signal = new AbortController().signal, imageLimitMs = 60_000) =>
+      ensureSample({ fleet, backend: 'docker', log, signal, imageLimitMs }),
+  }
+}
+
+describe('the image of its sample', () => {
+  it('is built first, on the engine of the fleet whatever the context of the command is', async () => {
+    const { fleet, said, told, make } = await scene('exit 0')
+    const build = await make()
+    expect(JSON.stringify(build?.spec.template)).toContain('"image":"gamekeeper-example","imagePullPolicy":"Never"')
+    expect(await fleet.builds.list()).toHaveLength(1)
+    expect(said).toEqual(["building the sample's image"])
+    expect((await told()).args).toBe(
+      '-H tcp://192.0.2.1:2375 build -f examples/game-server/Dockerfile -t gamekeeper-example .',
+    )
+  })
+
+  it('may fail: there is no sample then, and the log says so and what to do', async () => {
+    const { fleet, said, make } = await scene('echo one >&2; echo two >&2; exit 1')
+    expect(await make()).toBeUndefined()
+    expect(await fleet.builds.list()).toEqual([])
+    expect(said).toHaveLength(2)
+    expect(said[1]).toContain("the sample's image could not be built: there is no sample; build it by hand in ")
+    expect(said[1]).toContain('docker -H tcp://192.0.2.1:2375 build ')
+  })
+
+  it('has a limit, after which nothing of its build runs on', async () => {
+    const { fleet, said, told, make } = await scene('sleep 600')
+    expect(await make(undefined, 500)).toBeUndefined()
+    expect(await fleet.builds.list()).toEqual([])
+    expect(said[1]).toContain("the sample's image was not built within 0.5 s: there is no sample; ")
+    await untilGone((await told()).pid)
+  })
+
+  it('is given up when the server is told to leave, also by a command that will not hear of it', async () => {
+    const { fleet, said, told, make } = await scene(`trap '' TERM\nwhile :; do sleep 1; done`)
+    const leaving = new AbortController()
+    const made = make(leaving.signal)
+    const { pid } = await told()
+    leaving.abort()
+    expect(await made).toBeUndefined()
+    expect(await fleet.builds.list()).toEqual([])
+    expect(said).toEqual(["building the sample's image", "the build of the sample's image was ended"])
+    await untilGone(pid)
+  })
+
+  it('leaves a fleet alone in which somebody has made a build meanwhile', async () => {
+    const other = await scene('exit 0')
+    const sample = await other.make()
+    if (!sample) throw new Error('no sample was made')
+    const { fleet, told, make } = await scene('while ! [ -e "$0.go" ]; do sleep 0.1; done')
+    const made = make()
+    await told()
+    await fleet.builds.create({ metadata: { name: 'own' }, spec: { ...sample.spec, buildID: 'own' } })
+    await writeFile(join((process.env['PATH'] ?? '').split(':')[0] ?? '', 'docker.go'), '')
+    expect(await made).toBeUndefined()
+    expect((await fleet.builds.list()).map(({ metadata }) => metadata.name)).toEqual(['own'])
+  })
+
+  it.each([
+    ['tcp://10.0.0.4:2376', 'tcp://10.0.0.4:2376'],
+    ['10.0.0.4:2375', 'tcp://10.0.0.4:2375'],
+    ['http://10.0.0.4:2375', 'tcp://10.0.0.4:2375'],
+    ['ssh://me@there', 'ssh://me@there'],
+    ['unix:///run/user/1000/docker.sock', 'unix:///run/user/1000/docker.sock'],
+  ])('is built where DOCKER_HOST=%s says: %s', async (host, engine) => {
+    expect(await engineOf({ DOCKER_HOST: host })).toBe(engine)
+  })
+
+  it('is built on this machine where DOCKER_HOST says nothing', async () => {
+    for (const env of [{}, { DOCKER_HOST: '' }, { DOCKER_HOST: 'unix://' }, { DOCKER_CONTEXT: 'other' }]) {
+      expect(await engineOf(env)).toMatch(/^(unix|npipe):\/\/\/.*docker/)
+    }
+  })
+})
+
+it('says in one line what to install when the package dockerode is not there', { timeout: 60_000 }, async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-docker-'))
+  onTestFinished(() => rm(directory, { recursive: true, force: true }))
+  const missing = `import { Module } from 'node:module'
+    const resolve = Module._resolveFilename
+    Module._resolveFilename = function (name, ...more) {
+      if (name !== 'dockerode') return resolve.call(this, name, ...more)
+      throw Object.assign(new Error('Cannot find module'), { code: 'MODULE_NOT_FOUND' })
+    }`
+  const hook = `data:text/javascript,${encodeURIComponent(missing)}`
+  const child = spawn(process.execPath, ['--import', hook, '--import', 'tsx', 'examples/server/main.ts'], {
+    cwd: root,
+    env: { PATH: process.env['PATH'], BACKEND: 'docker', DATA_DIR: join(directory, 'data') },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let said = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (part: string) => (said += part))
+  }
+  await once(child, 'close')
+  expect(said).toBe(
+    'gamekeeper: BACKEND=docker needs the package dockerode, which is not installed: npm install dockerode\n',
+  )
+  expect(child.exitCode).toBe(1)
+})
+
+/** All of its process group. */
+async function untilGone(pid: number): Promise<void> {
+  await vi.waitFor(() => {
+    expect(() => process.kill(-pid, 0)).toThrow('ESRCH')
+  }, 10_000)
+}
