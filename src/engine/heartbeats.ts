@@ -45,11 +45,11 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
   }
 
   function answer(entry: ServerEntry, heartbeat: Heartbeat): HeartbeatAnswer {
-    if (entry.record.state === 'Terminating') return terminate
-    const { session } = entry.record
+    const { session, state } = entry.record
+    if (state === 'Terminating' && isEndCertain(entry)) return terminate
     if (!session) return goOn
     entry.answers ??= sessionAnswers(entry, limits.heartbeatIntervalMs)
-    return heartbeat.state === 'StandingBy' ? entry.answers.active : entry.answers.lasting
+    return heartbeat.state === 'StandingBy' && state === 'Active' ? entry.answers.active : entry.answers.lasting
   }
 
   return {
@@ -73,6 +73,14 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
       unheard.add(entry)
     },
   }
+}
+
+/**
+ * On record, or said by the game itself. Before that, a host that took this one's place would know nothing of it, and
+ * hand out a server that is leaving.
+ */
+function isEndCertain({ record, stored, recordGone, build }: ServerEntry): boolean {
+  return recordGone || build.deleted || stored?.state === 'Terminating' || record.ending?.reason === 'Exited'
 }
 
 function sessionAnswers(entry: ServerEntry, nextHeartbeatIntervalMs: number): NonNullable<ServerEntry['answers']> {

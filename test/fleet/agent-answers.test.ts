@@ -109,6 +109,19 @@ describe('at the end', () => {
     },
   )
 
+  it('no game is told to terminate before its end is on record', async () => {
+    const { scene, fleet, server } = await opened()
+    server.ready()
+    await scene.clock.settle()
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
+    await fleet.builds.patch('arena', { standingBy: 0 })
+    await scene.clock.advance(500)
+    expect(only(await fleet.servers.list()).status.state).toBe('Terminating')
+    expect(server.heartbeat().operation).toBe('Continue')
+    await scene.clock.advance(600)
+    expect(await fleet.servers.list()).toEqual([])
+  })
+
   it('a game whose build was deleted is told to terminate', async () => {
     const { fleet, server } = await matched()
     server.heartbeat()

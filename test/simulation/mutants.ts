@@ -224,7 +224,7 @@ const records: readonly Mutant[] = [
     kind: 'instances that nobody knows',
     file: 'src/engine/steps.ts',
     from: '    await save(entry)\n    // It has changed',
-    to: "    if (entry.record.state !== 'Pending') await save(entry)\n    else await start(entry)\n    // It has changed",
+    to: "    if (entry.record.state === 'Pending' && !entry.instance) await start(entry)\n    await save(entry)\n    // It has changed",
   },
   {
     name: 'a server is ended before its end is on record',
@@ -234,9 +234,23 @@ const records: readonly Mutant[] = [
     to: '&& !entry) return 0',
   },
   {
+    name: "another host's hand-out is written over",
+    kind: 'deletion without precondition: a server ends that another host has just handed out',
+    seeds: 300,
+    file: 'src/engine/server-writer.ts',
+    from: 'if (!isEnded && !isGivenAway(entry, record)) return',
+    to: 'if (!entry || !isEnded || isGivenAway(entry, record)) return',
+  },
+  {
+    name: 'a game is told to end before that is on record',
+    kind: 'a host that dies in between hands out a server that is leaving',
+    file: 'src/engine/heartbeats.ts',
+    from: "state === 'Terminating' && isEndCertain(entry)",
+    to: "state === 'Terminating' && (entry || isEndCertain(entry))",
+  },
+  {
     name: 'an edit past the fleet is not seen',
     kind: 'a stale view is kept for ever',
-    seeds: 300,
     file: 'src/engine/store-resync.ts',
     from: 'if (known && known.revision !== revision) await',
     to: 'if (known && !known) await',

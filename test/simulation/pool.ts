@@ -18,8 +18,8 @@ export interface RunOptions {
   readonly onResult?: (result: SimulationResult) => void
 }
 
-/** A seed that takes longer than this runs in circles within one step: nothing else is that slow. */
-const mostMsASeed = 10 * 60_000
+/** A seed that takes longer than this for each of its minutes runs in circles within one step: nothing else is that slow. */
+const mostMsAMinute = 10_000
 
 /** Resolves with the results of all seeds that were run, in the order of the seeds. */
 export async function run(options: RunOptions): Promise<readonly SimulationResult[]> {
@@ -62,9 +62,10 @@ class Thread {
 
   async simulate(task: Task): Promise<SimulationResult> {
     const worker = (this.#worker ??= this.#start())
+    const mostMs = (10 + (task.minutes ?? 10)) * mostMsAMinute
     const tooLong = setTimeout(() => {
-      this.#replace(worker, `endless: not over after ${mostMsASeed / 60_000} minutes`)
-    }, mostMsASeed)
+      this.#replace(worker, `endless: not over after ${mostMs / 1_000} s`)
+    }, mostMs)
     try {
       return await new Promise<SimulationResult>((resolve) => {
         this.#over = (violation) => resolve({ seed: task.seed, violation, ...nothing })

@@ -25,7 +25,7 @@ import { Lease } from './lease.js'
 import { brokenVersion, createBuilds, operate } from './operators.js'
 import { type Doomed, doomedBuild, type Scene } from './scene.js'
 import { StoreModel } from './store-model.js'
-import { makeTrouble, muteStore, strikeLeader, touchRecord } from './troubles.js'
+import { editByHand, makeTrouble, muteStore, strikeLeader, touchRecord } from './troubles.js'
 import { World } from './world.js'
 
 const minuteMs = 60_000
@@ -111,7 +111,10 @@ export class Story implements Scene {
     for (const host of this.hosts) host.wake()
     // Longer than whatever may have to run out one after the other.
     const { firstHeartbeatMs, backoffLastMs, resyncMs } = this.#limits
-    await this.#pass(3 * minuteMs + firstHeartbeatMs + backoffLastMs + 2 * resyncMs)
+    await this.#pass(2 * minuteMs + firstHeartbeatMs + backoffLastMs + resyncMs)
+    // Nothing else happens to the build from here on that would give it away.
+    if (editByHand(this) !== undefined) await this.#pass(2 * minuteMs + firstHeartbeatMs + 2 * resyncMs)
+    else await this.#pass(minuteMs + resyncMs)
     await checkRest(this, this.#records, () => this.#pass(quietMs))
     world.throwIfFailed()
   }
@@ -265,7 +268,10 @@ export class Story implements Scene {
     const host = this.anyHost()
     const answer = host?.fleet?.heartbeat(instance.spec.sdk.sessionHostId, heartbeat)
     if (host && host === this.lease.leader) instance.heard = { by: host, at: world.elapsedMs }
-    if (answer?.operation === 'Terminate') this.sessions.ending(instance)
+    if (answer?.operation === 'Terminate') {
+      this.endings.told(instance)
+      this.sessions.ending(instance)
+    }
     return answer
   }
 

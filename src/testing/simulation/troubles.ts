@@ -73,7 +73,7 @@ const troubles: readonly Trouble[] = [
   {
     kind: 'store: build edited by hand',
     weight: 1,
-    happen: ({ store }) => (store.shared ? store.edit(buildNames) : undefined),
+    happen: editByHand,
   },
   {
     kind: 'store: build deleted by hand',
@@ -131,6 +131,11 @@ export function touchRecord({ world, store }: Scene): void {
   const key = store.shared ? store.touch() : undefined
   if (key === undefined) return
   world.countFault('store: record touched by hand')
+}
+
+/** An operator changes a build in the store itself, past every host. */
+export function editByHand({ store }: Scene): string | undefined {
+  return store.shared ? store.edit(buildNames) : undefined
 }
 
 function vanish({ world, backend }: Scene, told: boolean): string | undefined {

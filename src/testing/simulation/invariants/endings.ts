@@ -49,6 +49,16 @@ export class Endings {
     if (!this.#firstAsked.has(spec.uid)) this.#firstAsked.set(spec.uid, spec)
   }
 
+  /** A game is told to end. A host that came after this one must find that on record, or would hand the server out. */
+  told({ spec, game }: ModelInstance): void {
+    const { store } = this.parts()
+    const record = store.servers.get(keyOf(spec.ref))?.record
+    if (record?.uid !== spec.uid || record.state === 'Terminating') return
+    if (!game?.running || game.state === 'Terminating') return
+    if (store.builds.get(keyOf(spec.build))?.record.uid !== spec.build.uid) return
+    this.world.breach(`${spec.ref.name} is told to end and has it on record as ${record.state}`)
+  }
+
   /** Called in the instant in which a host decides that a server ends. */
   heard(host: Host, event: EventOf<'ServerEnding'>): void {
     const { backend, store, lease, sessions } = this.parts()
