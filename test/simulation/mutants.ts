@@ -228,18 +228,10 @@ const records: readonly Mutant[] = [
   },
   {
     name: 'a server is ended before its end is on record',
-    kind: 'a host that dies in between takes it for a crash',
+    kind: 'deletion without precondition: a host that dies in between takes it for a crash',
     file: 'src/engine/steps.ts',
     from: '&& !isSaved(entry)) return 0',
     to: '&& !entry) return 0',
-  },
-  {
-    name: "another host's hand-out is written over",
-    kind: 'deletion without precondition: a server ends that another host has just handed out',
-    seeds: 300,
-    file: 'src/engine/server-writer.ts',
-    from: 'if (!isEnded && !isGivenAway(entry, record)) return',
-    to: 'if (!entry || !isEnded || isGivenAway(entry, record)) return',
   },
   {
     name: 'a game is told to end before that is on record',
