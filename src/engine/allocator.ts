@@ -22,8 +22,11 @@ export interface Allocator {
 
 interface UnderWay {
   readonly buildID: string
-  readonly result: Promise<Allocation>
+  /** Set before anybody else can come in. */
+  result: Promise<Allocation>
 }
+
+const unanswered = new Promise<never>(() => {})
 
 export function allocator(
   ctx: EngineContext,
@@ -41,11 +44,9 @@ export function allocator(
     if (held?.record.session) return Promise.resolve(allocationOf(held.record))
     const first = underWay.get(key)
     if (first) return join(first, request, options)
-    const result = find(request, options)
-    underWay.set(key, { buildID: request.buildID, result })
-    const over = () => underWay.delete(key)
-    result.then(over, over)
-    return result
+    const call: UnderWay = { buildID: request.buildID, result: unanswered }
+    underWay.set(key, call)
+    return (call.result = find(key, request, options))
   }
 
   /**
@@ -87,46 +88,56 @@ export function allocator(
     })
   }
 
-  async function find(request: AllocationRequest, { waitMs, signal }: AllocatorOptions): Promise<Allocation> {
-    const since = clock.elapsed()
+  async function find(
+    key: string,
+    request: AllocationRequest,
+    { waitMs, signal }: AllocatorOptions,
+  ): Promise<Allocation> {
     const session = sessionOf(request)
-    for (;;) {
-      throwIfAborted(signal)
-      const over = ctx.over()
-      if (over) throw over
-      const held = inventory.serverBySession(session.id)
-      if (held?.uncertain) {
-        await settle(held)
-        continue
-      }
-      if (held?.record.session) return allocationOf(held.record)
-
-      const build = buildOf(request)
-      if (build.draining || isDraining()) {
-        throw new FleetError('draining', `build ${build.record.name} is being drained and hands out no servers`)
-      }
-      let entry = reserveNow(build, session)
-      if (!entry) {
-        entry = await waitFor(build, session, since, waitMs, signal)
-        if (signal?.aborted) {
-          inventory.release(entry)
+    /** Elapsed ms at which it began to wait, if it had to. */
+    let since: number | undefined
+    try {
+      for (;;) {
+        throwIfAborted(signal)
+        const over = ctx.over()
+        if (over) throw over
+        const held = inventory.serverBySession(key)
+        if (held?.uncertain) {
+          await settle(held)
           continue
         }
+        if (held?.record.session) return allocationOf(held.record)
+
+        const build = buildOf(request)
+        if (build.draining || isDraining()) {
+          throw new FleetError('draining', `build ${build.record.name} is being drained and hands out no servers`)
+        }
+        let entry = reserveNow(build, session)
+        if (!entry) {
+          since ??= clock.elapsed()
+          entry = await waitFor(build, session, since, waitMs, signal)
+          if (signal?.aborted) {
+            inventory.release(entry)
+            continue
+          }
+        }
+        try {
+          await writer.save(entry)
+          // It ended while it was being handed out: the store must forget the session before another server may have it.
+          if (entry.intent) await writer.save(entry)
+        } catch (error) {
+          notSaved(entry, error)
+          continue
+        }
+        // It was written under a lead that has been lost since: what is true now, only the next leader knows.
+        const deposed = ctx.deposed()
+        if (deposed) throw deposed
+        if (entry.record.session?.id !== session.id) continue
+        tellAllocated(entry, session, since === undefined ? 0 : clock.elapsed() - since)
+        return allocationOf(entry.record)
       }
-      try {
-        await writer.save(entry)
-        // It ended while it was being handed out: the store must forget the session before another server may have it.
-        if (entry.intent) await writer.save(entry)
-      } catch (error) {
-        notSaved(entry, error)
-        continue
-      }
-      // It was written under a lead that has been lost since: what is true now, only the next leader knows.
-      const deposed = ctx.deposed()
-      if (deposed) throw deposed
-      if (entry.record.session?.id !== session.id) continue
-      tellAllocated(entry, session, clock.elapsed() - since)
-      return allocationOf(entry.record)
+    } finally {
+      underWay.delete(key)
     }
   }
 

@@ -11,7 +11,7 @@ import { sessionHostId } from '../rules/names.js'
 import { type Build, draftOf, keyOf, type Ref, type Server, type Session } from '../rules/resources.js'
 import type { BuildCounts } from '../rules/status.js'
 import { templateHash } from '../rules/template-hash.js'
-import { LinkedSet } from './linked-set.js'
+import { type Link, LinkedSet, unlinked } from './linked-set.js'
 
 /**
  * Where a server stands for the engine: its state, with StandingBy told apart by whether it can be handed out, and idle
@@ -43,6 +43,10 @@ export interface ServerEntry {
   /** Its record was removed from the store by somebody else: there is nothing left to write. */
   recordGone: boolean
   bucket: Bucket
+  /** Its place in its bucket. */
+  readonly placed: Link<ServerEntry>
+  /** Its place among those that have, or have not, spoken. */
+  readonly listened: Link<ServerEntry>
   /** The session to which it is being handed out: not durable yet, so nobody is told yet. */
   intent: Session | undefined
   /** The write of `intent` was not answered: the server is nobody's until the store has been read again. */
@@ -144,10 +148,17 @@ export function createInventory(listener: InventoryListener): Inventory {
   function place(entry: ServerEntry): void {
     const bucket = bucketOf(entry)
     if (bucket === entry.bucket) return
-    entry.build.buckets[entry.bucket].delete(entry)
     entry.build.buckets[bucket].add(entry)
     entry.bucket = bucket
     if (isReady(bucket)) listener.ready(entry)
+  }
+
+  function become(entry: ServerEntry, record: Server): void {
+    const { record: before, bucket: from } = entry
+    if (before === record) return
+    entry.record = record
+    place(entry)
+    listener.changed(entry, before, from)
   }
 
   function index(session: Session | undefined, entry: ServerEntry): void {
@@ -168,8 +179,8 @@ export function createInventory(listener: InventoryListener): Inventory {
       deleted,
       buckets: newBuckets(),
       todo: new Set(),
-      unheard: new LinkedSet(),
-      heard: new LinkedSet(),
+      unheard: new LinkedSet(({ listened }) => listened),
+      heard: new LinkedSet(({ listened }) => listened),
       templateHash: templateHash(record.spec),
       backoff: noBackoff,
       draining: isDrained(record),
@@ -228,15 +239,12 @@ export function createInventory(listener: InventoryListener): Inventory {
     },
 
     update(entry, record) {
-      const { record: before, bucket: from } = entry
-      if (before === record) return
-      entry.record = record
-      if (before.session !== record.session) {
-        unindex(before.session, entry)
+      const before = entry.record.session
+      if (before !== record.session) {
+        unindex(before, entry)
         index(record.session, entry)
       }
-      place(entry)
-      listener.changed(entry, before, from)
+      become(entry, record)
     },
 
     reserve(entry, session) {
@@ -246,10 +254,13 @@ export function createInventory(listener: InventoryListener): Inventory {
     },
 
     grant(entry, record) {
-      // Another host may have given it to another session than this one meant to.
-      if (entry.intent?.id !== record.session?.id) unindex(entry.intent, entry)
+      const { intent } = entry
       entry.intent = undefined
       entry.uncertain = false
+      // As intended, which it is known by already.
+      if (intent && intent === record.session) return become(entry, record)
+      // Another host may have given it to another session than this one meant to.
+      if (intent?.id !== record.session?.id) unindex(intent, entry)
       this.update(entry, record)
     },
 
@@ -279,13 +290,18 @@ export function createInventory(listener: InventoryListener): Inventory {
 
 /** Servers of a build by state, as their records say. */
 export function countsOf(build: BuildEntry): BuildCounts {
-  const { pending, initializing, ready, unready, reserved, active, terminating, ...old } = build.buckets
+  const { buckets } = build
   return {
-    pending: pending.size + old.oldPending.size,
-    initializing: initializing.size + old.oldInitializing.size,
-    standingBy: ready.size + unready.size + old.oldReady.size + old.oldUnready.size + reserved.size,
-    active: active.size,
-    terminating: terminating.size,
+    pending: buckets.pending.size + buckets.oldPending.size,
+    initializing: buckets.initializing.size + buckets.oldInitializing.size,
+    standingBy:
+      buckets.ready.size +
+      buckets.unready.size +
+      buckets.oldReady.size +
+      buckets.oldUnready.size +
+      buckets.reserved.size,
+    active: buckets.active.size,
+    terminating: buckets.terminating.size,
   }
 }
 
@@ -324,7 +340,7 @@ function isReady(bucket: Bucket): boolean {
 }
 
 function newBuckets(): Record<Bucket, LinkedSet<ServerEntry>> {
-  const set = () => new LinkedSet<ServerEntry>()
+  const set = () => new LinkedSet<ServerEntry>(({ placed }) => placed)
   return {
     pending: set(),
     initializing: set(),
@@ -376,6 +392,8 @@ function newServer(build: BuildEntry, record: Server, revision: string | undefin
     revision,
     recordGone: false,
     bucket: 'pending',
+    placed: unlinked(),
+    listened: unlinked(),
     intent: undefined,
     uncertain: false,
     saving: undefined,

@@ -99,7 +99,6 @@ export function overdue(ctx: EngineContext, buildWriter: BuildWriter): Overdue {
       for (const build of inventory.everyBuild) {
         // Nobody has been heard since, so all are awaited anew.
         for (const entry of build.heard) build.unheard.add(entry)
-        build.heard.clear()
         for (const entry of build.unheard) entry.heardAt = now
         for (const entry of build.buckets.initializing) entry.runsSince = now
         for (const entry of build.buckets.oldInitializing) entry.runsSince = now

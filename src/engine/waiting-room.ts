@@ -2,9 +2,11 @@
 import type { Clock } from '../clock.js'
 import { FleetError } from '../errors.js'
 import type { BuildEntry, ServerEntry } from './inventory.js'
-import { LinkedSet } from './linked-set.js'
+import { type Link, LinkedSet, unlinked } from './linked-set.js'
 
 export interface Waiter {
+  /** Its place in the row. */
+  readonly link: Link<Waiter>
   /** The server is the caller's now. */
   take(entry: ServerEntry): void
   fail(error: unknown): void
@@ -48,6 +50,7 @@ export function waitingRoom(clock: Clock, changed: (build: BuildEntry) => void):
           leave(build, waiter)
         }
         const waiter: Waiter = {
+          link: unlinked(),
           take(entry) {
             reserve(entry)
             done()
@@ -65,7 +68,7 @@ export function waitingRoom(clock: Clock, changed: (build: BuildEntry) => void):
           waiter.fail(new FleetError('aborted', 'the caller stopped waiting', { cause: signal?.reason }))
         const cancel = clock.after(waitMs, () => waiter.fail(timedOut()))
         signal?.addEventListener('abort', aborted, { once: true })
-        const room = rooms.get(build) ?? new LinkedSet()
+        const room = rooms.get(build) ?? new LinkedSet<Waiter>(({ link }) => link)
         room.add(waiter)
         rooms.set(build, room)
         total++

@@ -13,13 +13,15 @@ export function isAllocatable(server: Server): boolean {
 }
 
 /**
- * First ready, first handed out: candidates come in the order in which they became ready. Those of an earlier template
+ * First ready, first handed out: candidates stand in the order in which they became ready. Those of an earlier template
  * only when there is none of the present one.
  */
-export function pick<T>(candidates: Iterable<T>, outdated: Iterable<T> = []): T | undefined {
-  for (const candidate of candidates) return candidate
-  for (const candidate of outdated) return candidate
-  return undefined
+export function pick<T>(candidates: Candidates<T>, outdated?: Candidates<T>): T | undefined {
+  return candidates.first ?? outdated?.first
+}
+
+export interface Candidates<T> {
+  readonly first: T | undefined
 }
 
 /** Why there is no server: `max-reached` when only the end of a match can bring one, else one may be ready soon. */

@@ -183,6 +183,8 @@ export function readAllocationRequest(body: unknown): Checked<AllocationRequest>
   if (initialPlayers !== undefined && !isStringList(initialPlayers)) {
     return invalid('initialPlayers', `must be an array of strings, but is ${shown(initialPlayers)}`)
   }
+  // The usual one, made the fast way.
+  if (sessionCookie === undefined && initialPlayers === undefined) return valid({ buildID, sessionID })
   return valid({
     buildID,
     sessionID,
