@@ -171,6 +171,17 @@ export function createInventory(listener: InventoryListener): Inventory {
     if (bySession.get(key) === entry) bySession.delete(key)
   }
 
+  /** Edited by hand, two builds may claim one buildID: it is the first one's for as long as that claims it. */
+  function passOnID(buildID: string): void {
+    buildsByID.delete(buildID)
+    for (const build of builds.values()) if (build.record.spec.buildID === buildID) claimID(build)
+  }
+
+  function claimID(build: BuildEntry): void {
+    const { buildID } = build.record.spec
+    if (!buildsByID.has(buildID)) buildsByID.set(buildID, build)
+  }
+
   function newBuild(record: Build, revision: string, deleted: boolean): BuildEntry {
     const build: BuildEntry = {
       ref: refOf(record),
@@ -201,18 +212,22 @@ export function createInventory(listener: InventoryListener): Inventory {
     addBuild(record, revision) {
       const build = newBuild(record, revision, false)
       builds.set(keyOf(record), build)
-      buildsByID.set(record.spec.buildID, build)
+      claimID(build)
       return build
     },
 
     addDeletedBuild: (record) => newBuild(record, '', true),
 
     replaceBuild(build, record, revision) {
-      const changed = build.record.spec !== record.spec
+      const { spec: before } = build.record
       build.record = record
       build.revision = revision
       build.draining = isDrained(record)
-      if (!changed) return
+      if (before === record.spec) return
+      if (before.buildID !== record.spec.buildID) {
+        if (buildsByID.get(before.buildID) === build) passOnID(before.buildID)
+        claimID(build)
+      }
       build.templateHash = templateHash(record.spec)
       for (const entry of [...serversOf(build)]) place(entry)
     },
@@ -221,7 +236,7 @@ export function createInventory(listener: InventoryListener): Inventory {
       build.deleted = true
       const key = keyOf(build.record)
       if (builds.get(key) === build) builds.delete(key)
-      if (buildsByID.get(build.record.spec.buildID) === build) buildsByID.delete(build.record.spec.buildID)
+      if (buildsByID.get(build.record.spec.buildID) === build) passOnID(build.record.spec.buildID)
       if (isEmpty(build)) everyBuild.delete(build)
     },
 

@@ -29,8 +29,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
     const mayCreate = pauseMs <= 0 && buildHealth(build.record) === 'Healthy'
     const draining = build.draining || parts.isDraining()
     renewBegun(build)
-    const partial =
-      draining || sizeOf(build, outdated) === 0 ? keep(build, mayCreate, draining) : renew(build, mayCreate)
+    const partial = draining || outdatedIn(build) === 0 ? keep(build, mayCreate, draining) : renew(build, mayCreate)
     if (partial) ctx.enqueue(build)
     return pauseMs > 0 ? pauseMs : undefined
   }
@@ -151,10 +150,10 @@ function takenOf({ buckets }: BuildEntry): number {
 
 const none: readonly ServerEntry[] = []
 
-function sizeOf(build: BuildEntry, buckets: readonly Bucket[]): number {
-  let size = 0
-  for (const name of buckets) size += build.buckets[name].size
-  return size
+/** Idle servers that run an earlier template. */
+function outdatedIn({ buckets }: BuildEntry): number {
+  const { oldPending, oldInitializing, oldUnready, oldReady } = buckets
+  return oldPending.size + oldInitializing.size + oldUnready.size + oldReady.size
 }
 
 function hex(bytes: Uint8Array): string {

@@ -178,6 +178,9 @@ function isSame(a: Server, b: Server): boolean {
     a.state === b.state &&
     a.health === b.health &&
     a.address === b.address &&
+    a.node === b.node &&
+    a.templateHash === b.templateHash &&
+    JSON.stringify(a.ports) === JSON.stringify(b.ports) &&
     a.session?.id === b.session?.id &&
     a.ending?.reason === b.ending?.reason
   )

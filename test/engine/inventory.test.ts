@@ -15,6 +15,20 @@ describe('the inventory', () => {
     expect([inventory.builds.size, inventory.buildByID(buildID)]).toEqual([0, undefined])
   })
 
+  it('finds a build whose buildID was edited by the new one, and leaves one that is claimed twice to the first', () => {
+    const { inventory, build } = stock()
+    const { buildID } = build.record.spec
+    const withID = (record: typeof build.record, id: string) => ({ ...record, spec: { ...record.spec, buildID: id } })
+    const other = inventory.addBuild(withID({ ...build.record, name: 'duel', uid: 'duel' }, 'of duel'), '1')
+    inventory.replaceBuild(other, withID(other.record, buildID), '2')
+    expect([inventory.buildByID('of duel'), inventory.buildByID(buildID)]).toEqual([undefined, build])
+    inventory.replaceBuild(build, withID(build.record, 'changed'), '2')
+    expect([inventory.buildByID('changed'), inventory.buildByID(buildID)]).toEqual([build, other])
+    inventory.replaceBuild(build, withID(build.record, buildID), '3')
+    inventory.deleteBuild(other)
+    expect(inventory.buildByID(buildID)).toBe(build)
+  })
+
   it('keeps a deleted build until its last server is gone, while its name serves another', () => {
     const { inventory, build, add } = stock()
     const server = add('arena-aaaaa')
