@@ -94,8 +94,7 @@ export function allocator(
     { waitMs, signal }: AllocatorOptions,
   ): Promise<Allocation> {
     const session = sessionOf(request)
-    /** Elapsed ms at which it began to wait, if it had to. */
-    let since: number | undefined
+    const since = clock.elapsed()
     try {
       for (;;) {
         throwIfAborted(signal)
@@ -114,7 +113,6 @@ export function allocator(
         }
         let entry = reserveNow(build, session)
         if (!entry) {
-          since ??= clock.elapsed()
           entry = await waitFor(build, session, since, waitMs, signal)
           if (signal?.aborted) {
             inventory.release(entry)
@@ -133,7 +131,7 @@ export function allocator(
         const deposed = ctx.deposed()
         if (deposed) throw deposed
         if (entry.record.session?.id !== session.id) continue
-        tellAllocated(entry, session, since === undefined ? 0 : clock.elapsed() - since)
+        tellAllocated(entry, session, clock.elapsed() - since)
         return allocationOf(entry.record)
       }
     } finally {

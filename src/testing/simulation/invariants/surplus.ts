@@ -71,9 +71,12 @@ export class Surplus {
     const idle: GameServer[] = []
     const held: GameServer[] = []
     let letGo = 0
+    let goneBusy = 0
     for (const server of seen.servers.values()) {
-      if (buildNameOf(server) !== name || !isIdle(server)) continue
+      if (buildNameOf(server) !== name) continue
       const key = keyOf(server.metadata)
+      if (server.status.state === 'Terminating' && store.handing.isBusy(seen.host, key)) goneBusy++
+      if (!isIdle(server)) continue
       if (store.handing.wasLetGo(key)) letGo++
       if (reserved.has(key)) held.push(server)
       else if (!created.has(server.metadata.name)) idle.push(server)
@@ -81,7 +84,9 @@ export class Surplus {
     // For each that was let go, one that is held now may have been free when some were found to be too many.
     idle.push(...held.splice(0, letGo))
     const active = status.currentActive + held.length
-    const wanted = Math.min(spec.standingBy + waiting.patient(seen.host, spec.buildID), spec.max - active)
+    // Whoever was about to get a server that has ended is not back in the waiting room before its record is written.
+    const waits = Math.max(0, waiting.patient(seen.host, spec.buildID) - goneBusy)
+    const wanted = Math.min(spec.standingBy + waits, spec.max - active)
     const spared = wanted - (replaced ? rolloutBatch(wanted) : 0)
     if (idle.length < spared) {
       this.world.breach(`more than the surplus was ended: build ${name} wants ${wanted} idle and had ${idle.length}`)
