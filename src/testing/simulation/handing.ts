@@ -41,6 +41,11 @@ export class Handing {
     return this.#of(host).has(server)
   }
 
+  /** True while the host waits for an answer about any server: a call may stand behind it. */
+  awaitsAnswer(host: Host): boolean {
+    return [...this.#of(host).values()].some(({ calls }) => calls > 0)
+  }
+
   /** Servers that the host must hold reserved for a session now. */
   reserved(host: Host): readonly string[] {
     return [...this.#of(host)].filter(([, { session }]) => session !== undefined).map(([server]) => server)

@@ -122,7 +122,8 @@ export class Waiting {
   }
 
   #checkDismissed({ host, since, sessionID }: WaitingCall, leadsSince: number): void {
-    if (host.suspended || this.store().handing.sessions(host).has(sessionID)) return
+    const { handing } = this.store()
+    if (host.suspended || handing.sessions(host).has(sessionID) || handing.awaitsAnswer(host)) return
     if (this.world.elapsedMs - Math.max(leadsSince, host.awakeSince, since) <= lateMs) return
     this.world.breach(`a caller waits for ${sessionID} at ${host.name}, which leads no more`)
   }
