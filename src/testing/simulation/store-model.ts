@@ -11,12 +11,13 @@ import type { World } from './world.js'
 export interface StoreListener {
   buildWritten(before: Build | undefined, after: Build): void
   buildRemoved(before: Build): void
-  serverWritten(before: Server | undefined, after: Server): void
+  /** `late`: by a host that led no more, which had asked for it while it still did. */
+  serverWritten(before: Server | undefined, after: Server, late: boolean): void
   serverRemoved(before: Server): void
 }
 
 interface Hooks<T> {
-  written(before: T | undefined, after: T): void
+  written(before: T | undefined, after: T, late: boolean): void
   removed(before: T): void
 }
 
@@ -74,7 +75,7 @@ export class StoreModel {
       far: shared,
     }
     const servers = this.#collection(this.servers, host, options, {
-      written: (before, after) => listener.serverWritten(before, after),
+      written: (before, after, late) => listener.serverWritten(before, after, late),
       removed: (before) => listener.serverRemoved(before),
     })
     return {
@@ -147,7 +148,7 @@ export class StoreModel {
     const put = (record: T, before: T | undefined) => {
       const revision = this.#next()
       records.set(keyOf(record), { record, revision })
-      hooks.written(before, record)
+      hooks.written(before, record, !(host.alive && host.leads))
       return revision
     }
     return {

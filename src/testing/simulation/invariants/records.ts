@@ -22,6 +22,11 @@ export class Records implements StoreListener {
   /** By uid of the build. */
   readonly #crashes = new Map<string, CrashBook>()
   readonly #bySession = new Map<string, Server>()
+  /**
+   * Uids of servers that were given a session by a write that came late. The next leader cannot know of it before it meets
+   * it, and may have given that session another server by then: nobody is told of this one, and it is taken back.
+   */
+  readonly #strays = new Set<string>()
   /** Uids of servers whose end was on record once. */
   readonly #ended = new Set<string>()
 
@@ -45,7 +50,7 @@ export class Records implements StoreListener {
     }
   }
 
-  serverWritten(before: Server | undefined, after: Server): void {
+  serverWritten(before: Server | undefined, after: Server, late: boolean): void {
     const { world } = this
     this.known.add(after.uid)
     if (after.state === 'Terminating') this.#ended.add(after.uid)
@@ -56,9 +61,13 @@ export class Records implements StoreListener {
     if (before) this.#checkStep(before, after)
     if (before?.session && !after.session) this.#forget(before)
     if (!after.session) return
+    if (late && !before?.session) this.#strays.add(after.uid)
     const other = this.#bySession.get(after.session.id)
     if (other && other.uid !== after.uid && other.state !== 'Terminating') {
-      world.breach(`one session, two servers: ${after.session.id} is on ${other.name} and ${after.name} in the store`)
+      if (this.#strays.has(after.uid)) return
+      if (!this.#strays.has(other.uid)) {
+        world.breach(`one session, two servers: ${after.session.id} is on ${other.name} and ${after.name} in the store`)
+      }
     }
     this.#bySession.set(after.session.id, after)
   }
@@ -72,14 +81,19 @@ export class Records implements StoreListener {
   #checkStep(before: Server, after: Server): void {
     const { world } = this
     if (before.uid !== after.uid) world.breach(`${after.name} was overwritten by another server`)
-    // Only where it ends may a session be dropped: one whose write was not answered and that nobody was told of.
-    const dropped = after.state === 'Terminating' && !after.session
+    // Only where it ends may a session be dropped: one whose write was not answered and that nobody was told of; or one
+    // that was given another server before this was known.
+    const dropped = !after.session && (after.state === 'Terminating' || this.#isElsewhere(before))
     if (before.session && before.session.id !== after.session?.id && !dropped) {
       world.breach(`${after.name} lost session ${before.session.id} to ${after.session?.id ?? 'nobody'} in the store`)
     }
     if (before.state === 'Terminating' && after.state !== 'Terminating') {
       world.breach(`${after.name} went from Terminating to ${after.state} in the store`)
     }
+  }
+
+  #isElsewhere({ uid, session }: Server): boolean {
+    return this.#strays.has(uid) && session !== undefined && this.#bySession.get(session.id)?.uid !== uid
   }
 
   serverRemoved(before: Server): void {

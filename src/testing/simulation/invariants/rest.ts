@@ -6,7 +6,7 @@ import type { Scene } from '../scene.js'
 import { Violation } from '../world.js'
 import type { Records } from './records.js'
 import { runs } from './rollout.js'
-import { look, type Seen } from './seen.js'
+import { buildNameOf, look, type Seen } from './seen.js'
 
 /** Throws a Violation. `passTime` lets some minutes pass, in which a settled fleet makes no call. */
 export async function checkRest(scene: Scene, records: Records, passTime: () => Promise<void>): Promise<void> {
@@ -17,8 +17,8 @@ export async function checkRest(scene: Scene, records: Records, passTime: () => 
   for (const server of seen.servers.values()) checkServer(server, scene)
   await checkPlayers(seen, scene)
   checkNothingLeft(seen, scene)
-  // Waiting for a port is no rest: the backend is asked again now and then.
-  if ([...seen.servers.values()].some(waitsForPort)) return
+  // Waiting for a port is no rest: the backend is asked again now and then. Nor is a limit that is still to come.
+  if ([...seen.servers.values()].some((server) => waitsForPort(server) || hasLimitAhead(server, seen))) return
   const before = made(scene)
   await passTime()
   const after = made(scene)
@@ -101,6 +101,14 @@ function checkNothingLeft({ servers }: Seen, { store, backend }: Scene): void {
   const details = store.shared ? [] : store.details.keys()
   const records = [...store.servers.keys(), ...details].filter((key) => !servers.has(key))
   if (records.length > 0) throw new Violation(`records were left behind: ${records.join(', ')}`)
+}
+
+/** Its session may last so long and no longer by the wall clock, which may have been set back by an hour. */
+function hasLimitAhead(server: GameServer, { host, builds }: Seen): boolean {
+  const { reachedActiveOn, state } = server.status
+  const { sessionSeconds } = builds.find(({ metadata }) => metadata.name === buildNameOf(server))?.spec.health ?? {}
+  if (state !== 'Active' || reachedActiveOn === undefined || sessionSeconds === undefined) return false
+  return Date.parse(reachedActiveOn) + sessionSeconds * 1_000 >= host.clock().now()
 }
 
 function waitsForPort({ status }: GameServer): boolean {
