@@ -54,6 +54,8 @@ export class Endings {
     const { store } = this.parts()
     const record = store.servers.get(keyOf(spec.ref))?.record
     if (record?.uid !== spec.uid || record.state === 'Terminating') return
+    // A call that created it took effect again, long after the server was gone: it is begun anew before anybody gets it.
+    if (record.state === 'Pending') return
     if (!game?.running || game.state === 'Terminating') return
     if (store.builds.get(keyOf(spec.build))?.record.uid !== spec.build.uid) return
     this.world.breach(`${spec.ref.name} is told to end and has it on record as ${record.state}`)
