@@ -28,8 +28,8 @@ const allocation: readonly Mutant[] = [
     name: 'a session is answered before it is durable',
     kind: 'a match is lost with its host',
     file: 'src/engine/allocator.ts',
-    from: 'try {\n        await writer.save(entry)\n        // It ended',
-    to: 'writer.save(entry).catch(() => {})\n      if (entry) return allocationOf(entry.record)\n      try {\n        await writer.save(entry)\n        // It ended',
+    from: 'try {\n          await writer.save(entry)\n          // It ended',
+    to: 'writer.save(entry).catch(() => {})\n        if (entry) return allocationOf(entry.record)\n        try {\n          await writer.save(entry)\n          // It ended',
   },
   {
     name: "another host's session is overwritten",
