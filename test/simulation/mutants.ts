@@ -222,9 +222,9 @@ const records: readonly Mutant[] = [
   {
     name: 'an instance is started before its record is written',
     kind: 'instances that nobody knows',
-    file: 'src/engine/steps.ts',
-    from: '    await save(entry)\n    // It has changed',
-    to: "    if (entry.record.state === 'Pending' && !entry.instance) await start(entry)\n    await save(entry)\n    // It has changed",
+    file: 'src/engine/server-writer.ts',
+    from: 'return entry.record === entry.stored && entry.intent === undefined',
+    to: "return entry.record.state === 'Pending' || (entry.record === entry.stored && entry.intent === undefined)",
   },
   {
     name: 'a server is ended before its end is on record',
