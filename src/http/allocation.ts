@@ -10,12 +10,18 @@ import { defaultMaxBodyBytes } from './body.js'
 import { checked } from './checked.js'
 import { type Exchange, json, Refusal } from './exchange.js'
 import { allocationStatuses, answerOf } from './failures.js'
+import { defaultMaxInFlight, guard, type GuardOptions, turnstile } from './guard.js'
 import { readJson } from './read-json.js'
-import { routes } from './routing.js'
+import { operation, routes } from './routing.js'
 
-export interface AllocationRoutesOptions {
+export interface AllocationRoutesOptions extends GuardOptions {
   /** A larger body is refused with 413. Default 1 MiB. */
   readonly maxBodyBytes?: number
+  /**
+   * Callers that wait for a server at once; more are refused with 503. Default: four fifths of `maxInFlight`, so that
+   * those who wait never keep out those who do not.
+   */
+  readonly maxWaiting?: number
   /** Fires when this host closes: calls that wait for a server are answered with 503 at once. */
   readonly closing?: AbortSignal
 }
@@ -26,16 +32,25 @@ export type AllocatingFleet = Pick<Fleet, 'allocate'>
 /** A Hono app: mount it as it is, hand its `fetch` to a web-standard runtime, or wrap it in `nodeHandler`. */
 export function allocationRoutes(fleet: AllocatingFleet, options: AllocationRoutesOptions = {}): Hono {
   const { closing, maxBodyBytes = defaultMaxBodyBytes } = options
+  const { maxWaiting = Math.ceil((options.maxInFlight ?? defaultMaxInFlight) * 0.8) } = options
+  const enterRoom = turnstile(maxWaiting, 'callers wait for a server')
 
   const allocate = async (exchange: Exchange) => {
     const waitMs = readWaitMs(exchange.query('wait'))
     const request = checked(readAllocationRequest(await readJson(exchange, maxBodyBytes)))
-    const allocation =
-      waitMs === 0 ? await fleet.allocate(request) : await wait(fleet, request, waitMs, exchange.signal(), closing)
-    return json(200, allocation)
+    if (waitMs === 0) return json(200, await fleet.allocate(request))
+    const leave = enterRoom()
+    try {
+      return json(200, await wait(fleet, request, waitMs, exchange.signal(), closing))
+    } finally {
+      leave()
+    }
   }
 
-  return routes({ '/api/v1/allocate': { POST: allocate } }, (error) => answerOf(error, allocationStatuses))
+  return routes(
+    { '/api/v1/allocate': { POST: operation('allocate', allocate) } },
+    { toAnswer: (error) => answerOf(error, allocationStatuses), guard: guard(options) },
+  )
 }
 
 const maxWaitSeconds = 60

@@ -1,6 +1,11 @@
 /** The HTTP surfaces: routes to mount into a host's own app, and `serve` for those who have none. */
-export { agentListener, type AgentListenerOptions, type HeartbeatTarget } from '../agent/index.js'
+export { agentListener, type AgentListenerOptions, type AgentOperation, type HeartbeatTarget } from '../agent/index.js'
 export { allocationRoutes, type AllocatingFleet, type AllocationRoutesOptions } from './allocation.js'
+export { bearerTokens, type BearerToken } from './bearer-tokens.js'
+export type { ApiRequest, ClientCertificate } from './exchange.js'
+export type { Authorize, GuardOptions, RateLimit } from './guard.js'
 export { type ManagedFleet, type ManagementOptions, managementRoutes } from './management.js'
 export { nodeHandler } from './node-handler.js'
+export { type Operation, type OperationName, operations, type Role, roles } from './operations.js'
+export { perCaller, type PerCallerOptions } from './per-caller.js'
 export { type ListenerOptions, serve, type Served, type ServeOptions } from './serve.js'

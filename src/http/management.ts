@@ -7,10 +7,11 @@ import { defaultMaxBodyBytes } from './body.js'
 import { checked } from './checked.js'
 import { type Exchange, json } from './exchange.js'
 import { answerOf, managementStatuses } from './failures.js'
+import { guard, type GuardOptions } from './guard.js'
 import { readJson } from './read-json.js'
-import { routes } from './routing.js'
+import { operation, routes } from './routing.js'
 
-export interface ManagementOptions {
+export interface ManagementOptions extends GuardOptions {
   /** A larger body is refused with 413. Default 1 MiB. */
   readonly maxBodyBytes?: number
 }
@@ -31,35 +32,43 @@ export function managementRoutes(fleet: ManagedFleet, options: ManagementOptions
   return routes(
     {
       '/api/v1/gameserverbuilds': {
-        GET: async () => json(200, await builds.list()),
-        POST: async (exchange) =>
+        GET: operation('listBuilds', async () => json(200, await builds.list())),
+        POST: operation('createBuild', async (exchange) =>
           json(200, await builds.create(checked(readBuildInput(await readJson(exchange, maxBytes))))),
+        ),
       },
       [build]: {
-        GET: async (exchange) => json(200, await builds.get(refOf(exchange))),
-        PATCH: async (exchange) =>
+        GET: operation('getBuild', async (exchange) => json(200, await builds.get(refOf(exchange)))),
+        PATCH: operation('patchBuild', async (exchange) =>
           json(200, await builds.patch(refOf(exchange), checked(readPatch(await readJson(exchange, maxBytes))))),
-        DELETE: async (exchange) => {
+        ),
+        DELETE: operation('deleteBuild', async (exchange) => {
           await builds.delete(refOf(exchange))
           return json(200, { message: 'Game server build deleted' })
-        },
+        }),
       },
-      [`${build}/gameservers`]: { GET: async (exchange) => json(200, await servers.list({ build: refOf(exchange) })) },
+      [`${build}/gameservers`]: {
+        GET: operation('listServersOfBuild', async (exchange) =>
+          json(200, await servers.list({ build: refOf(exchange) })),
+        ),
+      },
       // One object for a build's details, an array for one server's: the service description has it so.
-      [`${build}/gameserverdetails`]: { GET: async (exchange) => json(200, await details.ofBuild(refOf(exchange))) },
-      '/api/v1/gameservers': { GET: async () => json(200, await servers.list()) },
+      [`${build}/gameserverdetails`]: {
+        GET: operation('getBuildDetail', async (exchange) => json(200, await details.ofBuild(refOf(exchange)))),
+      },
+      '/api/v1/gameservers': { GET: operation('listServers', async () => json(200, await servers.list())) },
       '/api/v1/gameservers/:namespace/:name': {
-        GET: async (exchange) => json(200, await servers.get(refOf(exchange))),
-        DELETE: async (exchange) => {
+        GET: operation('getServer', async (exchange) => json(200, await servers.get(refOf(exchange)))),
+        DELETE: operation('deleteServer', async (exchange) => {
           await servers.delete(refOf(exchange))
           return json(200, { message: 'Game server deleted' })
-        },
+        }),
       },
       '/api/v1/gameserverdetails/:namespace/:name': {
-        GET: async (exchange) => json(200, [await details.get(refOf(exchange))]),
+        GET: operation('getServerDetail', async (exchange) => json(200, [await details.get(refOf(exchange))])),
       },
     },
-    (error) => answerOf(error, managementStatuses),
+    { toAnswer: (error) => answerOf(error, managementStatuses), guard: guard(options) },
   )
 }
 

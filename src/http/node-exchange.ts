@@ -2,7 +2,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { discardRest } from '../platform/http-server.js'
 import { readNodeBody } from './body.js'
-import { type Answer, type Exchange, jsonType } from './exchange.js'
+import { type Answer, type ClientCertificate, type Exchange, jsonType } from './exchange.js'
+import { clientCertificateOf } from './client-certificate.js'
 import type { Params } from './matcher.js'
 
 export class NodeExchange implements Exchange {
@@ -19,6 +20,20 @@ export class NodeExchange implements Exchange {
     this.#outgoing = outgoing
     this.#query = query
     this.#params = params
+  }
+
+  get path(): string {
+    const { url = '/' } = this.#incoming
+    const end = url.indexOf('?')
+    return end < 0 ? url : url.slice(0, end)
+  }
+
+  get remoteAddress(): string | undefined {
+    return this.#incoming.socket.remoteAddress
+  }
+
+  clientCertificate(): ClientCertificate | undefined {
+    return clientCertificateOf(this.#incoming.socket)
   }
 
   query(name: string): string | undefined {

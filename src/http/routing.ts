@@ -3,25 +3,47 @@
  * nothing that they throw gets past here. Hono has every path; plain requests under `node:http` find theirs without it.
  */
 import { type Context, Hono } from 'hono'
-import { type Answer, type Exchange, failure } from './exchange.js'
+import { type Answer, type Exchange, failure, type Handler } from './exchange.js'
+import type { Guard } from './guard.js'
 import { type Match, matcher } from './matcher.js'
+import { type Operation, type OperationName, operations } from './operations.js'
 import { responseOf, WebExchange } from './web-exchange.js'
 
-export type Handler = (exchange: Exchange) => Promise<Answer>
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
-export type Methods = { readonly [M in Method]?: Handler }
 
-/** `toAnswer` makes the answer of what a handler threw. */
-export function routes(paths: Readonly<Record<string, Methods>>, toAnswer: (error: unknown) => Answer): Hono {
+/** A handler, and what it is called where a host decides who may ask for it. */
+export interface Served {
+  readonly operation: Operation
+  readonly handle: Handler
+}
+
+export type Methods = { readonly [M in Method]?: Served }
+
+export function operation(name: OperationName, handle: Handler): Served {
+  return { operation: { name, role: operations[name] }, handle }
+}
+
+export interface RoutesOptions {
+  /** Makes the answer of what a handler threw. */
+  readonly toAnswer: (error: unknown) => Answer
+  /** Stands before every handler. */
+  readonly guard: Guard
+}
+
+export function routes(paths: Readonly<Record<string, Methods>>, { toAnswer, guard }: RoutesOptions): Hono {
   const app = new Hono()
   const table = new Map<string, Handler>()
   for (const [path, methods] of Object.entries(paths)) {
-    const handle = handlerOf(methods)
+    const handle = handlerOf(methods, guard)
     const answer = async (exchange: Exchange) => {
+      let leave: (() => void) | undefined
       try {
+        leave = guard.enter()
         return await handle(exchange)
       } catch (error) {
         return toAnswer(error)
+      } finally {
+        leave?.()
       }
     }
     const respond = async (c: Context) => responseOf(await answer(new WebExchange(c)))
@@ -45,11 +67,14 @@ export function tableOf(app: object): Find | undefined {
   return tables.get(app)
 }
 
-function handlerOf(methods: Methods): Handler {
+function handlerOf(methods: Methods, guard: Guard): Handler {
   const allowed = Object.keys(methods).flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
   const allow = { Allow: [...allowed, 'OPTIONS'].join(', ') }
-  const byName = new Map<string, Handler>(Object.entries(methods))
-  if (methods.GET) byName.set('HEAD', methods.GET)
+  const byName = new Map<string, Handler>()
+  for (const [method, { operation, handle }] of Object.entries(methods))
+    byName.set(method, guard.before(operation, handle))
+  const get = byName.get('GET')
+  if (get) byName.set('HEAD', get)
   byName.set('OPTIONS', () => Promise.resolve({ status: 204, headers: allow }))
   return (exchange) => {
     const { method } = exchange

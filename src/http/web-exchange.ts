@@ -1,7 +1,10 @@
 /** An exchange over Hono's Context: for a host's own Hono app, whose middleware may change the answer, and for `fetch`. */
+import { Socket } from 'node:net'
 import type { Context } from 'hono'
+import { isObject } from '../rules/problem.js'
 import { readWebBody } from './body.js'
-import { type Answer, type Exchange, jsonType } from './exchange.js'
+import { clientCertificateOf } from './client-certificate.js'
+import { type Answer, type ClientCertificate, type Exchange, jsonType } from './exchange.js'
 
 export class WebExchange implements Exchange {
   readonly method: string
@@ -10,6 +13,27 @@ export class WebExchange implements Exchange {
   constructor(c: Context) {
     this.method = c.req.method
     this.#c = c
+  }
+
+  get path(): string {
+    return this.#c.req.path
+  }
+
+  get remoteAddress(): string | undefined {
+    return this.#socket()?.remoteAddress
+  }
+
+  clientCertificate(): ClientCertificate | undefined {
+    const socket = this.#socket()
+    return socket && clientCertificateOf(socket)
+  }
+
+  /** Where @hono/node-server is below, it leaves Node's request in the environment. */
+  #socket(): Socket | undefined {
+    const env: unknown = this.#c.env
+    const incoming: unknown = isObject(env) ? env['incoming'] : undefined
+    const socket: unknown = isObject(incoming) ? incoming['socket'] : undefined
+    return socket instanceof Socket ? socket : undefined
   }
 
   query(name: string): string | undefined {
