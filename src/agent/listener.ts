@@ -74,7 +74,8 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
 
   const admit = async (request: MountedRequest, operation: AgentOperation) => {
     try {
-      return (await authorize(request, operation)) === true
+      const verdict: unknown = await authorize(request, operation)
+      return verdict === true
     } catch (error) {
       logger.error({ error: messageOf(error) }, 'the authorize hook of the agent has failed, and the call with it')
       return false

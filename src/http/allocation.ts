@@ -10,7 +10,7 @@ import { defaultMaxBodyBytes } from './body.js'
 import { checked } from './checked.js'
 import { type Exchange, json, Refusal } from './exchange.js'
 import { allocationStatuses, answerOf } from './failures.js'
-import { defaultMaxInFlight, guard, type GuardOptions, turnstile } from './guard.js'
+import { defaultMaxInFlight, guard, type GuardOptions, roomToWait, turnstile } from './guard.js'
 import { readJson } from './read-json.js'
 import { operation, routes } from './routing.js'
 
@@ -18,8 +18,7 @@ export interface AllocationRoutesOptions extends GuardOptions {
   /** A larger body is refused with 413. Default 1 MiB. */
   readonly maxBodyBytes?: number
   /**
-   * Callers that wait for a server at once; more are refused with 503. Default: four fifths of `maxInFlight`, so that
-   * those who wait never keep out those who do not.
+   * Callers that wait for a server at once; more are refused with 503. Default: four fifths of `maxInFlight`.
    */
   readonly maxWaiting?: number
   /** Fires when this host closes: calls that wait for a server are answered with 503 at once. */
@@ -32,7 +31,7 @@ export type AllocatingFleet = Pick<Fleet, 'allocate'>
 /** A Hono app: mount it as it is, hand its `fetch` to a web-standard runtime, or wrap it in `nodeHandler`. */
 export function allocationRoutes(fleet: AllocatingFleet, options: AllocationRoutesOptions = {}): Hono {
   const { closing, maxBodyBytes = defaultMaxBodyBytes } = options
-  const { maxWaiting = Math.ceil((options.maxInFlight ?? defaultMaxInFlight) * 0.8) } = options
+  const { maxWaiting = roomToWait(options.maxInFlight ?? defaultMaxInFlight) } = options
   const enterRoom = turnstile(maxWaiting, 'callers wait for a server')
 
   const allocate = async (exchange: Exchange) => {

@@ -30,6 +30,11 @@ export interface GuardOptions {
 
 export const defaultMaxInFlight = 10_000
 
+/** How many may wait, so that those who do never keep out those who do not. */
+export function roomToWait(maxInFlight: number): number {
+  return Math.ceil(maxInFlight * 0.8)
+}
+
 export interface Guard {
   /** Counts a request in, or throws `overloaded`. Its end is told by calling what this returns. */
   enter(): () => void
@@ -66,7 +71,7 @@ export function turnstile(most: number, what: string): () => () => void {
 
 function withAuthorize(authorize: Authorize, operation: Operation, handle: Handler, logger: Logger): Handler {
   return async (exchange) => {
-    const verdict = await asked('authorize', logger, () => authorize(exchange, operation))
+    const verdict: unknown = await asked('authorize', logger, () => authorize(exchange, operation))
     // Not `!verdict`: a hook that was forgotten to say yes has not said yes.
     if (verdict !== true) throw new FleetError('forbidden', `you may not ask for ${operation.name} here`)
     return handle(exchange)

@@ -4,6 +4,8 @@ export { allocationRoutes, type AllocatingFleet, type AllocationRoutesOptions } 
 export { bearerTokens, type BearerToken } from './bearer-tokens.js'
 export type { ApiRequest, ClientCertificate } from './exchange.js'
 export type { Authorize, GuardOptions, RateLimit } from './guard.js'
+export type { TlsOptions } from '../platform/tls-files.js'
+export { defaultServeLimits, type ServeLimits } from './limits.js'
 export { type ManagedFleet, type ManagementOptions, managementRoutes } from './management.js'
 export { nodeHandler } from './node-handler.js'
 export { type Operation, type OperationName, operations, type Role, roles } from './operations.js'

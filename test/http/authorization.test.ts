@@ -222,7 +222,7 @@ describe('calls per caller', () => {
     const [url = ''] = await served({ rateLimit })
     const ask = async (name: string) => {
       const { status, headers } = await call('GET', `${url}/api/v1/gameservers`, who(name))
-      return `${status} ${headers['retry-after'] ?? ''}`.trim()
+      return `${status} ${String(headers['retry-after'] ?? '')}`.trim()
     }
     expect(await ask('a')).toBe('200')
     expect(await ask('a')).toBe('200')

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { allocationStatuses, managementStatuses } from '../../src/http/failures.js'
-import { managementRoutes, serve, type Served } from '../../src/http/index.js'
+import { defaultServeLimits, managementRoutes, operations, serve, type Served } from '../../src/http/index.js'
 import type { Fleet } from '../../src/index.js'
 import { call } from './client.js'
 import { build, memoryFleet, standingBy } from './fleet.js'
@@ -79,10 +79,24 @@ describe('docs/http-api.md', () => {
     expect(new Set(app.routes.map((route) => shape(route.path)))).toEqual(new Set([...methods.keys()].map(shape)))
   })
 
+  it('lists the limits that there are, with their defaults', () => {
+    const rows = [...text.matchAll(/^\| `(\w+)` \| ([\d,]+) \|/gm)]
+    const listed = rows.map(([, name, value = '']) => [name, Number(value.replaceAll(',', ''))])
+    expect(Object.fromEntries(listed)).toEqual(defaultServeLimits)
+  })
+
   it('lists the statuses that there are', () => {
     const always = [200, 405, 413]
     expect(statusesIn(section('Allocation'))).toEqual(new Set([...always, ...Object.values(allocationStatuses)]))
     expect(statusesIn(section('Management'))).toEqual(new Set([...always, ...Object.values(managementStatuses)]))
     expect(statusesIn(section('The agent'))).toEqual(new Set([...always, 400, 404]))
+  })
+})
+
+describe('docs/security.md', () => {
+  it('lists every operation with the role that it takes', async () => {
+    const page = await readFile(fileURLToPath(new URL('../../docs/security.md', import.meta.url)), 'utf8')
+    const rows = [...page.matchAll(/^\| `(\w+)` \| (\w+) \|$/gm)]
+    expect(Object.fromEntries(rows.map(([, name, role]) => [name, role]))).toEqual(operations)
   })
 })
