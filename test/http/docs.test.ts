@@ -59,13 +59,15 @@ describe('docs/http-api.md', () => {
       .replace('http://127.0.0.1:5000', served.allocationUrl)
       .replace('http://127.0.0.1:5001', served.managementUrl)
       .replace('arena-x7k2p', name)
-    expect(await call(method, real, { body })).toMatchObject({ status: 200 })
+    // A stream has no end, which is more than a test can read.
+    const asked = url.includes('/events') ? 'HEAD' : method
+    expect(await call(asked, real, { body })).toMatchObject({ status: 200 })
     if (method === 'PATCH') await fleet.builds.patch('arena', { standingBy: 2 })
   })
 
   it('lists the operations that there are, each with its methods', async () => {
     const operations = [...section('Management').matchAll(/^\| [^|]+ \| `(\w+) (\S+)` \|/gm)]
-    expect(operations).toHaveLength(11)
+    expect(operations).toHaveLength(12)
     const methods = new Map<string, string[]>()
     for (const [, method = '', path = ''] of operations) methods.set(path, [...(methods.get(path) ?? []), method])
     const app = managementRoutes(fleet)
