@@ -38,6 +38,10 @@ export interface Answer {
   readonly status: number
   /** JSON. Absent: no content. */
   readonly body?: string
+  /** In place of a body: text that comes bit by bit, of the type that `headers` name. */
+  readonly stream?: AsyncIterable<string>
+  /** With a stream: a reader that takes nothing for this long is cut off. */
+  readonly stallMs?: number
   readonly headers?: Readonly<Record<string, string>>
 }
 

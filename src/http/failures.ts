@@ -1,5 +1,6 @@
 /** Which HTTP status a failed call of the fleet has. The only place where statuses and error codes meet. */
 import { type ErrorCode, FleetError } from '../errors.js'
+import { errorCodeHeader } from '../rules/wire.js'
 import { type Answer, failure, Refusal, retryAfter } from './exchange.js'
 
 type Statuses = Readonly<Record<ErrorCode, number>>
@@ -46,8 +47,10 @@ export const allocationStatuses: Statuses = Object.freeze({
 /** The answer for whatever a handler threw. Names the cause, shows no stack. */
 export function answerOf(error: unknown, statuses: Statuses): Answer {
   if (error instanceof Refusal) return error.answer
-  const status = FleetError.is(error) ? (statuses[error.code] ?? 500) : 500
-  return failure(status, describe(error), headersOf(status))
+  const code = FleetError.is(error) ? error.code : 'internal'
+  // A code that is not known here comes from another version of this package.
+  const status = statuses[code] ?? 500
+  return failure(status, describe(error), { [errorCodeHeader]: code, ...headersOf(status) })
 }
 
 function headersOf(status: number): Readonly<Record<string, string>> | undefined {

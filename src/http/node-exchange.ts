@@ -5,6 +5,7 @@ import { readNodeBody } from './body.js'
 import { type Answer, type ClientCertificate, type Exchange, jsonType } from './exchange.js'
 import { clientCertificateOf } from './client-certificate.js'
 import type { Params } from './matcher.js'
+import { defaultStallMs, sendStream } from './streaming.js'
 
 export class NodeExchange implements Exchange {
   readonly method: string
@@ -64,10 +65,16 @@ export class NodeExchange implements Exchange {
     return gone.signal
   }
 
-  answer({ status, body, headers }: Answer): void {
+  /** Resolves when nothing is left to send of a stream; of anything else Node takes care. */
+  answer({ status, body, headers, stream, stallMs = defaultStallMs }: Answer): Promise<void> | undefined {
     const outgoing = this.#outgoing
     // The client is gone, or a middleware of the host has lost its patience and answered.
-    if (outgoing.destroyed || outgoing.headersSent) return
+    if (outgoing.destroyed || outgoing.headersSent) return undefined
+    if (stream !== undefined) {
+      outgoing.writeHead(status, { ...headers })
+      discardRest(this.#incoming)
+      return sendStream(outgoing, stream, stallMs)
+    }
     if (body === undefined) outgoing.writeHead(status, { ...headers })
     else if (headers === undefined) {
       outgoing.writeHead(status, { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body) })
@@ -76,5 +83,6 @@ export class NodeExchange implements Exchange {
     }
     outgoing.end(body)
     discardRest(this.#incoming)
+    return undefined
   }
 }

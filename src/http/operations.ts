@@ -24,6 +24,8 @@ export const operations = {
 
 export type OperationName = keyof typeof operations
 
+export const operationNames = Object.keys(operations).filter((name): name is OperationName => name in operations)
+
 export interface Operation {
   readonly name: OperationName
   readonly role: Role

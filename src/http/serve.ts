@@ -6,6 +6,7 @@ import { type Logger, silentLogger } from '../logger.js'
 import { closeServer, httpServer, listen, type Listening } from '../platform/http-server.js'
 import { openTlsFiles, type TlsOptions } from '../platform/tls-files.js'
 import { allocationRoutes } from './allocation.js'
+import type { EventStreamOptions } from './event-stream.js'
 import type { Authorize, RateLimit } from './guard.js'
 import { resolveServeLimits, type ServeLimits } from './limits.js'
 import { managementRoutes } from './management.js'
@@ -34,6 +35,8 @@ export interface ServeOptions {
   /** Asked before every operation of both. Default: none. */
   readonly rateLimit?: RateLimit
   readonly limits?: Partial<ServeLimits>
+  /** How `GET /api/v1/events` of the management API is served. */
+  readonly events?: EventStreamOptions
   /** Default: silent. */
   readonly logger?: Logger
 }
@@ -66,6 +69,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
     closing: closing.signal,
     ...(authorize && { authorize }),
     ...(rateLimit && { rateLimit }),
+    ...(options.events && { events: options.events }),
   }
   const open = (option: 'allocation' | 'management', app: Parameters<typeof nodeHandler>[0], port: number) =>
     openListener(app, { limits, logger, option, port, given: options[option] ?? {} })

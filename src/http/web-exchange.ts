@@ -5,6 +5,7 @@ import { isObject } from '../rules/problem.js'
 import { readWebBody } from './body.js'
 import { clientCertificateOf } from './client-certificate.js'
 import { type Answer, type ClientCertificate, type Exchange, jsonType } from './exchange.js'
+import { defaultStallMs, streamedBody } from './streaming.js'
 
 export class WebExchange implements Exchange {
   readonly method: string
@@ -26,6 +27,12 @@ export class WebExchange implements Exchange {
   clientCertificate(): ClientCertificate | undefined {
     const socket = this.#socket()
     return socket && clientCertificateOf(socket)
+  }
+
+  /** Ends the connection. Undefined where the runtime does not show it. */
+  get cut(): (() => void) | undefined {
+    const socket = this.#socket()
+    return socket && (() => socket.destroy())
   }
 
   /** Where @hono/node-server is below, it leaves Node's request in the environment. */
@@ -57,7 +64,10 @@ export class WebExchange implements Exchange {
   }
 }
 
-export function responseOf({ status, body, headers }: Answer): Response {
+/** `cut` ends the connection of a reader that takes nothing of a stream. */
+export function responseOf(answer: Answer, cut?: () => void): Response {
+  const { status, body, headers, stream, stallMs = defaultStallMs } = answer
+  if (stream !== undefined) return new Response(streamedBody(stream, stallMs, cut), { status, headers: { ...headers } })
   const type = body === undefined ? undefined : { 'Content-Type': jsonType }
   return new Response(body ?? null, { status, headers: { ...type, ...headers } })
 }

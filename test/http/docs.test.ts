@@ -67,7 +67,7 @@ describe('docs/http-api.md', () => {
 
   it('lists the operations that there are, each with its methods', async () => {
     const operations = [...section('Management').matchAll(/^\| [^|]+ \| `(\w+) (\S+)` \|/gm)]
-    expect(operations).toHaveLength(12)
+    expect(operations).toHaveLength(13)
     const methods = new Map<string, string[]>()
     for (const [, method = '', path = ''] of operations) methods.set(path, [...(methods.get(path) ?? []), method])
     const app = managementRoutes(fleet)

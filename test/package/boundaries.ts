@@ -25,7 +25,7 @@ const layers: readonly Layer[] = [
   { name: 'basics', paths: files('clock', 'errors', 'logger'), layers: ['rules'], packages: ['node:crypto'] },
   {
     name: 'contracts',
-    paths: files('backend', 'store', 'elector', 'emitter', 'event-log', 'events', 'options'),
+    paths: files('backend', 'store', 'elector', 'emitter', 'event-log', 'events', 'inside', 'options'),
     layers: ['rules', 'basics'],
     packages: ['eventemitter3'],
   },
@@ -39,7 +39,7 @@ const layers: readonly Layer[] = [
     name: 'http',
     paths: ['src/http/'],
     layers: [...ports, 'platform', 'agent', 'fleet'],
-    packages: ['hono', '@hono/node-server', 'node:'],
+    packages: ['hono', '@hono/node-server', 'zod', 'node:'],
   },
   { name: 'sdk', paths: ['src/sdk/'], layers: ['rules', 'basics'], packages: ['node:'] },
   { name: 'testing', paths: ['src/testing/'], layers: [...belowFleet, 'create-fleet'], packages: ['node:'] },
