@@ -7,6 +7,7 @@ import { countsOf, generationsOf, lookUp, type ServerEntry, serversOf } from './
 import { FleetError, messageOf, throwIfAborted } from './errors.js'
 import { fleetEmitter } from './emitter.js'
 import type { AllocateOptions, Explanation, Fleet } from './fleet.js'
+import { withInside } from './inside.js'
 import {
   type CallOptions,
   type Drained,
@@ -210,6 +211,7 @@ function facade(
   }
 
   return Object.freeze({
+    ...withInside({ emit: term.emitter.emit }),
     agentAddress,
 
     builds: Object.freeze<Fleet['builds']>({

@@ -3,7 +3,7 @@
  * host has to do: open a fleet, serve it, leave in order. Only this file ends the process.
  */
 import { readFile } from 'node:fs/promises'
-import { bearerTokens, serve } from 'gamekeeper/http'
+import { bearerTokens, serve, webhook } from 'gamekeeper/http'
 import { helpText, readCommand } from './command-line.js'
 import { untilToldToLeave } from './leave.js'
 import { oneLine, type ServerLog, serverLog } from './log.js'
@@ -56,6 +56,7 @@ async function run(config: Config, log: ServerLog): Promise<number> {
       ...(tokens.length > 0 && { authorize: bearerTokens(tokens) }),
       logger: log,
     })
+    const hook = config.webhook && webhook(fleet, { ...config.webhook, logger: log })
     const told = new AbortController()
     const left = untilToldToLeave({
       fleet,
@@ -66,6 +67,7 @@ async function run(config: Config, log: ServerLog): Promise<number> {
       },
       close: async () => {
         await served.close()
+        await hook?.close()
         await fleet.close()
       },
     })

@@ -58,6 +58,8 @@ export const settings = {
     fallback: '0',
     meaning: '`1` lets HOST be another than loopback though nobody is asked who is calling',
   },
+  WEBHOOK_URL: { meaning: 'address to which every event is sent, signed with WEBHOOK_SECRET' },
+  WEBHOOK_SECRET: { meaning: 'at least 16 characters that the receiver knows as well' },
   LOG_LEVEL: { fallback: 'info', meaning: '`debug`, `info`, `warn`, `error` or `silent`' },
 } as const satisfies Readonly<Record<string, Setting>>
 
@@ -82,6 +84,7 @@ export interface Config {
   /** Empty: nobody is asked for one. */
   readonly tokens: readonly BearerToken[]
   readonly tls: TlsOptions | undefined
+  readonly webhook: { readonly url: string; readonly secret: string } | undefined
   readonly logLevel: LogLevel
 }
 
@@ -116,6 +119,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
     sample: oneOf('SAMPLE', text('SAMPLE'), ['on', 'off']) === 'on',
     tokens,
     tls,
+    webhook: readWebhook(given),
     logLevel: oneOf('LOG_LEVEL', text('LOG_LEVEL'), logLevels),
   }
 }
@@ -152,6 +156,16 @@ function readTls(given: Given): TlsOptions | undefined {
     throw new UsageError('TLS_CERT and TLS_KEY go together, and TLS_CLIENT_CA needs both')
   }
   return { cert, key, ...(ca !== undefined && { ca }) }
+}
+
+function readWebhook(given: Given): Config['webhook'] {
+  const [url, secret] = [given('WEBHOOK_URL'), given('WEBHOOK_SECRET')]
+  if (url === undefined && secret === undefined) return undefined
+  if (url === undefined || secret === undefined) throw new UsageError('WEBHOOK_URL and WEBHOOK_SECRET go together')
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url))
+    throw wrong('WEBHOOK_URL', 'must be an address like https://…', url)
+  if (secret.length < 16) throw new UsageError('WEBHOOK_SECRET must have at least 16 characters')
+  return { url, secret }
 }
 
 /** Whom only this machine can reach. */

@@ -14,6 +14,8 @@ export { type ManagedFleet, type ManagementOptions, managementRoutes } from './m
 export { type NodeHandler, nodeHandler } from './node-handler.js'
 export { openApiDocument, type OpenApiDocument, type OpenApiOptions } from './openapi.js'
 export { type Operation, type OperationName, operations, type Role, roles } from './operations.js'
+export { verifyWebhook, type VerifyOptions } from './webhook-signature.js'
+export { webhook, type Webhook, type WebhookOptions } from './webhook.js'
 export { perCaller, type PerCallerOptions } from './per-caller.js'
 export { closeRoutes } from './routing.js'
 export { type ListenerOptions, serve, type Served, type ServeOptions } from './serve.js'

@@ -33,6 +33,7 @@ describe('its settings', () => {
       sample: true,
       tokens: [],
       tls: undefined,
+      webhook: undefined,
       logLevel: 'info',
     })
   })
@@ -57,6 +58,8 @@ describe('its settings', () => {
       TLS_KEY: 'server.key',
       TLS_CLIENT_CA: 'ca.pem',
       INSECURE: '0',
+      WEBHOOK_URL: 'https://example.com/hook',
+      WEBHOOK_SECRET: '0123456789abcdef',
       LOG_LEVEL: 'silent',
     }
     expect(Object.keys(given)).toEqual(Object.keys(settings))
@@ -78,6 +81,7 @@ describe('its settings', () => {
         { token: 'cccccccccccccccc', roles: ['read'] },
       ],
       tls: { cert: 'server.pem', key: 'server.key', ca: 'ca.pem' },
+      webhook: { url: 'https://example.com/hook', secret: '0123456789abcdef' },
       logLevel: 'silent',
     })
   })
@@ -129,6 +133,9 @@ describe('its settings', () => {
     [{ ALLOCATE_TOKENS: 'short' }, 'ALLOCATE_TOKENS must hold tokens'],
     [{ MANAGE_TOKENS: `${'a'.repeat(16)},` }, 'MANAGE_TOKENS must hold tokens'],
     [{ READ_TOKENS: `${'secret'.repeat(4)} x` }, 'READ_TOKENS must hold tokens'],
+    [{ WEBHOOK_URL: 'http://a' }, 'WEBHOOK_URL and WEBHOOK_SECRET go together'],
+    [{ WEBHOOK_URL: 'http://a', WEBHOOK_SECRET: 'short' }, 'WEBHOOK_SECRET must have at least 16'],
+    [{ WEBHOOK_URL: 'ftp://a', WEBHOOK_SECRET: '0123456789abcdef' }, 'WEBHOOK_URL must be an address'],
     [{ TLS_CERT: 'a' }, 'TLS_CERT and TLS_KEY go together'],
     [{ TLS_CLIENT_CA: 'a' }, 'TLS_CLIENT_CA needs both'],
   ])('cannot be %j', (env, problem) => {
