@@ -15,7 +15,7 @@ import {
 } from '../../src/http/index.js'
 import { FleetError } from '../../src/index.js'
 import { virtualClock } from '../../src/testing/index.js'
-import { call, type Listener, listening } from './client.js'
+import { callFake as call, type Listener, listening } from './client.js'
 import { build, buildID, sessionID } from './fleet.js'
 
 const token = (name: string) => `${name}-${'x'.repeat(20)}`
