@@ -4,6 +4,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import { bearerTokens, serve, webhook } from 'gamekeeper/http'
+import { fleetMetrics } from 'gamekeeper/metrics'
 import { helpText, readCommand } from './command-line.js'
 import { untilToldToLeave } from './leave.js'
 import { oneLine, type ServerLog, serverLog } from './log.js'
@@ -53,6 +54,7 @@ async function run(config: Config, log: ServerLog): Promise<number> {
       fleet,
       allocation: { ...listener, port: config.allocationPort },
       management: { ...listener, port: config.managementPort },
+      metrics: fleetMetrics(fleet),
       ...(tokens.length > 0 && { authorize: bearerTokens(tokens) }),
       logger: log,
     })

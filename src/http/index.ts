@@ -16,6 +16,7 @@ export { openApiDocument, type OpenApiDocument, type OpenApiOptions } from './op
 export { type Operation, type OperationName, operations, type Role, roles } from './operations.js'
 export { verifyWebhook, type VerifyOptions } from './webhook-signature.js'
 export { webhook, type Webhook, type WebhookOptions } from './webhook.js'
+export { type MetricsSource, type ObservationOptions, observationRoutes, type ObservedFleet } from './observation.js'
 export { perCaller, type PerCallerOptions } from './per-caller.js'
 export { closeRoutes } from './routing.js'
 export { type ListenerOptions, serve, type Served, type ServeOptions } from './serve.js'

@@ -9,8 +9,10 @@ import { allocationRoutes } from './allocation.js'
 import type { EventStreamOptions } from './event-stream.js'
 import type { Authorize, RateLimit } from './guard.js'
 import { resolveServeLimits, type ServeLimits } from './limits.js'
-import { managementRoutes } from './management.js'
+import { managementPart } from './management.js'
 import { nodeHandler } from './node-handler.js'
+import { type MetricsSource, observationPart } from './observation.js'
+import { routes } from './routing.js'
 
 export const defaultAllocationPort = 5_000
 export const defaultManagementPort = 5_001
@@ -37,6 +39,8 @@ export interface ServeOptions {
   readonly limits?: Partial<ServeLimits>
   /** How `GET /api/v1/events` of the management API is served. */
   readonly events?: EventStreamOptions
+  /** Served at `/metrics` of the management API: `fleetMetrics(fleet)` of `gamekeeper/metrics`. Default: nothing is. */
+  readonly metrics?: MetricsSource
   /** Default: silent. */
   readonly logger?: Logger
 }
@@ -70,6 +74,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
     ...(authorize && { authorize }),
     ...(rateLimit && { rateLimit }),
     ...(options.events && { events: options.events }),
+    ...(options.metrics && { metrics: options.metrics }),
   }
   const open = (option: 'allocation' | 'management', app: Parameters<typeof nodeHandler>[0], port: number) =>
     openListener(app, { limits, logger, option, port, given: options[option] ?? {} })
@@ -77,7 +82,8 @@ export async function serve(options: ServeOptions): Promise<Served> {
   const allocation = await open('allocation', allocationRoutes(fleet, shared), defaultAllocationPort)
   let management: Listener
   try {
-    management = await open('management', managementRoutes(fleet, shared), defaultManagementPort)
+    const parts = [managementPart(fleet, shared, closing.signal), observationPart(fleet, shared)]
+    management = await open('management', routes(parts, { closing, cors: undefined }), defaultManagementPort)
   } catch (error) {
     await allocation.close()
     throw error
