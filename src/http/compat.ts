@@ -76,7 +76,11 @@ function specFrom(given: Readonly<Record<string, unknown>>): unknown {
 
 /** `[{ key, value }]` there, an object here. Of a key that is there twice the last counts, as it does in the SDK. */
 function metadataFrom(items: readonly unknown[]): unknown {
-  return Object.fromEntries(items.map((item) => (isObject(item) ? [String(item['key']), item['value']] : ['', item])))
+  const entries = items.flatMap((item) =>
+    isObject(item) && typeof item['key'] === 'string' ? [[item['key'], item['value']] as const] : [],
+  )
+  // What is not of that shape is left for the rules to refuse.
+  return entries.length === items.length ? Object.fromEntries(entries) : items
 }
 
 function buildFor(build: GameServerBuild): unknown {
