@@ -82,6 +82,9 @@ async function wait(
   const either = eitherSignal(gone, closing)
   try {
     return await fleet.allocate(request, { waitMs, signal: either.signal })
+  } catch (error) {
+    if (!closing.aborted || gone.aborted || !FleetError.is(error, 'aborted')) throw error
+    throw new FleetError('closed', 'this host is closing', { cause: error })
   } finally {
     either.release()
   }

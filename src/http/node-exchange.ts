@@ -13,17 +13,20 @@ export class NodeExchange implements Exchange {
   readonly #outgoing: ServerResponse
   readonly #query: string
   readonly #params: Params
+  readonly #path: string | undefined
 
-  /** `query` is what follows the `?` of the target. */
-  constructor(incoming: IncomingMessage, outgoing: ServerResponse, query: string, params: Params) {
+  /** `query` is what follows the `?` of the target; `path` what is before it, unless the target says it as it is. */
+  constructor(incoming: IncomingMessage, outgoing: ServerResponse, query: string, params: Params, path?: string) {
     this.method = incoming.method ?? 'GET'
     this.#incoming = incoming
     this.#outgoing = outgoing
     this.#query = query
     this.#params = params
+    this.#path = path
   }
 
   get path(): string {
+    if (this.#path !== undefined) return this.#path
     const { url = '/' } = this.#incoming
     const end = url.indexOf('?')
     return end < 0 ? url : url.slice(0, end)

@@ -5,6 +5,7 @@ import type { Hono } from 'hono'
 import { failure } from './exchange.js'
 import { describe } from './failures.js'
 import { NodeExchange } from './node-exchange.js'
+import { keepParsedBody, type ParsedMessage } from './parsed-body.js'
 import { type Find, type Table, tableOf } from './routing.js'
 import { responseOf } from './web-exchange.js'
 
@@ -23,8 +24,8 @@ export function nodeHandler(app: Pick<Hono, 'fetch'>): NodeHandler {
     table === undefined
       ? getRequestListener(app.fetch, { hostname: anyHost })
       : getRequestListener(app.fetch, { hostname: anyHost, overrideGlobalObjects: false, errorHandler })
-  return (request: ParsedRequest, response, next) => {
-    keepParsedBody(request)
+  return (request: ExpressMessage, response, next) => {
+    keepParsedBody(request, request)
     const done = table === undefined ? undefined : answerPlain(table.find, request, response)
     if (done === undefined && next !== undefined && table !== undefined && !isKnown(table, request)) return next()
     // What fails here is writing to the client: there is nobody left to tell.
@@ -65,19 +66,7 @@ function answerPlain(find: Find, request: IncomingMessage, response: ServerRespo
   return match.value(exchange).then((answer) => exchange.answer(answer))
 }
 
-/** Body parsers leave what they made of the body in `body`; @hono/node-server and these routes look in `rawBody`. */
-interface ParsedRequest extends IncomingMessage {
+/** Where parsers of Express leave what they have read. */
+interface ExpressMessage extends ParsedMessage {
   readonly body?: unknown
-  rawBody?: unknown
-}
-
-function keepParsedBody(request: ParsedRequest): void {
-  // A parser that has left the stream alone may still have put `{}` there.
-  if (!request.readableDidRead || request.body === undefined || request.rawBody !== undefined) return
-  const { body } = request
-  try {
-    request.rawBody = Buffer.isBuffer(body) ? body : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
-  } catch {
-    // Nested too deep to be written: the routes will say that the body cannot be read.
-  }
 }
