@@ -227,14 +227,18 @@ function facade({ term, backend, store, resolved, agentAddress, cleanUp }: Facad
   const showDetail = (entry: ServerEntry) =>
     gameServerDetail(entry.record, { ...entry.record, players: entry.players }, apiGroup)
 
-  const allocate = (request: AllocationRequest, { waitMs = 0, signal }: AllocateOptions) => {
-    throwIfAborted(signal)
-    if (!(waitMs >= 0 && waitMs <= limits.maxWaitMs)) {
-      throw new FleetError('invalid', `waitMs must be from 0 to ${limits.maxWaitMs}, but is ${shown(waitMs)}`)
+  const allocate = (request: AllocationRequest, { waitMs = 0, signal }: AllocateOptions): Promise<Allocation> => {
+    try {
+      throwIfAborted(signal)
+      if (!(waitMs >= 0 && waitMs <= limits.maxWaitMs)) {
+        throw new FleetError('invalid', `waitMs must be from 0 to ${limits.maxWaitMs}, but is ${shown(waitMs)}`)
+      }
+      const checked = readAllocationRequest(request)
+      if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
+      return term.engine().allocator.allocate(checked.value, { waitMs, signal })
+    } catch (error) {
+      return Promise.reject(error)
     }
-    const checked = readAllocationRequest(request)
-    if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
-    return term.engine().allocator.allocate(checked.value, { waitMs, signal })
   }
 
   return Object.freeze({
@@ -314,14 +318,9 @@ function facade({ term, backend, store, resolved, agentAddress, cleanUp }: Facad
     }),
 
     allocate(request: AllocationRequest, options: AllocateOptions = {}): Promise<Allocation> {
+      if (term.observers.idle) return allocate(request, options)
       return term.observers.timedCall(
-        () => {
-          try {
-            return allocate(request, options)
-          } catch (error) {
-            return Promise.reject(error)
-          }
-        },
+        () => allocate(request, options),
         (observer, outcome, ms) => observer.allocated?.(outcome, ms),
       )
     },

@@ -37,6 +37,8 @@ export interface BuildStats {
 }
 
 export interface Observers {
+  /** Nobody observes: what is hot asks this first, and spares itself the rest. */
+  readonly idle: boolean
   /** Observes until the returned function is called. */
   add(observer: FleetObserver): () => void
   /** Does the work, and tells how long it took. */
@@ -50,6 +52,7 @@ export interface Observers {
 
 export function observersOf(clock: Pick<Clock, 'elapsed'>, logger: Logger): Observers {
   const observing = new Set<FleetObserver>()
+  const state = { idle: true }
 
   function tellAll(tell: (observer: FleetObserver) => void): void {
     for (const observer of observing) {
@@ -61,25 +64,28 @@ export function observersOf(clock: Pick<Clock, 'elapsed'>, logger: Logger): Obse
     }
   }
 
-  return {
-    add(observer) {
+  return Object.assign(state, {
+    add(observer: FleetObserver) {
       // Its own object: one that is added twice observes twice.
       const own = { ...bound(observer) }
       observing.add(own)
+      state.idle = false
       return () => {
         observing.delete(own)
+        state.idle = observing.size === 0
       }
     },
-    timed(work, tell) {
-      if (observing.size === 0) return work()
+    timed<T>(work: () => T, tell: (observer: FleetObserver, ms: number) => void): T {
       const since = clock.elapsed()
       const result = work()
       const ms = clock.elapsed() - since
       tellAll((observer) => tell(observer, ms))
       return result
     },
-    timedCall(call, tell) {
-      if (observing.size === 0) return call()
+    timedCall<T>(
+      call: () => Promise<T>,
+      tell: (observer: FleetObserver, outcome: 'ok' | ErrorCode, ms: number) => void,
+    ): Promise<T> {
       const since = clock.elapsed()
       const over = (outcome: 'ok' | ErrorCode) => {
         const ms = clock.elapsed() - since
@@ -92,7 +98,7 @@ export function observersOf(clock: Pick<Clock, 'elapsed'>, logger: Logger): Obse
       )
       return promise
     },
-  }
+  })
 }
 
 export function callOutcome(outcome: 'ok' | ErrorCode): CallOutcome {

@@ -127,6 +127,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const reconcile = reconciler(ctx, { buildWriter: buildsWriter, step: stepAndTell, scale })
   const queue = workQueue<BuildEntry>(clock, (build) => {
     prepare.look(build)
+    if (input.observers.idle) return reconcile(build)
     return input.observers.timed(
       () => reconcile(build),
       (observer, ms) => observer.reconciled?.(ms),
