@@ -19,5 +19,5 @@ app.addHook('onClose', () => fleet.close())
 await app.listen({ port: Number(process.env['PORT'] ?? 3000), host: '127.0.0.1' })
 console.log(app.server.address())
 
-// Who waits for a server is sent away at once: the plugin sees to that.
-process.once('SIGTERM', () => void app.close())
+// Who waits for a server is sent away at once: the plugin sees to that. Servers in memory would keep this process.
+process.once('SIGTERM', () => void app.close().then(() => process.exit()))

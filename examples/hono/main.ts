@@ -21,5 +21,6 @@ const server = serve({ fetch: app.fetch, port, hostname: '127.0.0.1' }, (address
 process.once('SIGTERM', () => {
   // Who waits for a server is sent away at once, or the server would wait for them.
   closeRoutes(routes)
-  server.close(() => void fleet.close())
+  // Servers in memory live in this process, and would keep it.
+  server.close(() => void fleet.close().then(() => process.exit()))
 })

@@ -20,5 +20,6 @@ server.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => console.lo
 process.once('SIGTERM', () => {
   // Who waits for a server is sent away at once, or the server would wait for them.
   closeRoutes(routes)
-  server.close(() => void fleet.close())
+  // Servers in memory live in this process, and would keep it.
+  server.close(() => void fleet.close().then(() => process.exit()))
 })

@@ -43,6 +43,8 @@ export interface Answer {
   /** With a stream: a reader that takes nothing for this long is cut off. */
   readonly stallMs?: number
   readonly headers?: Readonly<Record<string, string>>
+  /** The connection is not to be used again: its server is about to close, and would wait for it. */
+  readonly isLast?: boolean
 }
 
 export type Handler = (exchange: Exchange) => Promise<Answer>

@@ -50,7 +50,8 @@ export function answerOf(error: unknown, statuses: Statuses): Answer {
   const code = FleetError.is(error) ? error.code : 'internal'
   // A code that is not known here comes from another version of this package.
   const status = statuses[code] ?? 500
-  return failure(status, describe(error), { [errorCodeHeader]: code, ...headersOf(status) })
+  const answer = failure(status, describe(error), { [errorCodeHeader]: code, ...headersOf(status) })
+  return code === 'closed' ? { ...answer, isLast: true } : answer
 }
 
 function headersOf(status: number): Readonly<Record<string, string>> | undefined {

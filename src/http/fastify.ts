@@ -4,6 +4,7 @@ import type { Hono } from 'hono'
 import { discardRest } from '../platform/http-server.js'
 import { findBelow } from './below.js'
 import { jsonType } from './exchange.js'
+import { closeAfter } from './node-exchange.js'
 import { closeRoutes, notOurs, tableOf } from './routing.js'
 
 interface FastifyRequest {
@@ -52,7 +53,7 @@ export function fastifyPlugin(
     host.all('/*', async (request, reply) => {
       const found = findBelow(host.prefix, table.find, request.raw, reply.raw)
       if (found === undefined) return reply.callNotFound()
-      const { body, headers, status, stream, ...rest } = await found.answer()
+      const { body, headers, status, stream, isLast = false, ...rest } = await found.answer()
       if (stream !== undefined) {
         // A stream is sent at its reader's pace, which Fastify leaves to who takes the answer over.
         const own = Object.entries(reply.getHeaders()).map(([name, value]) => [name, String(value)])
@@ -60,6 +61,7 @@ export function fastifyPlugin(
         await found.exchange.answer({ ...rest, status, stream, headers: { ...Object.fromEntries(own), ...headers } })
         return reply
       }
+      if (isLast) closeAfter(reply.raw)
       reply.code(status)
       reply.headers({ ...(body !== undefined && { 'Content-Type': jsonType }), ...headers })
       reply.send(body)

@@ -4,6 +4,7 @@ import type { Hono } from 'hono'
 import { discardRest } from '../platform/http-server.js'
 import { findBelow } from './below.js'
 import { jsonType } from './exchange.js'
+import { closeAfter } from './node-exchange.js'
 import { keepParsedBody } from './parsed-body.js'
 import { notOurs, tableOf } from './routing.js'
 
@@ -48,6 +49,7 @@ export function koaMiddleware(
       await found.exchange.answer(answer)
       return
     }
+    if (answer.isLast === true) closeAfter(ctx.res)
     ctx.status = answer.status
     ctx.set({ ...(answer.body !== undefined && { 'Content-Type': jsonType }), ...answer.headers })
     ctx.body = answer.body ?? null

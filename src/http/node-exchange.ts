@@ -69,10 +69,18 @@ export class NodeExchange implements Exchange {
   }
 
   /** Resolves when nothing is left to send of a stream; of anything else Node takes care. */
-  answer({ status, body, headers, stream, stallMs = defaultStallMs }: Answer): Promise<void> | undefined {
+  answer({
+    status,
+    body,
+    headers,
+    stream,
+    stallMs = defaultStallMs,
+    isLast = false,
+  }: Answer): Promise<void> | undefined {
     const outgoing = this.#outgoing
     // The client is gone, or a middleware of the host has lost its patience and answered.
     if (outgoing.destroyed || outgoing.headersSent) return undefined
+    if (isLast) closeAfter(outgoing)
     if (stream !== undefined) {
       outgoing.writeHead(status, { ...headers })
       discardRest(this.#incoming)
@@ -88,4 +96,9 @@ export class NodeExchange implements Exchange {
     discardRest(this.#incoming)
     return undefined
   }
+}
+
+/** HTTP/2 has no header for that, and no need of one. */
+export function closeAfter(outgoing: ServerResponse): void {
+  if (outgoing.req.httpVersionMajor < 2) outgoing.setHeader('Connection', 'close')
 }
