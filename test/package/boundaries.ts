@@ -20,6 +20,21 @@ const files = (...names: readonly string[]) => names.map((name) => `src/${name}.
 const ports = ['rules', 'basics', 'contracts']
 const belowFleet = [...ports, 'platform', 'engine', 'stores', 'agent', 'fleet']
 
+/** What the examples mount routes in. */
+const frameworks = [
+  'express',
+  'fastify',
+  'koa',
+  'koa-bodyparser',
+  'hono',
+  '@hono/node-server',
+  '@nestjs/common',
+  '@nestjs/core',
+  '@nestjs/platform-express',
+  '@nestjs/platform-fastify',
+  'reflect-metadata',
+]
+
 const layers: readonly Layer[] = [
   { name: 'rules', paths: ['src/rules/'], layers: [], packages: [] },
   { name: 'basics', paths: files('clock', 'errors', 'logger'), layers: ['rules'], packages: ['node:crypto'] },
@@ -47,7 +62,12 @@ const layers: readonly Layer[] = [
   { name: 'testing', paths: ['src/testing/'], layers: [...belowFleet, 'create-fleet'], packages: ['node:'] },
   { name: 'index', paths: files('index'), layers: [...belowFleet, 'create-fleet'], packages: [] },
   { name: 'adapters', paths: ['adapters/*/'], layers: [...ports, 'platform'], packages: ['dockerode', 'node:'] },
-  { name: 'examples', paths: ['examples/*/'], layers: [], packages: ['gamekeeper', 'node:'] },
+  {
+    name: 'examples',
+    paths: ['examples/*/'],
+    layers: [],
+    packages: ['gamekeeper', 'node:', ...frameworks],
+  },
 ]
 
 /** What `text`, the source of `file`, imports and may not; one sentence each. Type-only imports count. */
