@@ -195,7 +195,9 @@ describe('files that change', () => {
     ['an empty file of authorities', 'ca', () => Promise.resolve('')],
   ])('and are broken leave those of before in use, and say so once: %s', async (_, file, content) => {
     const { at, place, url } = await following()
-    await writeFile(at(file), await content())
+    // At once: of a file that is half written there would be something else to say.
+    await writeFile(at('new'), await content())
+    await rename(at('new'), at(file))
     const complaints = () => said.filter(({ level }) => level === 'error')
     await until(() => complaints().length > 0)
     expect(await shownBy(url)).toBe('server')
