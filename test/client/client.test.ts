@@ -153,7 +153,7 @@ describe('a client of a host that fails', () => {
     calls = 0
     server = await listening((request, response) => {
       request.resume()
-      void steps[Math.min(calls++, steps.length - 1)]?.(request, response)
+      steps[Math.min(calls++, steps.length - 1)]?.(request, response)
     })
     return fleetClient({ url: server.url, timeoutMs: 2_000 })
   }
