@@ -3,10 +3,14 @@ import { type Agent, startAgent } from './agent/index.js'
 import type { AgentPlace, Backend, LogsOptions } from './backend.js'
 import { startEngine, type Engine } from './engine/engine.js'
 import { type Gate, gate } from './engine/gate.js'
+import { buildStats } from './engine/stats.js'
 import { countsOf, generationsOf, lookUp, type ServerEntry, serversOf } from './engine/inventory.js'
 import { FleetError, messageOf, throwIfAborted } from './errors.js'
 import { fleetEmitter } from './emitter.js'
 import type { AllocateOptions, Explanation, Fleet } from './fleet.js'
+import { healthCheck } from './fleet-health.js'
+import { type Observers, observersOf } from './observer.js'
+import { withInside } from './inside.js'
 import {
   type CallOptions,
   type Drained,
@@ -62,7 +66,7 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     const term = leaderTerm(options, resolved, store, agentAddress ?? '')
     cleanUp.unshift(() => term.close())
     await term.begun
-    return facade(term, backend, resolved, agentAddress, cleanUp)
+    return facade({ term, backend, store, resolved, agentAddress, cleanUp })
   } catch (error) {
     for (const fn of cleanUp) await fn().catch(() => undefined) // The first failure is the one to tell.
     throw error
@@ -83,12 +87,19 @@ interface LeaderTerm {
   engine(): Engine
   heartbeat(id: string, beat: Heartbeat): HeartbeatAnswer
   readonly emitter: ReturnType<typeof fleetEmitter>
+  readonly observers: Observers
+  /** Why this host hands out nothing now, if that is so. */
+  hindrance(): string | undefined
+  leads(): boolean
+  readonly heartbeats: number
   close(): Promise<void>
 }
 
 function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Store, agentAddress: string): LeaderTerm {
   const { logger, clock, elector, limits } = resolved
   const emitter = fleetEmitter(logger, limits.eventLogSize)
+  const observers = observersOf(clock, logger)
+  let heartbeats = 0
   const goOn: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIntervalMs: limits.heartbeatIntervalMs }
   let engine: Engine | undefined
   let leader: string | undefined
@@ -113,8 +124,8 @@ function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Sto
   async function elected(): Promise<void> {
     if (closed || engine || !leads) return
     try {
-      door = gate(store, options.backend)
-      engine = await startEngine({ door, options: resolved, emitter, agentAddress })
+      door = gate(store, options.backend, observers)
+      engine = await startEngine({ door, options: resolved, emitter, agentAddress, observers })
       firstWord?.resolve()
       emitter.emit({ type: 'LeadershipChanged', at: clock.now(), leads: true, message: 'this host leads the fleet' })
       tries = noBackoff
@@ -164,7 +175,20 @@ function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Sto
       if (!engine || !leads) throw notLeading()
       return engine
     },
-    heartbeat: (id, beat) => engine?.heartbeat(id, beat) ?? goOn,
+    heartbeat(id, beat) {
+      heartbeats++
+      return engine?.heartbeat(id, beat) ?? goOn
+    },
+    get heartbeats() {
+      return heartbeats
+    },
+    observers,
+    leads: () => leads && engine !== undefined && !closed,
+    hindrance() {
+      if (closed) return 'this fleet is closed'
+      if (!engine || !leads) return notLeading().message
+      return engine.isDraining() ? 'the fleet is being drained' : undefined
+    },
     async close() {
       closed = true
       cancelRetry()
@@ -177,13 +201,17 @@ function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Sto
   }
 }
 
-function facade(
-  term: LeaderTerm,
-  backend: Backend,
-  { apiGroup, limits }: ResolvedOptions,
-  agentAddress: string | undefined,
-  cleanUp: readonly (() => Promise<void>)[],
-): Fleet {
+interface FacadeParts {
+  readonly term: LeaderTerm
+  readonly backend: Backend
+  readonly store: Store
+  readonly resolved: ResolvedOptions
+  readonly agentAddress: string | undefined
+  readonly cleanUp: readonly (() => Promise<void>)[]
+}
+
+function facade({ term, backend, store, resolved, agentAddress, cleanUp }: FacadeParts): Fleet {
+  const { apiGroup, limits } = resolved
   let closing: Promise<void> | undefined
 
   const findServer = (like: RefLike): ServerEntry => {
@@ -199,17 +227,22 @@ function facade(
   const showDetail = (entry: ServerEntry) =>
     gameServerDetail(entry.record, { ...entry.record, players: entry.players }, apiGroup)
 
-  const allocate = (request: AllocationRequest, { waitMs = 0, signal }: AllocateOptions) => {
-    throwIfAborted(signal)
-    if (!(waitMs >= 0 && waitMs <= limits.maxWaitMs)) {
-      throw new FleetError('invalid', `waitMs must be from 0 to ${limits.maxWaitMs}, but is ${shown(waitMs)}`)
+  const allocate = (request: AllocationRequest, { waitMs = 0, signal }: AllocateOptions): Promise<Allocation> => {
+    try {
+      throwIfAborted(signal)
+      if (!(waitMs >= 0 && waitMs <= limits.maxWaitMs)) {
+        throw new FleetError('invalid', `waitMs must be from 0 to ${limits.maxWaitMs}, but is ${shown(waitMs)}`)
+      }
+      const checked = readAllocationRequest(request)
+      if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
+      return term.engine().allocator.allocate(checked.value, { waitMs, signal })
+    } catch (error) {
+      return Promise.reject(error)
     }
-    const checked = readAllocationRequest(request)
-    if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
-    return term.engine().allocator.allocate(checked.value, { waitMs, signal })
   }
 
   return Object.freeze({
+    ...withInside({ emit: term.emitter.emit }),
     agentAddress,
 
     builds: Object.freeze<Fleet['builds']>({
@@ -285,16 +318,25 @@ function facade(
     }),
 
     allocate(request: AllocationRequest, options: AllocateOptions = {}): Promise<Allocation> {
-      try {
-        return allocate(request, options)
-      } catch (error) {
-        return Promise.reject(error)
-      }
+      if (term.observers.idle) return allocate(request, options)
+      return term.observers.timedCall(
+        () => allocate(request, options),
+        (observer, outcome, ms) => observer.allocated?.(outcome, ms),
+      )
     },
 
     heartbeat: term.heartbeat,
     on: term.emitter.on,
     events: term.emitter.read,
+    observe: term.observers.add,
+    health: healthCheck({ ...resolved, store, backend, hindrance: term.hindrance, leads: term.leads }),
+
+    stats() {
+      const leads = term.leads()
+      const { inventory, waiting } = leads ? term.engine() : { inventory: undefined, waiting: () => 0 }
+      const builds = inventory ? buildStats(inventory, waiting) : []
+      return { leads, heartbeats: term.heartbeats, builds }
+    },
 
     async explain(like: RefLike, { signal }: CallOptions = {}): Promise<Explanation> {
       throwIfAborted(signal)

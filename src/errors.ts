@@ -18,6 +18,10 @@ export const errorCodes = [
   'port-in-use',
   'directory-in-use',
   'directory-unusable',
+  'unauthenticated',
+  'forbidden',
+  'rate-limited',
+  'overloaded',
   'internal',
 ] as const
 
@@ -31,6 +35,8 @@ const retryableCodes: ReadonlySet<ErrorCode> = new Set([
   'not-leader',
   'closed',
   'ports-exhausted',
+  'rate-limited',
+  'overloaded',
 ])
 
 /** The ESM and the CJS copy of this class are different classes: the mark tells one of ours in either. */

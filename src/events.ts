@@ -47,6 +47,8 @@ export type UnnumberedEvent =
   | ({ readonly type: 'ReconcileFailed' } & AboutBuild)
   | ({ readonly type: 'BackendAway' | 'BackendBack' } & About)
   | ({ readonly type: 'LeadershipChanged'; readonly leads: boolean } & About)
+  /** A dead letter: event number `lost` was given up after the last attempt to send it to `url`. */
+  | ({ readonly type: 'WebhookFailed'; readonly url: string; readonly lost: number; readonly reason: string } & About)
 
 export type FleetEventType = UnnumberedEvent['type']
 /** `seq` counts the events that this host has logged, from 1; it is 0 for one that is not logged. */

@@ -1,6 +1,7 @@
 /** The facade: what a host app holds in its hands. */
 import type { LogsOptions } from './backend.js'
 import type { EventListener, EventsDropped, FleetEvent, FleetEventType, ReadEventsOptions } from './events.js'
+import type { BuildStats, FleetObserver } from './observer.js'
 import type { CallOptions, Drained, DrainOptions } from './options.js'
 import type { Heartbeat, HeartbeatAnswer } from './rules/heartbeat.js'
 import type { AllocationRequest, BuildSpec, RefLike } from './rules/resources.js'
@@ -81,6 +82,24 @@ export interface Explanation {
   readonly text: string
 }
 
+export interface FleetStats {
+  readonly leads: boolean
+  /** Answered since this fleet was opened. */
+  readonly heartbeats: number
+  /** Empty while another host leads. */
+  readonly builds: readonly BuildStats[]
+}
+
+export interface FleetHealth {
+  /** Calls can be sent here: this host leads and hands out, and its store and its backend answer. */
+  readonly ready: boolean
+  readonly leads: boolean
+  readonly store: boolean
+  readonly backend: boolean
+  /** A sentence for each thing that is not as it should be. */
+  readonly problems: readonly string[]
+}
+
 export interface Fleet {
   readonly builds: Builds
   readonly servers: Servers
@@ -102,6 +121,12 @@ export interface Fleet {
    * no longer holds, or falls behind it, gets one `EventsDropped` and goes on.
    */
   events(options?: ReadEventsOptions): AsyncIterableIterator<FleetEvent | EventsDropped>
+  /** Tells how long calls and passes take, until the returned function is called. For metrics, see `gamekeeper/metrics`. */
+  observe(observer: FleetObserver): () => void
+  /** Numbers of this moment. Walks over all servers. */
+  stats(): FleetStats
+  /** Asks store and backend, at most every 2 s. Never rejects. */
+  health(): Promise<FleetHealth>
   /** Why a server is as it is, or why it was ended: what the log still knows of it. Throws `not-found` when that is nothing. */
   explain(server: RefLike, options?: CallOptions): Promise<Explanation>
   /** No new allocation, idle servers end, Active ones go on to their end. Resolves when all are gone, or at the deadline. */

@@ -18,6 +18,7 @@ export { type ErrorCode, errorCodes, FleetError } from './errors.js'
 export type { EventListener, EventOf, EventsDropped, FleetEvent, FleetEventType, ReadEventsOptions } from './events.js'
 export { createFleet } from './create-fleet.js'
 export type * from './fleet.js'
+export type { BackendOperation, CallOutcome, FleetObserver, StoreCollection, StoreOperation } from './observer.js'
 export type { Logger } from './logger.js'
 export {
   type AgentOptions,

@@ -9,7 +9,7 @@ const here = {
   resolve: {
     alias: [
       { find: /^gamekeeper$/, replacement: at('src/index.ts') },
-      { find: /^gamekeeper\/(http|sdk|testing)$/, replacement: at('src/$1/index.ts') },
+      { find: /^gamekeeper\/(client|http|metrics|sdk|testing)$/, replacement: at('src/$1/index.ts') },
       { find: /^gamekeeper\/(memory|process|docker)$/, replacement: at('adapters/$1/index.ts') },
     ],
   },

@@ -3,14 +3,15 @@
  * host has to do: open a fleet, serve it, leave in order. Only this file ends the process.
  */
 import { readFile } from 'node:fs/promises'
-import { serve } from 'gamekeeper/http'
+import { bearerTokens, serve, webhook } from 'gamekeeper/http'
+import { fleetMetrics } from 'gamekeeper/metrics'
 import { helpText, readCommand } from './command-line.js'
 import { untilToldToLeave } from './leave.js'
 import { oneLine, type ServerLog, serverLog } from './log.js'
 import { narrate } from './narrate.js'
 import { asUsageError, openFleet } from './open-fleet.js'
 import { ensureSample, whatToTry } from './sample.js'
-import { type Config, readConfig, UsageError } from './settings.js'
+import { type Config, isLoopback, readConfig, UsageError } from './settings.js'
 
 for (const stream of [process.stdout, process.stderr]) {
   // Whoever read what is said here has gone, as `head` does: no reason to leave players alone.
@@ -44,13 +45,20 @@ async function run(config: Config, log: ServerLog): Promise<number> {
   const fleet = await openFleet(config, log)
   narrate(fleet, log)
   try {
-    const { host } = config
+    const { tokens } = config
+    const listener = { host: config.host, ...(config.tls && { tls: config.tls }) }
+    if (tokens.length > 0 && config.tls === undefined && !isLoopback(config.host)) {
+      log.warn({}, 'tokens are sent in the clear: set TLS_CERT and TLS_KEY, or let something in front speak HTTPS')
+    }
     const served = await serve({
       fleet,
-      allocation: { host, port: config.allocationPort },
-      management: { host, port: config.managementPort },
+      allocation: { ...listener, port: config.allocationPort },
+      management: { ...listener, port: config.managementPort },
+      metrics: fleetMetrics(fleet),
+      ...(tokens.length > 0 && { authorize: bearerTokens(tokens) }),
       logger: log,
     })
+    const hook = config.webhook && webhook(fleet, { ...config.webhook, logger: log })
     const told = new AbortController()
     const left = untilToldToLeave({
       fleet,
@@ -61,6 +69,7 @@ async function run(config: Config, log: ServerLog): Promise<number> {
       },
       close: async () => {
         await served.close()
+        await hook?.close()
         await fleet.close()
       },
     })
@@ -73,7 +82,9 @@ async function run(config: Config, log: ServerLog): Promise<number> {
     const agent = agentAddress === undefined ? {} : { agent: `http://${agentAddress}` }
     log.always({ allocation: allocationUrl, management: managementUrl, ...agent }, 'ready')
     const sample = await sampling
-    if (sample && log.speaks('info')) {
+    // With tokens or certificates these lines would be refused as they stand.
+    const open = tokens.length === 0 && config.tls === undefined
+    if (sample && open && log.speaks('info')) {
       const lines = whatToTry(sample, { allocationUrl, managementUrl, pretended: config.backend === 'memory' })
       // For people: where stdout goes to a machine, that reads nothing but lines of JSON.
       const stream = process.stdout.isTTY ? process.stdout : process.stderr

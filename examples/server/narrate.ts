@@ -45,6 +45,7 @@ function levelOf(event: FleetEvent): 'debug' | 'info' | 'warn' | undefined {
     case 'ReconcileFailed':
     case 'BackendAway':
     case 'BackendBack':
+    case 'WebhookFailed':
       return undefined
   }
 }

@@ -87,6 +87,8 @@ function inVariables(message: string): string {
     ['allocation: { host }', 'HOST'],
     ['management: { port }', 'MANAGEMENT_PORT'],
     ['management: { host }', 'HOST'],
+    ['allocation.tls', 'TLS_CERT, TLS_KEY, TLS_CLIENT_CA'],
+    ['management.tls', 'TLS_CERT, TLS_KEY, TLS_CLIENT_CA'],
     ['agent: { port }', 'AGENT_PORT'],
     ['agent: { host }', 'AGENT_HOST'],
     ['agent: { address }', 'AGENT_ADDRESS'],

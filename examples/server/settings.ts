@@ -5,6 +5,7 @@
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import type { PortRange } from 'gamekeeper'
+import type { BearerToken, Role, TlsOptions } from 'gamekeeper/http'
 import { type LogLevel, logLevels } from './log.js'
 
 /** Somebody asked for what cannot be had: its message names the variable or the flag, and is all that they need. */
@@ -41,11 +42,29 @@ export const settings = {
     meaning: 'address that players are told to connect to: 127.0.0.1, or the machine that DOCKER_HOST names',
   },
   SAMPLE: { fallback: 'on', meaning: '`on` gives an empty fleet a sample build, and says what to try; `off`' },
+  ALLOCATE_TOKENS: {
+    meaning: 'bearer tokens that may allocate, with commas between them; at least 16 characters each',
+  },
+  READ_TOKENS: { meaning: 'bearer tokens that may look at builds, servers and events' },
+  MANAGE_TOKENS: { meaning: 'bearer tokens that may look at and change them' },
+  TLS_CERT: {
+    meaning: 'PEM file of the certificate of the two APIs, which speak HTTPS then; read again when it changes',
+  },
+  TLS_KEY: { meaning: 'PEM file of its private key' },
+  TLS_CLIENT_CA: {
+    meaning: 'PEM file of authorities: clients of the two APIs must show a certificate that one of them signed',
+  },
+  INSECURE: {
+    fallback: '0',
+    meaning: '`1` lets HOST be another than loopback though nobody is asked who is calling',
+  },
+  WEBHOOK_URL: { meaning: 'address to which every event is sent, signed with WEBHOOK_SECRET' },
+  WEBHOOK_SECRET: { meaning: 'at least 16 characters that the receiver knows as well' },
   LOG_LEVEL: { fallback: 'info', meaning: '`debug`, `info`, `warn`, `error` or `silent`' },
 } as const satisfies Readonly<Record<string, Setting>>
 
 export type SettingName = keyof typeof settings
-type Defaulted = Exclude<SettingName, 'AGENT_ADDRESS' | 'AGENT_HOST' | 'PUBLIC_ADDRESS'>
+type Defaulted = { [N in SettingName]: (typeof settings)[N] extends { fallback: string } ? N : never }[SettingName]
 
 export const backends = ['process', 'docker', 'memory'] as const
 
@@ -62,6 +81,10 @@ export interface Config {
   readonly portRange: PortRange
   readonly publicAddress: string | undefined
   readonly sample: boolean
+  /** Empty: nobody is asked for one. */
+  readonly tokens: readonly BearerToken[]
+  readonly tls: TlsOptions | undefined
+  readonly webhook: { readonly url: string; readonly secret: string } | undefined
   readonly logLevel: LogLevel
 }
 
@@ -77,9 +100,14 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
   const agentAddress = given('AGENT_ADDRESS')
   const agentHost = given('AGENT_HOST')
   const publicAddress = given('PUBLIC_ADDRESS')
+  const tokens = readTokens(given)
+  const tls = readTls(given)
+  const host = readHost('HOST', text('HOST'))
+  const insecure = oneOf('INSECURE', text('INSECURE'), ['0', '1']) === '1'
+  if (!insecure && !isLoopback(host) && tokens.length === 0 && tls?.ca === undefined) throw openToAll(host)
   return {
     backend: oneOf('BACKEND', text('BACKEND'), backends),
-    host: readHost('HOST', text('HOST')),
+    host,
     allocationPort: port('ALLOCATION_PORT'),
     managementPort: port('MANAGEMENT_PORT'),
     agentPort: port('AGENT_PORT'),
@@ -89,8 +117,66 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
     portRange: readRange('PORT_RANGE', text('PORT_RANGE')),
     publicAddress: publicAddress === undefined ? undefined : readHost('PUBLIC_ADDRESS', publicAddress),
     sample: oneOf('SAMPLE', text('SAMPLE'), ['on', 'off']) === 'on',
+    tokens,
+    tls,
+    webhook: readWebhook(given),
     logLevel: oneOf('LOG_LEVEL', text('LOG_LEVEL'), logLevels),
   }
+}
+
+type Given = (name: SettingName) => string | undefined
+
+const tokenSettings = [
+  ['ALLOCATE_TOKENS', 'allocate'],
+  ['READ_TOKENS', 'read'],
+  ['MANAGE_TOKENS', 'manage'],
+] as const
+
+/** One token may stand in several variables, and has the roles of all of them. Never shows a token. */
+function readTokens(given: Given): readonly BearerToken[] {
+  const rolesOf = new Map<string, Set<Role>>()
+  for (const [name, role] of tokenSettings) {
+    for (const token of given(name)?.split(',') ?? []) {
+      const trimmed = token.trim()
+      if (!/^[\w.~+/=-]{16,}$/.test(trimmed)) {
+        throw new UsageError(
+          `${name} must hold tokens of at least 16 letters, digits or -._~+/=, with commas between them, but one is not; openssl rand -hex 32 makes a good one`,
+        )
+      }
+      rolesOf.set(trimmed, (rolesOf.get(trimmed) ?? new Set()).add(role))
+    }
+  }
+  return [...rolesOf].map(([token, roles]) => ({ token, roles: [...roles] }))
+}
+
+function readTls(given: Given): TlsOptions | undefined {
+  const [cert, key, ca] = [given('TLS_CERT'), given('TLS_KEY'), given('TLS_CLIENT_CA')]
+  if (cert === undefined && key === undefined && ca === undefined) return undefined
+  if (cert === undefined || key === undefined) {
+    throw new UsageError('TLS_CERT and TLS_KEY go together, and TLS_CLIENT_CA needs both')
+  }
+  return { cert, key, ...(ca !== undefined && { ca }) }
+}
+
+function readWebhook(given: Given): Config['webhook'] {
+  const [url, secret] = [given('WEBHOOK_URL'), given('WEBHOOK_SECRET')]
+  if (url === undefined && secret === undefined) return undefined
+  if (url === undefined || secret === undefined) throw new UsageError('WEBHOOK_URL and WEBHOOK_SECRET go together')
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url))
+    throw wrong('WEBHOOK_URL', 'must be an address like https://…', url)
+  if (secret.length < 16) throw new UsageError('WEBHOOK_SECRET must have at least 16 characters')
+  return { url, secret }
+}
+
+/** Whom only this machine can reach. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host)
+}
+
+function openToAll(host: string): UsageError {
+  return new UsageError(
+    `HOST=${host} would let everybody who reaches this machine hand out game servers and end matches: set ALLOCATE_TOKENS and MANAGE_TOKENS, or TLS_CERT, TLS_KEY and TLS_CLIENT_CA for client certificates, or INSECURE=1 where something in front asks who is calling`,
+  )
 }
 
 function oneOf<T extends string>(name: SettingName, value: string, known: readonly T[]): T {

@@ -17,16 +17,23 @@ export interface HeartbeatTarget {
 }
 
 export interface AgentListenerOptions {
+  /**
+   * True lets a call in; anything else is 403. Each game server is known by the secret in its path already: this is for
+   * more, such as the networks that it may come from. An SDK that is refused may stop for good.
+   */
+  readonly authorize?: (request: IncomingMessage, operation: AgentOperation) => boolean | Promise<boolean>
   /** Hears of heartbeats that the fleet failed to take. Default: silent. */
   readonly logger?: Logger
 }
+
+export type AgentOperation = 'heartbeat' | 'gsdkInfo'
 
 /** A heartbeat's body: room for some 5,000 players whose ids are GUIDs. */
 export const maxHeartbeatBytes = 256 * 1024
 
 /** The agent as a listener for `node:http`, also behind Express and a body parser. Answers 404 on other paths. */
 export function agentListener(target: HeartbeatTarget, options: AgentListenerOptions = {}): RequestListener {
-  const { logger = silentLogger } = options
+  const { authorize, logger = silentLogger } = options
 
   const beat = (id: string, body: unknown, response: ServerResponse) => {
     let answer: HeartbeatAnswer
@@ -39,7 +46,7 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
     return send(response, 200, answerText(answer))
   }
 
-  return (request: MountedRequest, response) => {
+  const serve = (request: MountedRequest, response: ServerResponse) => {
     const call = callOf(request.originalUrl ?? request.url ?? '/')
     if (call === undefined) return refuse(response, 404, 'no such path; game servers call /v1/sessionHosts/{id}')
     if (call === malformed) return refuse(response, 400, 'the id in the path is not validly percent-encoded')
@@ -61,6 +68,26 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
         return refuse(response, 400, `body is not JSON: ${messageOf(error)}`)
       }
       return beat(call.id, body, response)
+    })
+  }
+  if (authorize === undefined) return serve
+
+  const admit = async (request: MountedRequest, operation: AgentOperation) => {
+    try {
+      const verdict: unknown = await authorize(request, operation)
+      return verdict === true
+    } catch (error) {
+      logger.error({ error: messageOf(error) }, 'the authorize hook of the agent has failed, and the call with it')
+      return false
+    }
+  }
+  return (request: MountedRequest, response) => {
+    const call = callOf(request.originalUrl ?? request.url ?? '/')
+    if (call === undefined || call === malformed) return serve(request, response)
+    void admit(request, call === gsdkInfo ? 'gsdkInfo' : 'heartbeat').then((may) => {
+      if (may) return serve(request, response)
+      refuse(response, 403, 'this call is not let in here')
+      discardRest(request)
     })
   }
 }

@@ -4,6 +4,7 @@
  */
 import { FleetError, messageOf } from '../errors.js'
 import { type FleetEmitter } from '../events.js'
+import type { Observers } from '../observer.js'
 import type { Drained, DrainOptions, ResolvedOptions } from '../options.js'
 import { afterFailure, noBackoff } from '../rules/backoff.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/heartbeat.js'
@@ -43,6 +44,10 @@ export interface Engine {
   readonly inventory: Inventory
   readonly builds: BuildOperations
   readonly allocator: Allocator
+  /** Callers that wait for a server of this build. */
+  waiting(build: BuildEntry): number
+  /** The whole fleet is being drained. */
+  isDraining(): boolean
   heartbeat(hostId: string, heartbeat: Heartbeat): HeartbeatAnswer
   /** Ends a server for an operator. Resolves when that is durable. */
   deleteServer(entry: ServerEntry): Promise<void>
@@ -63,6 +68,7 @@ export interface EngineInput {
   readonly options: ResolvedOptions
   readonly emitter: FleetEmitter
   readonly agentAddress: string
+  readonly observers: Observers
 }
 
 /** How often silence is looked for and players are written. */
@@ -121,7 +127,11 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const reconcile = reconciler(ctx, { buildWriter: buildsWriter, step: stepAndTell, scale })
   const queue = workQueue<BuildEntry>(clock, (build) => {
     prepare.look(build)
-    return reconcile(build)
+    if (input.observers.idle) return reconcile(build)
+    return input.observers.timed(
+      () => reconcile(build),
+      (observer, ms) => observer.reconciled?.(ms),
+    )
   })
   const allocate = allocator(ctx, writer, room, isDraining)
   const builds = buildOperations(ctx, { writer: buildsWriter, room, load: loadBuild })
@@ -318,6 +328,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     inventory,
     builds,
     allocator: allocate,
+    waiting: room.waiting,
+    isDraining,
     heartbeat,
 
     async deleteServer(entry) {

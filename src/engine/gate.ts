@@ -4,6 +4,13 @@
  */
 import type { Backend } from '../backend.js'
 import type { FleetError } from '../errors.js'
+import {
+  type BackendOperation,
+  callOutcome,
+  type Observers,
+  type StoreCollection,
+  type StoreOperation,
+} from '../observer.js'
 import type { Ref } from '../rules/resources.js'
 import type { Collection, Store } from '../store.js'
 
@@ -16,37 +23,56 @@ export interface Gate {
   shut(error: FleetError): void
 }
 
-export function gate(store: Store, backend: Backend): Gate {
+export function gate(store: Store, backend: Backend, observers: Observers): Gate {
   let over: FleetError | undefined
 
-  function guarded<T extends Ref>(inner: Collection<T>): Collection<T> {
-    return {
-      get: (ref, options) => (over ? Promise.reject(over) : inner.get(ref, options)),
-      list: (options) => (over ? Promise.reject(over) : inner.list(options)),
-      create: (record, options) => (over ? Promise.reject(over) : inner.create(record, options)),
-      update: (record, revision, options) => (over ? Promise.reject(over) : inner.update(record, revision, options)),
-      delete: (ref, revision, options) => (over ? Promise.reject(over) : inner.delete(ref, revision, options)),
+  function guarded<T extends Ref>(name: StoreCollection, inner: Collection<T>): Collection<T> {
+    const ask = <R>(operation: StoreOperation, call: () => Promise<R>): Promise<R> => {
+      if (over) return Promise.reject(over)
+      if (observers.idle) return call()
+      return observers.timedCall(call, (observer, outcome, ms) =>
+        observer.storeCall?.(name, operation, callOutcome(outcome), ms),
+      )
     }
+    return {
+      get: (ref, options) => ask('get', () => inner.get(ref, options)),
+      list: (options) => ask('list', () => inner.list(options)),
+      create: (record, options) => ask('create', () => inner.create(record, options)),
+      // What an allocation waits for: not even a closure is made for it.
+      update: (record, revision, options) =>
+        over === undefined && observers.idle
+          ? inner.update(record, revision, options)
+          : ask('update', () => inner.update(record, revision, options)),
+      delete: (ref, revision, options) => ask('delete', () => inner.delete(ref, revision, options)),
+    }
+  }
+
+  function ask<R>(operation: BackendOperation, call: () => Promise<R>): Promise<R> {
+    if (over) return Promise.reject(over)
+    if (observers.idle) return call()
+    return observers.timedCall(call, (observer, outcome, ms) =>
+      observer.backendCall?.(operation, outcome === 'ok' ? 'ok' : 'failed', ms),
+    )
   }
 
   return {
     store: {
       shared: store.shared,
-      builds: guarded(store.builds),
-      servers: guarded(store.servers),
-      details: guarded(store.details),
+      builds: guarded('builds', store.builds),
+      servers: guarded('servers', store.servers),
+      details: guarded('details', store.details),
       close: () => store.close(),
     },
     backend: {
       name: backend.name,
       capabilities: backend.capabilities,
       defaultStore: backend.defaultStore,
-      create: (spec, options) => (over ? Promise.reject(over) : backend.create(spec, options)),
-      destroy: (ref, uid, options) => (over ? Promise.reject(over) : backend.destroy(ref, uid, options)),
-      list: (options) => (over ? Promise.reject(over) : backend.list(options)),
+      create: (spec, options) => ask('create', () => backend.create(spec, options)),
+      destroy: (ref, uid, options) => ask('destroy', () => backend.destroy(ref, uid, options)),
+      list: (options) => ask('list', () => backend.list(options)),
       watch: (listener) => backend.watch(listener),
       close: () => backend.close(),
-      ...optionalCalls(backend, () => over),
+      ...optionalCalls(backend, ask),
     },
     get over() {
       return over
@@ -58,16 +84,15 @@ export function gate(store: Store, backend: Backend): Gate {
 }
 
 /** What a backend may leave out stays left out. */
-function optionalCalls(backend: Backend, over: () => FleetError | undefined): Partial<Backend> {
+function optionalCalls(
+  backend: Backend,
+  ask: (operation: 'prepare', call: () => Promise<void>) => Promise<void>,
+): Partial<Backend> {
   const { check, prepare } = backend
   return {
     ...(check && { check: check.bind(backend) }),
     ...(prepare && {
-      prepare: async (build, options) => {
-        const error = over()
-        if (error) throw error
-        await prepare.call(backend, build, options)
-      },
+      prepare: (build, options) => ask('prepare', () => prepare.call(backend, build, options)),
     }),
   } satisfies Partial<Backend>
 }

@@ -8,14 +8,21 @@ import { readAllocationRequest } from '../rules/validation.js'
 import type { Allocation } from '../rules/wire.js'
 import { defaultMaxBodyBytes } from './body.js'
 import { checked } from './checked.js'
+import { corsOf, type CorsOptions } from './cors.js'
+import { eitherSignal } from './either-signal.js'
 import { type Exchange, json, Refusal } from './exchange.js'
 import { allocationStatuses, answerOf } from './failures.js'
+import { defaultMaxInFlight, guard, type GuardOptions, roomToWait, turnstile } from './guard.js'
 import { readJson } from './read-json.js'
-import { routes } from './routing.js'
+import { closer, operation, type Part, routes } from './routing.js'
 
-export interface AllocationRoutesOptions {
+export interface AllocationRoutesOptions extends GuardOptions, CorsOptions {
   /** A larger body is refused with 413. Default 1 MiB. */
   readonly maxBodyBytes?: number
+  /**
+   * Callers that wait for a server at once; more are refused with 503. Default: four fifths of `maxInFlight`.
+   */
+  readonly maxWaiting?: number
   /** Fires when this host closes: calls that wait for a server are answered with 503 at once. */
   readonly closing?: AbortSignal
 }
@@ -25,17 +32,32 @@ export type AllocatingFleet = Pick<Fleet, 'allocate'>
 
 /** A Hono app: mount it as it is, hand its `fetch` to a web-standard runtime, or wrap it in `nodeHandler`. */
 export function allocationRoutes(fleet: AllocatingFleet, options: AllocationRoutesOptions = {}): Hono {
-  const { closing, maxBodyBytes = defaultMaxBodyBytes } = options
+  const closing = closer(options.closing)
+  return routes([allocationPart(fleet, options, closing.signal)], { closing, cors: corsOf(options) })
+}
+
+export function allocationPart(fleet: AllocatingFleet, options: AllocationRoutesOptions, closing: AbortSignal): Part {
+  const { maxBodyBytes = defaultMaxBodyBytes } = options
+  const { maxWaiting = roomToWait(options.maxInFlight ?? defaultMaxInFlight) } = options
+  const enterRoom = turnstile(maxWaiting, 'callers wait for a server')
 
   const allocate = async (exchange: Exchange) => {
     const waitMs = readWaitMs(exchange.query('wait'))
     const request = checked(readAllocationRequest(await readJson(exchange, maxBodyBytes)))
-    const allocation =
-      waitMs === 0 ? await fleet.allocate(request) : await wait(fleet, request, waitMs, exchange.signal(), closing)
-    return json(200, allocation)
+    if (waitMs === 0) return json(200, await fleet.allocate(request))
+    const leave = enterRoom()
+    try {
+      return json(200, await wait(fleet, request, waitMs, exchange.signal(), closing))
+    } finally {
+      leave()
+    }
   }
 
-  return routes({ '/api/v1/allocate': { POST: allocate } }, (error) => answerOf(error, allocationStatuses))
+  return {
+    paths: { '/api/v1/allocate': { POST: operation('allocate', allocate) } },
+    toAnswer: (error) => answerOf(error, allocationStatuses),
+    guard: guard(options),
+  }
 }
 
 const maxWaitSeconds = 60
@@ -54,21 +76,16 @@ async function wait(
   request: AllocationRequest,
   waitMs: number,
   gone: AbortSignal,
-  closing: AbortSignal | undefined,
+  closing: AbortSignal,
 ): Promise<Allocation> {
-  if (closing === undefined) return fleet.allocate(request, { waitMs, signal: gone })
   if (closing.aborted) throw new FleetError('closed', 'this host is closing')
-  // AbortSignal.any would leave something behind on `closing` for every call that ever waited.
-  const either = new AbortController()
-  const onGone = () => either.abort(gone.reason)
-  const onClosing = () => either.abort(closing.reason)
-  if (gone.aborted) onGone()
-  gone.addEventListener('abort', onGone)
-  closing.addEventListener('abort', onClosing)
+  const either = eitherSignal(gone, closing)
   try {
     return await fleet.allocate(request, { waitMs, signal: either.signal })
+  } catch (error) {
+    if (!closing.aborted || gone.aborted || !FleetError.is(error, 'aborted')) throw error
+    throw new FleetError('closed', 'this host is closing', { cause: error })
   } finally {
-    gone.removeEventListener('abort', onGone)
-    closing.removeEventListener('abort', onClosing)
+    either.release()
   }
 }

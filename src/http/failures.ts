@@ -1,10 +1,11 @@
 /** Which HTTP status a failed call of the fleet has. The only place where statuses and error codes meet. */
 import { type ErrorCode, FleetError } from '../errors.js'
-import { type Answer, failure, Refusal } from './exchange.js'
+import { errorCodeHeader } from '../rules/wire.js'
+import { type Answer, failure, Refusal, retryAfter } from './exchange.js'
 
 type Statuses = Readonly<Record<ErrorCode, number>>
 
-/** The service description knows 400, 404 and 500 here. */
+/** The service description knows 400, 404 and 500 here; the others come from who guards the door. */
 export const managementStatuses: Statuses = Object.freeze({
   invalid: 400,
   exists: 400,
@@ -22,6 +23,10 @@ export const managementStatuses: Statuses = Object.freeze({
   'port-in-use': 500,
   'directory-in-use': 500,
   'directory-unusable': 500,
+  unauthenticated: 401,
+  forbidden: 403,
+  'rate-limited': 429,
+  overloaded: 503,
   internal: 500,
 })
 
@@ -39,13 +44,19 @@ export const allocationStatuses: Statuses = Object.freeze({
   'ports-exhausted': 503,
 })
 
-const retryAfter = { 'Retry-After': '1' }
-
 /** The answer for whatever a handler threw. Names the cause, shows no stack. */
 export function answerOf(error: unknown, statuses: Statuses): Answer {
   if (error instanceof Refusal) return error.answer
-  const status = FleetError.is(error) ? (statuses[error.code] ?? 500) : 500
-  return failure(status, describe(error), status === 429 || status === 503 ? retryAfter : undefined)
+  const code = FleetError.is(error) ? error.code : 'internal'
+  // A code that is not known here comes from another version of this package.
+  const status = statuses[code] ?? 500
+  const answer = failure(status, describe(error), { [errorCodeHeader]: code, ...headersOf(status) })
+  return code === 'closed' ? { ...answer, isLast: true } : answer
+}
+
+function headersOf(status: number): Readonly<Record<string, string>> | undefined {
+  if (status === 429 || status === 503) return retryAfter(1_000)
+  return status === 401 ? { 'WWW-Authenticate': 'Bearer' } : undefined
 }
 
 /** The message with those of its causes that it does not quote already. */

@@ -2,8 +2,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { discardRest } from '../platform/http-server.js'
 import { readNodeBody } from './body.js'
-import { type Answer, type Exchange, jsonType } from './exchange.js'
+import { type Answer, type ClientCertificate, type Exchange, jsonType } from './exchange.js'
+import { clientCertificateOf } from './client-certificate.js'
 import type { Params } from './matcher.js'
+import { defaultStallMs, sendStream } from './streaming.js'
 
 export class NodeExchange implements Exchange {
   readonly method: string
@@ -11,14 +13,31 @@ export class NodeExchange implements Exchange {
   readonly #outgoing: ServerResponse
   readonly #query: string
   readonly #params: Params
+  readonly #path: string | undefined
 
-  /** `query` is what follows the `?` of the target. */
-  constructor(incoming: IncomingMessage, outgoing: ServerResponse, query: string, params: Params) {
+  /** `query` is what follows the `?` of the target; `path` what is before it, unless the target says it as it is. */
+  constructor(incoming: IncomingMessage, outgoing: ServerResponse, query: string, params: Params, path?: string) {
     this.method = incoming.method ?? 'GET'
     this.#incoming = incoming
     this.#outgoing = outgoing
     this.#query = query
     this.#params = params
+    this.#path = path
+  }
+
+  get path(): string {
+    if (this.#path !== undefined) return this.#path
+    const { url = '/' } = this.#incoming
+    const end = url.indexOf('?')
+    return end < 0 ? url : url.slice(0, end)
+  }
+
+  get remoteAddress(): string | undefined {
+    return this.#incoming.socket.remoteAddress
+  }
+
+  clientCertificate(): ClientCertificate | undefined {
+    return clientCertificateOf(this.#incoming.socket)
   }
 
   query(name: string): string | undefined {
@@ -49,10 +68,24 @@ export class NodeExchange implements Exchange {
     return gone.signal
   }
 
-  answer({ status, body, headers }: Answer): void {
+  /** Resolves when nothing is left to send of a stream; of anything else Node takes care. */
+  answer({
+    status,
+    body,
+    headers,
+    stream,
+    stallMs = defaultStallMs,
+    isLast = false,
+  }: Answer): Promise<void> | undefined {
     const outgoing = this.#outgoing
     // The client is gone, or a middleware of the host has lost its patience and answered.
-    if (outgoing.destroyed || outgoing.headersSent) return
+    if (outgoing.destroyed || outgoing.headersSent) return undefined
+    if (isLast) closeAfter(outgoing)
+    if (stream !== undefined) {
+      outgoing.writeHead(status, { ...headers })
+      discardRest(this.#incoming)
+      return sendStream(outgoing, stream, stallMs)
+    }
     if (body === undefined) outgoing.writeHead(status, { ...headers })
     else if (headers === undefined) {
       outgoing.writeHead(status, { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body) })
@@ -61,5 +94,11 @@ export class NodeExchange implements Exchange {
     }
     outgoing.end(body)
     discardRest(this.#incoming)
+    return undefined
   }
+}
+
+/** HTTP/2 has no header for that, and no need of one. */
+export function closeAfter(outgoing: ServerResponse): void {
+  if (outgoing.req.httpVersionMajor < 2) outgoing.setHeader('Connection', 'close')
 }

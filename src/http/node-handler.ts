@@ -1,30 +1,42 @@
 /** Lends a Hono app to `node:http` and to frameworks that speak its request and response, such as Express. */
-import { IncomingMessage, type RequestListener, ServerResponse } from 'node:http'
+import { IncomingMessage, ServerResponse } from 'node:http'
 import { getRequestListener, RequestError } from '@hono/node-server'
 import type { Hono } from 'hono'
 import { failure } from './exchange.js'
 import { describe } from './failures.js'
 import { NodeExchange } from './node-exchange.js'
-import { type Find, tableOf } from './routing.js'
+import { keepParsedBody, type ParsedMessage } from './parsed-body.js'
+import { type Find, type Table, tableOf } from './routing.js'
 import { responseOf } from './web-exchange.js'
 
+/** A listener for `node:http`, and a middleware for Express and what is like it. */
+export type NodeHandler = (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void) => void
+
 /**
- * `createServer(nodeHandler(managementRoutes(fleet)))`, or in Express `app.use('/fleet', nodeHandler(…))`, also behind a
- * body parser. A Hono app of the host's own is served as @hono/node-server does it, which puts its Request and Response
- * in the place of the global ones; for the routes of this project the globals stay as they are.
+ * `createServer(nodeHandler(fleetRoutes(fleet)))`, or in Express and NestJS `app.use('/fleet', nodeHandler(…))`, in front
+ * of a body parser or behind it. A path that the routes do not have is left to `next` where there is one. A Hono app of
+ * the host's own is served as @hono/node-server does it, which puts its Request and Response in the place of the global
+ * ones; for the routes of this project the globals stay as they are.
  */
-export function nodeHandler(app: Pick<Hono, 'fetch'>): RequestListener {
-  const find = tableOf(app)
+export function nodeHandler(app: Pick<Hono, 'fetch'>): NodeHandler {
+  const table = tableOf(app)
   const listener =
-    find === undefined
+    table === undefined
       ? getRequestListener(app.fetch, { hostname: anyHost })
       : getRequestListener(app.fetch, { hostname: anyHost, overrideGlobalObjects: false, errorHandler })
-  return (request: ParsedRequest, response) => {
-    keepParsedBody(request)
-    const done = find === undefined ? undefined : answerPlain(find, request, response)
+  return (request: ExpressMessage, response, next) => {
+    keepParsedBody(request, request)
+    const done = table === undefined ? undefined : answerPlain(table.find, request, response)
+    if (done === undefined && next !== undefined && table !== undefined && !isKnown(table, request)) return next()
     // What fails here is writing to the client: there is nobody left to tell.
     ;(done ?? listener(request, response)).catch(() => response.destroy())
   }
+}
+
+/** The answer to what is no URL is ours. */
+function isKnown(table: Table, { method = 'GET', url = '/' }: IncomingMessage): boolean {
+  const base = `http://${anyHost}`
+  return !URL.canParse(url, base) || table.knows(method, new URL(url, base))
 }
 
 /** An HTTP/1.0 client need not name a host. */
@@ -54,19 +66,7 @@ function answerPlain(find: Find, request: IncomingMessage, response: ServerRespo
   return match.value(exchange).then((answer) => exchange.answer(answer))
 }
 
-/** Body parsers leave what they made of the body in `body`; @hono/node-server and these routes look in `rawBody`. */
-interface ParsedRequest extends IncomingMessage {
+/** Where parsers of Express leave what they have read. */
+interface ExpressMessage extends ParsedMessage {
   readonly body?: unknown
-  rawBody?: unknown
-}
-
-function keepParsedBody(request: ParsedRequest): void {
-  // A parser that has left the stream alone may still have put `{}` there.
-  if (!request.readableDidRead || request.body === undefined || request.rawBody !== undefined) return
-  const { body } = request
-  try {
-    request.rawBody = Buffer.isBuffer(body) ? body : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
-  } catch {
-    // Nested too deep to be written: the routes will say that the body cannot be read.
-  }
 }

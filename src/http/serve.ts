@@ -1,20 +1,29 @@
 /** The allocation and the management API as servers of their own. The fleet starts the third, the agent, by itself. */
+import { Server as TlsServer } from 'node:https'
 import { FleetError } from '../errors.js'
 import type { Fleet } from '../fleet.js'
 import { type Logger, silentLogger } from '../logger.js'
 import { closeServer, httpServer, listen, type Listening } from '../platform/http-server.js'
+import { openTlsFiles, type TlsOptions } from '../platform/tls-files.js'
 import { allocationRoutes } from './allocation.js'
-import { managementRoutes } from './management.js'
+import type { EventStreamOptions } from './event-stream.js'
+import type { Authorize, RateLimit } from './guard.js'
+import { resolveServeLimits, type ServeLimits } from './limits.js'
+import { managementPart } from './management.js'
 import { nodeHandler } from './node-handler.js'
+import { type MetricsSource, observationPart } from './observation.js'
+import { routes } from './routing.js'
 
 export const defaultAllocationPort = 5_000
 export const defaultManagementPort = 5_001
 
 export interface ListenerOptions {
-  /** Default `127.0.0.1`: neither API asks who is calling. */
+  /** Default `127.0.0.1`: nobody is asked who is calling unless `authorize` or `tls` say so. */
   readonly host?: string
   /** 0 takes a free one. */
   readonly port?: number
+  /** Default: plain HTTP. */
+  readonly tls?: TlsOptions
 }
 
 export interface ServeOptions {
@@ -23,12 +32,21 @@ export interface ServeOptions {
   readonly allocation?: ListenerOptions
   /** Default port 5001. */
   readonly management?: ListenerOptions
+  /** Asked before every operation of both. Default: everybody may do everything. */
+  readonly authorize?: Authorize
+  /** Asked before every operation of both. Default: none. */
+  readonly rateLimit?: RateLimit
+  readonly limits?: Partial<ServeLimits>
+  /** How `GET /api/v1/events` of the management API is served. */
+  readonly events?: EventStreamOptions
+  /** Served at `/metrics` of the management API: `fleetMetrics(fleet)` of `gamekeeper/metrics`. Default: nothing is. */
+  readonly metrics?: MetricsSource
   /** Default: silent. */
   readonly logger?: Logger
 }
 
 export interface Served {
-  /** `http://127.0.0.1:5000` */
+  /** `http://127.0.0.1:5000`, or with TLS `https://127.0.0.1:5000` */
   readonly allocationUrl: string
   /** `http://127.0.0.1:5001` */
   readonly managementUrl: string
@@ -41,46 +59,82 @@ export interface Served {
   close(): Promise<void>
 }
 
-/** Starts both or neither. Throws `port-in-use`, or `invalid` when a host or port cannot be listened on. */
+/**
+ * Starts both or neither. Throws `port-in-use`, or `invalid` when a host or port cannot be listened on, a limit is none, or
+ * the files of `tls` cannot be used.
+ */
 export async function serve(options: ServeOptions): Promise<Served> {
-  const { fleet, logger = silentLogger } = options
+  const { fleet, authorize, rateLimit, logger = silentLogger } = options
+  const limits = resolveServeLimits(options.limits)
   const closing = new AbortController()
-  const allocation = httpServer(nodeHandler(allocationRoutes(fleet, { closing: closing.signal })))
-  const management = httpServer(nodeHandler(managementRoutes(fleet)))
-
-  const at = (listener: ListenerOptions | undefined, port: number) => ({
-    host: listener?.host ?? '127.0.0.1',
-    port: listener?.port ?? port,
+  const shared = {
+    ...limits,
     logger,
-  })
-  const allocationAt = await listen(allocation, {
-    ...at(options.allocation, defaultAllocationPort),
-    option: 'allocation',
-  })
-  let managementAt: Listening
+    closing: closing.signal,
+    ...(authorize && { authorize }),
+    ...(rateLimit && { rateLimit }),
+    ...(options.events && { events: options.events }),
+    ...(options.metrics && { metrics: options.metrics }),
+  }
+  const open = (option: 'allocation' | 'management', app: Parameters<typeof nodeHandler>[0], port: number) =>
+    openListener(app, { limits, logger, option, port, given: options[option] ?? {} })
+
+  const allocation = await open('allocation', allocationRoutes(fleet, shared), defaultAllocationPort)
+  let management: Listener
   try {
-    managementAt = await listen(management, { ...at(options.management, defaultManagementPort), option: 'management' })
+    const parts = [managementPart(fleet, shared, closing.signal), observationPart(fleet, shared)]
+    management = await open('management', routes(parts, { closing, cors: undefined }), defaultManagementPort)
   } catch (error) {
-    await closeServer(allocation)
+    await allocation.close()
     throw error
   }
 
   let closed: Promise<void> | undefined
   const close = async () => {
     closing.abort(new FleetError('closed', 'this host is closing'))
-    await Promise.all([closeServer(allocation), closeServer(management)])
+    await Promise.all([allocation.close(), management.close()])
   }
   return {
-    allocationUrl: urlOf(allocationAt),
-    managementUrl: urlOf(managementAt),
+    allocationUrl: allocation.url,
+    managementUrl: management.url,
     agentAddress: fleet.agentAddress,
     close: () => (closed ??= close()),
   }
 }
 
+interface Listener {
+  readonly url: string
+  close(): Promise<void>
+}
+
+interface OpenOptions {
+  readonly option: 'allocation' | 'management'
+  readonly given: ListenerOptions
+  /** Where it listens unless told otherwise. */
+  readonly port: number
+  readonly limits: ServeLimits
+  readonly logger: Logger
+}
+
+async function openListener(app: Parameters<typeof nodeHandler>[0], options: OpenOptions): Promise<Listener> {
+  const { option, given, limits, logger } = options
+  const { host = '127.0.0.1', port = options.port } = given
+  const files = given.tls && (await openTlsFiles(given.tls, `${option}.tls`, logger))
+  const server = httpServer(nodeHandler(app), limits, files)
+  const at = await listen(server, { host, port, option, logger })
+  const unfollow = files && server instanceof TlsServer ? files.follow(server) : () => {}
+  return {
+    url: urlOf(files === undefined ? 'http' : 'https', at),
+    close() {
+      unfollow()
+      return closeServer(server)
+    },
+  }
+}
+
 /** Where this machine itself reaches the listener. */
-function urlOf({ host, port }: Listening): string {
-  if (host === '0.0.0.0') return `http://127.0.0.1:${port}`
-  if (host === '::') return `http://[::1]:${port}`
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+function urlOf(scheme: 'http' | 'https', { host, port }: Listening): string {
+  if (host === '0.0.0.0') return `${scheme}://127.0.0.1:${port}`
+  if (host === '::') return `${scheme}://[::1]:${port}`
+  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`
 }

@@ -1,7 +1,11 @@
 /** An exchange over Hono's Context: for a host's own Hono app, whose middleware may change the answer, and for `fetch`. */
+import { Socket } from 'node:net'
 import type { Context } from 'hono'
+import { isObject } from '../rules/problem.js'
 import { readWebBody } from './body.js'
-import { type Answer, type Exchange, jsonType } from './exchange.js'
+import { clientCertificateOf } from './client-certificate.js'
+import { type Answer, type ClientCertificate, type Exchange, jsonType } from './exchange.js'
+import { defaultStallMs, streamedBody } from './streaming.js'
 
 export class WebExchange implements Exchange {
   readonly method: string
@@ -10,6 +14,33 @@ export class WebExchange implements Exchange {
   constructor(c: Context) {
     this.method = c.req.method
     this.#c = c
+  }
+
+  get path(): string {
+    return this.#c.req.path
+  }
+
+  get remoteAddress(): string | undefined {
+    return this.#socket()?.remoteAddress
+  }
+
+  clientCertificate(): ClientCertificate | undefined {
+    const socket = this.#socket()
+    return socket && clientCertificateOf(socket)
+  }
+
+  /** Ends the connection. Undefined where the runtime does not show it. */
+  get cut(): (() => void) | undefined {
+    const socket = this.#socket()
+    return socket && (() => socket.destroy())
+  }
+
+  /** Where @hono/node-server is below, it leaves Node's request in the environment. */
+  #socket(): Socket | undefined {
+    const env: unknown = this.#c.env
+    const incoming: unknown = isObject(env) ? env['incoming'] : undefined
+    const socket: unknown = isObject(incoming) ? incoming['socket'] : undefined
+    return socket instanceof Socket ? socket : undefined
   }
 
   query(name: string): string | undefined {
@@ -33,7 +64,10 @@ export class WebExchange implements Exchange {
   }
 }
 
-export function responseOf({ status, body, headers }: Answer): Response {
+/** `cut` ends the connection of a reader that takes nothing of a stream. */
+export function responseOf(answer: Answer, cut?: () => void): Response {
+  const { status, body, headers, stream, stallMs = defaultStallMs } = answer
+  if (stream !== undefined) return new Response(streamedBody(stream, stallMs, cut), { status, headers: { ...headers } })
   const type = body === undefined ? undefined : { 'Content-Type': jsonType }
   return new Response(body ?? null, { status, headers: { ...type, ...headers } })
 }

@@ -1,11 +1,16 @@
 /**
  * HTTP servers as this project opens and closes them: bounds against slow and endless requests, errors that say what to
- * do about a port, and a close that ends. Knows nothing of routes. May touch `node:http` and real time.
+ * do about a port, and a close that ends. Knows nothing of routes. May touch `node:http`, `node:https` and real time.
  */
-import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener, type Server as PlainServer } from 'node:http'
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
+import type { Socket } from 'node:net'
 import { systemClock } from '../clock.js'
 import { FleetError, messageOf } from '../errors.js'
 import { type Logger, silentLogger } from '../logger.js'
+import type { TlsFiles } from './tls-files.js'
+
+export type Server = PlainServer | TlsServer
 
 export interface HttpServerLimits {
   /** A request's head must be complete this long after its first byte, or after the connection. */
@@ -16,6 +21,8 @@ export interface HttpServerLimits {
   readonly checkIntervalMs: number
   /** An idle connection is kept this long: longer than any heartbeat interval in use and than clients' pools. */
   readonly keepAliveTimeoutMs: number
+  /** A connection on which nothing moves for this long is cut: longer than any call may wait for a server. */
+  readonly stallTimeoutMs: number
   /** Connections beyond this are dropped at once. */
   readonly maxConnections: number
 }
@@ -25,23 +32,43 @@ export const defaultHttpServerLimits: HttpServerLimits = Object.freeze({
   requestTimeoutMs: 30_000,
   checkIntervalMs: 5_000,
   keepAliveTimeoutMs: 75_000,
+  stallTimeoutMs: 120_000,
   maxConnections: 20_000,
 })
 
 /** A server that listens nowhere yet. What is not HTTP, or too slow, Node answers by itself: 400, 408 or 431. */
-export function httpServer(listener: RequestListener, limits: Partial<HttpServerLimits> = {}): Server {
+export function httpServer(
+  listener: RequestListener,
+  limits: Partial<HttpServerLimits> = {},
+  tls?: Pick<TlsFiles, 'serverOptions'>,
+): Server {
   const all = { ...defaultHttpServerLimits, ...limits }
-  const server = createServer(
-    {
-      headersTimeout: all.headersTimeoutMs,
-      requestTimeout: all.requestTimeoutMs,
-      connectionsCheckingInterval: all.checkIntervalMs,
-      keepAliveTimeout: all.keepAliveTimeoutMs,
-    },
-    listener,
-  )
+  const options = {
+    headersTimeout: all.headersTimeoutMs,
+    requestTimeout: all.requestTimeoutMs,
+    connectionsCheckingInterval: all.checkIntervalMs,
+    keepAliveTimeout: all.keepAliveTimeoutMs,
+  }
+  const server =
+    tls === undefined
+      ? createServer(options, listener)
+      : createTlsServer({ ...options, ...tls.serverOptions, handshakeTimeout: all.headersTimeoutMs }, listener)
   server.maxConnections = all.maxConnections
+  server.setTimeout(all.stallTimeoutMs)
+  if (tls !== undefined) keepSockets(server)
   return server
+}
+
+/** Those of a TLS server: until its handshake is over, `closeAllConnections` does not know of a connection. */
+const sockets = new WeakMap<Server, Set<Socket>>()
+
+function keepSockets(server: Server): void {
+  const open = new Set<Socket>()
+  sockets.set(server, open)
+  server.on('connection', (socket: Socket) => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+  })
 }
 
 export interface ListenOptions {
@@ -96,7 +123,10 @@ export async function closeServer(server: Server, graceMs = 5_000): Promise<void
     server.closeIdleConnections()
     cancelSweep = systemClock.after(sweepMs, sweep)
   }
-  const cancelCut = systemClock.after(graceMs, () => server.closeAllConnections())
+  const cancelCut = systemClock.after(graceMs, () => {
+    server.closeAllConnections()
+    for (const socket of sockets.get(server) ?? []) socket.destroy()
+  })
   try {
     await new Promise<void>((resolve, reject) => {
       server.close((error) => (error ? reject(error) : resolve()))

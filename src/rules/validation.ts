@@ -17,7 +17,8 @@ export interface BuildPatch {
 
 type Refusal = ReturnType<typeof invalid>
 
-const specFields: ReadonlySet<string> = new Set([
+/** All that a spec may hold. */
+export const specFields: ReadonlySet<string> = new Set([
   'buildID',
   'standingBy',
   'max',

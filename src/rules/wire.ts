@@ -7,6 +7,9 @@ import { type BuildCounts, type BuildHealth, buildHealth, readyOfDesired } from 
 
 export const defaultApiGroup = 'mps.gamekeeper.com'
 
+/** The header of an error's answer that names its code, for programs: its body holds a sentence only. */
+export const errorCodeHeader = 'Gamekeeper-Error'
+
 export interface Metadata {
   readonly name: string
   readonly namespace: string

@@ -19,6 +19,8 @@ export async function open({ servers }: { servers: number }) {
   }
 }
 
+export const openFile = import.meta.url
+
 export const allocateHttp: Bench = {
   names: ['allocate-http'],
 

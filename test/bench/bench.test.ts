@@ -28,6 +28,17 @@ it('prints its rows as JSON, and nothing else', { timeout: 180_000 }, async () =
   )
 })
 
+it('holds many connections over HTTP without an error', { timeout: 180_000 }, async () => {
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ['--import', 'tsx', 'test/bench/http.ts', '--quick', '--json'],
+    { cwd: fileURLToPath(new URL('../..', import.meta.url)) },
+  )
+  const rows: readonly { readonly name: string; readonly value: number }[] = JSON.parse(stdout)
+  expect(rows.map(({ name }) => name)).toEqual(['http-throughput', 'http-work', 'http-p50', 'http-p99', 'http-errors'])
+  expect(rows.at(-1)?.value).toBe(0)
+})
+
 it('refuses a flag and a row that do not exist', async () => {
   await expect(bench('--fast')).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining('usage:') })
   await expect(bench('--only', 'coffee')).rejects.toMatchObject({

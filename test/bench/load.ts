@@ -46,7 +46,7 @@ export async function sendAll(
 }
 
 /** Undefined until it is complete. */
-function bodyOf(received: string): string | undefined {
+export function bodyOf(received: string): string | undefined {
   const headEnd = received.indexOf('\r\n\r\n')
   if (headEnd < 0) return undefined
   const length = Number(/^content-length: (\d+)/im.exec(received)?.[1])

@@ -1,8 +1,9 @@
-/** A caller of the two APIs, and a player. Plain fetch and sockets: nothing of gamekeeper but its types. */
+/** A caller of the two APIs, and a player. Plain fetch and sockets: nothing of gamekeeper but its types and its document. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import type { Allocation, GameServer, GameServerBuild } from 'gamekeeper'
+import { documented } from '../http/validated.js'
 import { backend, imageOf } from './backend.js'
 import type { Host } from './host.js'
 import { Hopeless } from './until.js'
@@ -22,7 +23,11 @@ async function call<T>(url: string, method = 'GET', body?: object): Promise<Answ
   try {
     const response = await fetch(url, { method, signal, ...(body && { body: JSON.stringify(body) }) })
     const text = await response.text()
-    return { status: response.status, body: JSON.parse(text) }
+    const { status, headers } = response
+    const path = url.slice(new URL(url).origin.length)
+    const problem = documented({ method, path, status, headers: Object.fromEntries(headers), text })
+    if (problem !== undefined) throw new Hopeless(problem)
+    return { status, body: JSON.parse(text) }
   } catch (error) {
     if (signal.aborted) throw new Hopeless(`${method} ${url} was never answered`, { cause: error })
     throw error

@@ -55,9 +55,38 @@ describe('the bundled server refuses', () => {
     ['AGENT_HOST', 'AGENT_HOST'],
   ])('a %s that is no address of this machine', { timeout: limitMs }, async (variable) => {
     const { dataDir } = await workplace()
-    expect(await refusal({ DATA_DIR: dataDir, [variable]: '192.0.2.1' })).toBe(
+    expect(await refusal({ DATA_DIR: dataDir, INSECURE: '1', [variable]: '192.0.2.1' })).toBe(
       `gamekeeper: 192.0.2.1 is not an address of this machine; set ${variable}`,
     )
+  })
+
+  it('to be open to others as long as nobody is asked who is calling', { timeout: limitMs }, async () => {
+    const { dataDir } = await workplace()
+    const said = await refusal({ DATA_DIR: dataDir, HOST: '0.0.0.0' })
+    expect(said).toContain(
+      'gamekeeper: HOST=0.0.0.0 would let everybody who reaches this machine hand out game servers',
+    )
+    expect(said).toContain('ALLOCATE_TOKENS')
+    expect(said).toContain('INSECURE=1')
+  })
+
+  it('whom it does not know, once there are tokens', { timeout: limitMs }, async () => {
+    const { dataDir } = await workplace()
+    const env = { BACKEND: 'memory', DATA_DIR: dataDir, HOST: '0.0.0.0', LOG_LEVEL: 'warn' }
+    const host = await startHost({ ...env, READ_TOKENS: 'r'.repeat(32), MANAGE_TOKENS: 'm'.repeat(32) })
+    const ask = async (method: string, token?: string) => {
+      const headers = token === undefined ? {} : { Authorization: `Bearer ${token.repeat(32)}` }
+      const path = '/api/v1/gameserverbuilds/default/arena'
+      return (await fetch(host.management + path, { method, headers })).status
+    }
+    expect([await ask('GET'), await ask('GET', 'x'), await ask('GET', 'r')]).toEqual([401, 401, 200])
+    expect([await ask('DELETE', 'r'), await ask('DELETE', 'm')]).toEqual([403, 200])
+    const allocation = await fetch(`${host.allocation}/api/v1/allocate`, { method: 'POST', body: '{}' })
+    expect(allocation.status).toBe(401)
+    expect(host.log().map(({ message }) => message)).toContainEqual(
+      expect.stringContaining('tokens are sent in the clear'),
+    )
+    expect(await host.exit('SIGTERM')).toEqual({ code: 0, signal: null })
   })
 
   it('a DATA_DIR where nothing can be kept', { timeout: limitMs }, async () => {

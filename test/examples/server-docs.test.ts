@@ -11,7 +11,15 @@ import { allocationStatuses, managementStatuses } from '../../src/http/failures.
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const textOf = (path: string) => readFile(join(root, path), 'utf8')
-const pages = ['README.md', 'docs/quickstart.md', 'docs/operations.md', 'docs/errors.md', 'docs/backends.md']
+const pages = [
+  'README.md',
+  'docs/quickstart.md',
+  'docs/operations.md',
+  'docs/errors.md',
+  'docs/backends.md',
+  'docs/security.md',
+  'docs/metrics.md',
+]
 
 /** The rows of the table whose first heading is this, as cells. */
 function table(page: string, heading: string): readonly (readonly string[])[] {

@@ -31,6 +31,9 @@ describe('its settings', () => {
       portRange: { first: 10_000, last: 12_000 },
       publicAddress: undefined,
       sample: true,
+      tokens: [],
+      tls: undefined,
+      webhook: undefined,
       logLevel: 'info',
     })
   })
@@ -48,6 +51,15 @@ describe('its settings', () => {
       PORT_RANGE: '7-7',
       PUBLIC_ADDRESS: 'play.example.com',
       SAMPLE: 'off',
+      ALLOCATE_TOKENS: 'aaaaaaaaaaaaaaaa, bbbbbbbbbbbbbbbb',
+      READ_TOKENS: 'cccccccccccccccc',
+      MANAGE_TOKENS: 'bbbbbbbbbbbbbbbb',
+      TLS_CERT: 'server.pem',
+      TLS_KEY: 'server.key',
+      TLS_CLIENT_CA: 'ca.pem',
+      INSECURE: '0',
+      WEBHOOK_URL: 'https://example.com/hook',
+      WEBHOOK_SECRET: '0123456789abcdef',
       LOG_LEVEL: 'silent',
     }
     expect(Object.keys(given)).toEqual(Object.keys(settings))
@@ -63,6 +75,13 @@ describe('its settings', () => {
       portRange: { first: 7, last: 7 },
       publicAddress: 'play.example.com',
       sample: false,
+      tokens: [
+        { token: 'aaaaaaaaaaaaaaaa', roles: ['allocate'] },
+        { token: 'bbbbbbbbbbbbbbbb', roles: ['allocate', 'manage'] },
+        { token: 'cccccccccccccccc', roles: ['read'] },
+      ],
+      tls: { cert: 'server.pem', key: 'server.key', ca: 'ca.pem' },
+      webhook: { url: 'https://example.com/hook', secret: '0123456789abcdef' },
       logLevel: 'silent',
     })
   })
@@ -86,9 +105,44 @@ describe('its settings', () => {
     ['PORT_RANGE', '10000', 'must be two ports from 1 to 65535, lower first, like 10000-12000, but is "10000"'],
     ['PUBLIC_ADDRESS', '203.0.113.9:7777', 'must be an address or a host name, but is "203.0.113.9:7777"'],
     ['SAMPLE', 'yes', 'must be on or off, but is "yes"'],
+    ['INSECURE', 'yes', 'must be 0 or 1, but is "yes"'],
     ['LOG_LEVEL', 'verbose', 'must be debug, info, warn, error or silent, but is "verbose"'],
   ])('%s cannot be %j', (name, value, problem) => {
     expect(() => read({ [name]: value })).toThrow(new UsageError(`${name} ${problem}`))
+  })
+
+  it.each(['0.0.0.0', '::', '192.0.2.7', 'fleet.example.com'])('refuse HOST=%s as long as nobody is asked', (HOST) => {
+    const all = 'a'.repeat(16)
+    expect(() => read({ HOST })).toThrow(
+      new UsageError(
+        `HOST=${HOST} would let everybody who reaches this machine hand out game servers and end matches: set ALLOCATE_TOKENS and MANAGE_TOKENS, or TLS_CERT, TLS_KEY and TLS_CLIENT_CA for client certificates, or INSECURE=1 where something in front asks who is calling`,
+      ),
+    )
+    const tls = { TLS_CERT: 'a', TLS_KEY: 'b' }
+    expect(() => read({ HOST, ...tls })).toThrow(UsageError)
+    for (const asked of [{ MANAGE_TOKENS: all }, { ...tls, TLS_CLIENT_CA: 'c' }, { INSECURE: '1' }]) {
+      expect(read({ HOST, ...asked }).host).toBe(HOST)
+    }
+  })
+
+  it.each(['127.0.0.1', '127.8.9.1', '::1', 'localhost'])('let HOST=%s be as it is', (HOST) => {
+    expect(read({ HOST }).host).toBe(HOST)
+  })
+
+  it.each([
+    [{ ALLOCATE_TOKENS: 'short' }, 'ALLOCATE_TOKENS must hold tokens'],
+    [{ MANAGE_TOKENS: `${'a'.repeat(16)},` }, 'MANAGE_TOKENS must hold tokens'],
+    [{ READ_TOKENS: `${'secret'.repeat(4)} x` }, 'READ_TOKENS must hold tokens'],
+    [{ WEBHOOK_URL: 'http://a' }, 'WEBHOOK_URL and WEBHOOK_SECRET go together'],
+    [{ WEBHOOK_URL: 'http://a', WEBHOOK_SECRET: 'short' }, 'WEBHOOK_SECRET must have at least 16'],
+    [{ WEBHOOK_URL: 'ftp://a', WEBHOOK_SECRET: '0123456789abcdef' }, 'WEBHOOK_URL must be an address'],
+    [{ TLS_CERT: 'a' }, 'TLS_CERT and TLS_KEY go together'],
+    [{ TLS_CLIENT_CA: 'a' }, 'TLS_CLIENT_CA needs both'],
+  ])('cannot be %j', (env, problem) => {
+    expect(() => read(env)).toThrow(
+      expect.objectContaining({ name: 'UsageError', message: expect.stringContaining(problem) }),
+    )
+    expect(() => read(env)).not.toThrow(/secret/)
   })
 
   it('are all in the help text, with their defaults', () => {

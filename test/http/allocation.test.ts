@@ -115,6 +115,10 @@ describe('an allocation is refused', () => {
     'port-in-use': 500,
     'directory-in-use': 500,
     'directory-unusable': 500,
+    unauthenticated: 401,
+    forbidden: 403,
+    'rate-limited': 429,
+    overloaded: 503,
     internal: 500,
   }
 

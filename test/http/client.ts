@@ -1,6 +1,10 @@
-/** Clients for tests of HTTP surfaces: a well-behaved one, and a bare socket that sends what it likes. */
+/**
+ * Clients for tests of HTTP surfaces: a well-behaved one, which holds each answer against the OpenAPI document, and a bare
+ * socket that sends what it likes.
+ */
 import { createServer, request as httpRequest, type RequestListener } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
+import { documented, documentedErrors, type Validate } from './validated.js'
 
 export interface Reply {
   readonly status: number
@@ -13,6 +17,8 @@ export interface CallOptions {
   /** A string or bytes are sent as they are, with their length; anything else as JSON. */
   readonly body?: unknown
   readonly signal?: AbortSignal
+  /** Finds what is wrong with the answer. Default: the OpenAPI document of all routes does; false: anything goes. */
+  readonly validate?: Validate | false
 }
 
 /** One request on a connection of its own. The path is sent as it is given. */
@@ -39,14 +45,24 @@ export function call(method: string, url: string, options: CallOptions = {}): Pr
         response.on('data', (chunk: Buffer) => chunks.push(chunk))
         response.on('error', reject)
         response.on('end', () => {
+          const { statusCode: status = 0, headers } = response
           const text = Buffer.concat(chunks).toString()
-          resolve({ status: response.statusCode ?? 0, headers: response.headers, text })
+          const { validate = documented } = options
+          const problem =
+            validate === false ? undefined : validate({ method, path: request.path, status, headers, text })
+          if (problem === undefined) resolve({ status, headers, text })
+          else reject(new Error(problem))
         })
       },
     )
     request.on('error', reject)
     request.end(body)
   })
+}
+
+/** To a fleet that is none, and answers with anything when all is well. */
+export function callFake(method: string, url: string, options: CallOptions = {}): Promise<Reply> {
+  return call(method, url, { validate: documentedErrors, ...options })
 }
 
 function bytesOf(body: unknown): Buffer | undefined {

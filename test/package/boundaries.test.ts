@@ -5,9 +5,9 @@ import { filesUnder, read } from './sources.js'
 
 const sources = filesUnder('src', 'adapters', 'examples').filter((file) => /\.[cm]?[jt]s$/.test(file))
 
-/** Who owns real time: the Clock, the game's side, real processes, and the suite that waits for real engines. */
+/** Who owns real time: the Clock, the game's side, the client, real processes, and the suite that waits for real engines. */
 const ownsTime = (file: string) =>
-  ['src/clock.ts', 'src/sdk/', 'src/testing/backend-', 'adapters/process/', 'examples/'].some((path) =>
+  ['src/clock.ts', 'src/sdk/', 'src/client/', 'src/testing/backend-', 'adapters/process/', 'examples/'].some((path) =>
     file.startsWith(path),
   )
 
@@ -31,6 +31,8 @@ describe('imports', () => {
     ['src/create-fleet.ts', `import { memoryBackend } from '../adapters/memory/index.js'`],
     ['src/http/x.ts', `import { Allocator } from '../engine/allocator.js'`],
     ['src/sdk/x.ts', `import type { Backend } from '../backend.js'`],
+    ['src/client/x.ts', `import { createHash } from 'node:crypto'`],
+    ['src/client/x.ts', `import { nodeHandler } from '../http/node-handler.js'`],
     ['src/index.ts', `export { managementRoutes } from './http/index.js'`],
     ['src/testing/x.ts', `const adapter = await import('../../adapters/memory/index.js')`],
     ['adapters/memory/x.ts', `import { y } from '../process/y.js'`],

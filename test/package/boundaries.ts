@@ -20,12 +20,27 @@ const files = (...names: readonly string[]) => names.map((name) => `src/${name}.
 const ports = ['rules', 'basics', 'contracts']
 const belowFleet = [...ports, 'platform', 'engine', 'stores', 'agent', 'fleet']
 
+/** What the examples mount routes in. */
+const frameworks = [
+  'express',
+  'fastify',
+  'koa',
+  'koa-bodyparser',
+  'hono',
+  '@hono/node-server',
+  '@nestjs/common',
+  '@nestjs/core',
+  '@nestjs/platform-express',
+  '@nestjs/platform-fastify',
+  'reflect-metadata',
+]
+
 const layers: readonly Layer[] = [
   { name: 'rules', paths: ['src/rules/'], layers: [], packages: [] },
   { name: 'basics', paths: files('clock', 'errors', 'logger'), layers: ['rules'], packages: ['node:crypto'] },
   {
     name: 'contracts',
-    paths: files('backend', 'store', 'elector', 'emitter', 'event-log', 'events', 'options'),
+    paths: files('backend', 'store', 'elector', 'emitter', 'event-log', 'events', 'inside', 'observer', 'options'),
     layers: ['rules', 'basics'],
     packages: ['eventemitter3'],
   },
@@ -34,18 +49,25 @@ const layers: readonly Layer[] = [
   { name: 'stores', paths: ['src/stores/'], layers: [...ports, 'platform'], packages: ['lmdb', 'node:'] },
   { name: 'agent', paths: ['src/agent/'], layers: [...ports, 'platform'], packages: ['node:'] },
   { name: 'fleet', paths: files('fleet'), layers: ports, packages: [] },
-  { name: 'create-fleet', paths: files('create-fleet'), layers: belowFleet, packages: ['node:'] },
+  { name: 'create-fleet', paths: files('create-fleet', 'fleet-health'), layers: belowFleet, packages: ['node:'] },
   {
     name: 'http',
     paths: ['src/http/'],
     layers: [...ports, 'platform', 'agent', 'fleet'],
-    packages: ['hono', '@hono/node-server', 'node:'],
+    packages: ['hono', '@hono/node-server', 'zod', 'node:'],
   },
+  { name: 'client', paths: ['src/client/'], layers: ['rules', 'basics', 'contracts', 'fleet'], packages: [] },
+  { name: 'metrics', paths: ['src/metrics/'], layers: [...ports, 'fleet'], packages: ['prom-client', 'node:'] },
   { name: 'sdk', paths: ['src/sdk/'], layers: ['rules', 'basics'], packages: ['node:'] },
   { name: 'testing', paths: ['src/testing/'], layers: [...belowFleet, 'create-fleet'], packages: ['node:'] },
   { name: 'index', paths: files('index'), layers: [...belowFleet, 'create-fleet'], packages: [] },
   { name: 'adapters', paths: ['adapters/*/'], layers: [...ports, 'platform'], packages: ['dockerode', 'node:'] },
-  { name: 'examples', paths: ['examples/*/'], layers: [], packages: ['gamekeeper', 'node:'] },
+  {
+    name: 'examples',
+    paths: ['examples/*/'],
+    layers: [],
+    packages: ['gamekeeper', 'node:', ...frameworks],
+  },
 ]
 
 /** What `text`, the source of `file`, imports and may not; one sentence each. Type-only imports count. */

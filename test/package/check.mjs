@@ -11,6 +11,7 @@ const checks = [
   },
   { name: 'lint', steps: ['oxlint'] },
   { name: 'format', steps: ['prettier --check --log-level warn --cache .'] },
+  { name: 'openapi', steps: ['node --import tsx test/package/openapi.ts --check'] },
   {
     name: 'structure',
     steps: ['vitest run --config test/vitest.config.ts test/package/boundaries test/package/tree'],

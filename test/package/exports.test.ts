@@ -12,7 +12,7 @@ import { read, root } from './sources.js'
 
 const exec = promisify(execFile)
 
-const subpaths = ['.', './memory', './process', './docker', './http', './sdk', './testing']
+const subpaths = ['.', './memory', './process', './docker', './http', './client', './metrics', './sdk', './testing']
 const specifiers = subpaths.map((path) => path.replace('.', 'gamekeeper'))
 const manifest: { readonly exports: object; readonly dependencies: object } = JSON.parse(read('package.json'))
 const dependencies = Object.keys(manifest.dependencies)
@@ -60,6 +60,8 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     ['gamekeeper/memory', ['eventemitter3']],
     ['gamekeeper/process', ['eventemitter3']],
     ['gamekeeper/docker', ['eventemitter3']],
+    ['gamekeeper/client', []],
+    ['gamekeeper/metrics', []],
     ['gamekeeper/sdk', []],
   ])('loads from %s no dependency but %j', async (specifier, needed) => {
     const bare = await consumer(`bare-${specifier.replace('/', '-')}`, needed)
@@ -80,6 +82,20 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
       'FleetError internal dockerBackend needs the package dockerode, which is not installed: npm install dockerode'
     expect(await run(bare, 'esm', `import { dockerBackend } from 'gamekeeper/docker'; ${make}`)).toBe(said)
     expect(await run(bare, 'cjs', `const { dockerBackend } = require('gamekeeper/docker'); ${make}`)).toBe(said)
+  })
+
+  it('says what to install when prom-client is missing, and loads it where it is', async () => {
+    const make = `try { console.log(typeof fleetMetrics({ observe() {}, on() {} }).text) } catch (error) { console.log(error.message) }`
+    const bare = await consumer('without-prom-client', [])
+    const home = await consumer('with-prom-client', ['prom-client'])
+    const said = 'fleetMetrics needs the package prom-client, which is not installed: npm install prom-client'
+    for (const [folder, expected] of [
+      [bare, said],
+      [home, 'function'],
+    ] as const) {
+      expect(await run(folder, 'esm', `import { fleetMetrics } from 'gamekeeper/metrics'; ${make}`)).toBe(expected)
+      expect(await run(folder, 'cjs', `const { fleetMetrics } = require('gamekeeper/metrics'); ${make}`)).toBe(expected)
+    }
   })
 
   it('loads dockerode where it is installed', async () => {

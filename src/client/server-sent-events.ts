@@ -1,0 +1,61 @@
+/** Takes a stream of server-sent events apart. */
+import { FleetError } from '../errors.js'
+
+export interface Message {
+  /** The last one that the stream has named. */
+  readonly id: string
+  readonly data: string
+}
+
+/** Ends with the stream. Throws `unavailable` when the connection is lost, or nothing at all comes for so long. */
+export async function* messages(response: Response, silenceMs: number): AsyncGenerator<Message> {
+  let id = ''
+  let data: string[] = []
+  for await (const line of lines(response, silenceMs)) {
+    if (line === '') {
+      if (data.length > 0) yield { id, data: data.join('\n') }
+      data = []
+      continue
+    }
+    const colon = line.indexOf(':')
+    const field = colon < 0 ? line : line.slice(0, colon)
+    const value = colon < 0 ? '' : line.slice(colon + 1).replace(/^ /, '')
+    if (field === 'data') data.push(value)
+    else if (field === 'id') id = value
+  }
+}
+
+async function* lines(response: Response, silenceMs: number): AsyncGenerator<string> {
+  const body: ReadableStream<Uint8Array> | null = response.body
+  if (body === null) return
+  const reader = body.getReader()
+  const decoder = new TextDecoder()
+  let rest = ''
+  try {
+    for (;;) {
+      const { done, value } = await soon(reader.read(), silenceMs)
+      if (done) return
+      const parts = (rest + decoder.decode(value, { stream: true })).split(/\r\n|\n/)
+      rest = parts.pop() ?? ''
+      yield* parts
+    }
+  } catch (error) {
+    if (FleetError.is(error)) throw error
+    throw new FleetError('unavailable', 'the connection to the stream of events was lost', { cause: error })
+  } finally {
+    // It may have been cut already, which is what is wanted.
+    void reader.cancel().catch(() => {})
+  }
+}
+
+async function soon<T>(next: Promise<T>, ms: number): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new FleetError('unavailable', `nothing came for ${ms} ms`)), ms)
+  })
+  try {
+    return await Promise.race([next, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}

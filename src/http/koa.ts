@@ -1,0 +1,58 @@
+/** Lends the routes to Koa, as a middleware. Knows Koa by its shape only. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Hono } from 'hono'
+import { discardRest } from '../platform/http-server.js'
+import { findBelow } from './below.js'
+import { jsonType } from './exchange.js'
+import { closeAfter } from './node-exchange.js'
+import { keepParsedBody } from './parsed-body.js'
+import { notOurs, tableOf } from './routing.js'
+
+/** What is used of Koa's context. */
+export interface KoaContext {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  readonly request: object
+  status: number
+  body: unknown
+  respond?: boolean
+  set(headers: { [name: string]: string }): void
+}
+
+export interface KoaOptions {
+  /** Where the routes are: `/fleet`. Default: at the root. */
+  readonly prefix?: string
+}
+
+/**
+ * `app.use(koaMiddleware(fleetRoutes(fleet), { prefix: '/fleet' }))`, in front of a body parser or behind it. Other paths
+ * go on to the next middleware, and the answers come past those before. Throws `invalid` for an app that none of the
+ * factories here has made.
+ */
+export function koaMiddleware(
+  routes: Pick<Hono, 'fetch'>,
+  { prefix = '' }: KoaOptions = {},
+): (ctx: KoaContext, next: () => Promise<unknown>) => Promise<void> {
+  const table = tableOf(routes)
+  if (table === undefined) throw notOurs('koaMiddleware')
+  return async (ctx, next) => {
+    const found = findBelow(prefix, table.find, ctx.req, ctx.res)
+    if (found === undefined) {
+      await next()
+      return
+    }
+    keepParsedBody(ctx.req, ctx.request)
+    const answer = await found.answer()
+    if (answer.stream !== undefined) {
+      // A stream is sent at its reader's pace, which Koa leaves to who asks for it.
+      ctx.respond = false
+      await found.exchange.answer(answer)
+      return
+    }
+    if (answer.isLast === true) closeAfter(ctx.res)
+    ctx.status = answer.status
+    ctx.set({ ...(answer.body !== undefined && { 'Content-Type': jsonType }), ...answer.headers })
+    ctx.body = answer.body ?? null
+    discardRest(ctx.req)
+  }
+}

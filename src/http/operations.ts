@@ -1,0 +1,32 @@
+/** What can be asked for over HTTP: each operation's name, and the role that it takes to ask for it. */
+
+/** `read` looks, `manage` changes (and looks), `allocate` hands out servers. */
+export const roles = ['allocate', 'read', 'manage'] as const
+export type Role = (typeof roles)[number]
+
+/** Shown in docs/security.md; a test keeps the two equal. */
+export const operations = {
+  allocate: 'allocate',
+  listBuilds: 'read',
+  createBuild: 'manage',
+  getBuild: 'read',
+  patchBuild: 'manage',
+  deleteBuild: 'manage',
+  listServers: 'read',
+  listServersOfBuild: 'read',
+  getServer: 'read',
+  deleteServer: 'manage',
+  getBuildDetail: 'read',
+  getServerDetail: 'read',
+  readEvents: 'read',
+  readMetrics: 'read',
+} as const satisfies Readonly<Record<string, Role>>
+
+export type OperationName = keyof typeof operations
+
+export const operationNames = Object.keys(operations).filter((name): name is OperationName => name in operations)
+
+export interface Operation {
+  readonly name: OperationName
+  readonly role: Role
+}

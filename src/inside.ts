@@ -1,0 +1,26 @@
+/**
+ * What other parts of this package may do with a fleet beyond its facade. A fleet that somebody has made up has none of
+ * it. The key is one that the ESM and the CommonJS copy of this file share.
+ */
+import type { FleetEmitter } from './events.js'
+
+export interface Inside {
+  /** Tells an event of the fleet's surroundings as one of its own. */
+  readonly emit: FleetEmitter['emit']
+}
+
+const key = Symbol.for('gamekeeper.inside')
+
+/** To be spread into a fleet. */
+export function withInside(inside: Inside): object {
+  return { [key]: inside }
+}
+
+export function insideOf(fleet: object): Inside | undefined {
+  const inside: unknown = Reflect.get(fleet, key)
+  return isInside(inside) ? inside : undefined
+}
+
+function isInside(value: unknown): value is Inside {
+  return typeof value === 'object' && value !== null && 'emit' in value
+}

@@ -1,0 +1,71 @@
+/** What is needed of prom-client, and how it is loaded. */
+import { createRequire } from 'node:module'
+import { FleetError, messageOf } from '../errors.js'
+
+/** Where metrics are registered and read: prom-client's `Registry` is one. */
+export interface MetricsRegistry {
+  readonly contentType: string
+  metrics(): Promise<string>
+  registerMetric(metric: unknown): void
+  removeSingleMetric(name: string): void
+}
+
+type Labels = Readonly<Record<string, string>>
+
+export interface Gauge {
+  reset(): void
+  set(labels: Labels, value: number): void
+}
+
+export interface Counter {
+  reset(): void
+  inc(labels: Labels, value?: number): void
+}
+
+export interface Histogram {
+  observe(labels: Labels, value: number): void
+}
+
+interface MetricOptions {
+  readonly name: string
+  readonly help: string
+  readonly labelNames: readonly string[]
+  readonly registers: readonly MetricsRegistry[]
+  readonly buckets?: readonly number[]
+  /** Called before the metric is read. */
+  readonly collect?: () => void | Promise<void>
+}
+
+export interface PromClient {
+  readonly Registry: new () => MetricsRegistry
+  readonly Gauge: new (options: MetricOptions) => Gauge
+  readonly Counter: new (options: MetricOptions) => Counter
+  readonly Histogram: new (options: MetricOptions) => Histogram
+}
+
+const install = 'npm install prom-client'
+
+/** Throws `internal` when the package is not there, or is something else. */
+export function loadPromClient(): PromClient {
+  // The build gives each module format its own way to find packages.
+  const here = typeof __filename === 'string' ? __filename : import.meta.url
+  let loaded: unknown
+  try {
+    loaded = createRequire(here)('prom-client')
+  } catch (error) {
+    const isMissing = error instanceof Error && 'code' in error && error.code === 'MODULE_NOT_FOUND'
+    const why = isMissing ? 'is not installed' : `cannot be loaded (${messageOf(error)})`
+    throw new FleetError('internal', `fleetMetrics needs the package prom-client, which ${why}: ${install}`, {
+      cause: error,
+    })
+  }
+  if (isPromClient(loaded)) return loaded
+  throw new FleetError('internal', `fleetMetrics cannot use the prom-client that is installed: ${install}@15`)
+}
+
+function isPromClient(value: unknown): value is PromClient {
+  const names = ['Registry', 'Gauge', 'Counter', 'Histogram']
+  return (
+    typeof value === 'object' && value !== null && names.every((name) => typeof Reflect.get(value, name) === 'function')
+  )
+}

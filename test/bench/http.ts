@@ -1,0 +1,135 @@
+/**
+ * `npm run bench:http`: the allocation API under 1,000 connections, beside a bare `node:http` route that does the same
+ * JSON, in the same run and in turns with it. See docs/benchmarks.md.
+ */
+import type { Allocation } from 'gamekeeper'
+import { parseArgs } from 'node:util'
+import { open as openFleetServer, openFile } from './allocate-http.js'
+import { bareServerFile, open as openBare } from './bare-server.js'
+import { newRequests } from './fleet.js'
+import { type Load, loadThrough, openConnections } from './many-connections.js'
+import { post, type Target } from './load.js'
+import { asJson, asTable, atMost, ratioAtLeast, type Row } from './row.js'
+import { startSubject } from './subject.js'
+
+interface Options {
+  readonly connections: number
+  /** A round: one for each side, then one for the other. */
+  readonly calls: number
+  readonly rounds: number
+  readonly warmUps: number
+}
+
+const full: Options = { connections: 1_000, calls: 5_000, rounds: 8, warmUps: 3 }
+/** Shows that it works, and means nothing. */
+const quick: Options = { connections: 200, calls: 400, rounds: 1, warmUps: 0 }
+
+interface Server {
+  target(): Promise<Target>
+  cpuUs(): Promise<number>
+}
+
+interface Side {
+  readonly load: Load
+  readonly cpuUs: number
+}
+
+async function measure({ connections, calls, rounds, warmUps }: Options): Promise<readonly Row[]> {
+  const [fleet, bare] = await Promise.all([
+    startSubject(openFile, openFleetServer, { servers: calls }),
+    startSubject(bareServerFile, openBare, { kind: 'allocation' }),
+  ])
+  try {
+    const ways = {
+      ours: await openConnections(await fleet.target(), connections),
+      theirs: await openConnections(await bare.target(), connections),
+    }
+    const side = async (server: Server, way: 'ours' | 'theirs', requests: readonly string[]): Promise<Side> => {
+      const before = await server.cpuUs()
+      const load = await loadThrough(ways[way], requests)
+      return { load, cpuUs: ((await server.cpuUs()) - before) / requests.length }
+    }
+    const ours: Side[] = []
+    const theirs: Side[] = []
+    for (let round = 0; round < warmUps + rounds; round++) {
+      const requests = newRequests(calls).map((request) => post('/api/v1/allocate', request))
+      const allocated = await side(fleet, 'ours', requests)
+      const answered = await side(bare, 'theirs', requests)
+      const allocations = allocated.load.bodies.map((body): Allocation => JSON.parse(body))
+      await fleet.refill(allocations)
+      if (round < warmUps) continue
+      ours.push(allocated)
+      theirs.push(answered)
+    }
+    for (const way of Object.values(ways)) for (const connection of way) connection.end()
+    return rowsOf(ours, theirs)
+  } finally {
+    await Promise.all([fleet.stop(), bare.stop()])
+  }
+}
+
+function rowsOf(ours: readonly Side[], theirs: readonly Side[]): readonly Row[] {
+  const latencies = (sides: readonly Side[]) => sides.flatMap(({ load }) => load.latenciesMs).toSorted((a, b) => a - b)
+  const [own, bare] = [latencies(ours), latencies(theirs)]
+  const late = (name: string, quantile: number, most: number) => {
+    const [value, baseline] = [at(own, quantile), at(bare, quantile)]
+    return ratioBelow(most, { name, value, baseline, unit: 'ms' })
+  }
+  return [
+    ratioAtLeast(0.6, {
+      name: 'http-throughput',
+      value: median(ours.map(perSecond)),
+      baseline: median(theirs.map(perSecond)),
+      unit: 'requests/s',
+      note: 'by the clock on the wall, which the load shares',
+    }),
+    ratioAtLeast(0.6, {
+      name: 'http-work',
+      value: 1e6 / median(ours.map(({ cpuUs }) => cpuUs)),
+      baseline: 1e6 / median(theirs.map(({ cpuUs }) => cpuUs)),
+      unit: 'requests/CPU s',
+      note: 'by the processor time of the server alone',
+    }),
+    late('http-p50', 0.5, 1 / 0.6),
+    late('http-p99', 0.99, 2),
+    atMost(0, {
+      name: 'http-errors',
+      value: errorsOf(ours),
+      unit: 'requests',
+      note: `of ${own.length} on ${ours[0]?.load.connections ?? 0} connections; bare route: ${errorsOf(theirs)}`,
+    }),
+  ]
+}
+
+function ratioBelow(most: number, measured: { name: string; value: number; baseline: number; unit: string }): Row {
+  const row = atMost(Infinity, { ...measured, note: '' })
+  return { ...row, goal: `ratio ≤ ${most.toPrecision(2)}`, met: measured.value / measured.baseline <= most }
+}
+
+function errorsOf(sides: readonly Side[]): number {
+  return sides.reduce((sum, { load }) => sum + load.errors, 0)
+}
+
+function perSecond({ load }: Side): number {
+  return (load.latenciesMs.length * 1_000) / load.wallMs
+}
+
+function median(values: readonly number[]): number {
+  return at(
+    values.toSorted((a, b) => a - b),
+    0.5,
+  )
+}
+
+function at(sorted: readonly number[], quantile: number): number {
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * quantile))] ?? NaN
+}
+
+const { values } = parseArgs({ options: { json: { type: 'boolean' }, quick: { type: 'boolean' } } })
+const rows = await measure(values.quick ? quick : full)
+if (values.json) console.log(asJson(rows))
+else {
+  const missed = rows.filter(({ met }) => !met).map(({ name }) => name)
+  console.log(`${asTable(rows)}\n\n${missed.length === 0 ? 'Every goal is met.' : `MISSED: ${missed.join(', ')}.`}`)
+}
+process.exit()

@@ -1,0 +1,89 @@
+/** Load through connections that are all open before it begins: each sends one request after the other. */
+import { connect, type Socket } from 'node:net'
+import { bodyOf, type Target } from './load.js'
+
+export interface Load {
+  /** Of the answers that were 200. */
+  readonly bodies: readonly string[]
+  /** Of the same, from the request's first byte to the answer's last. */
+  readonly latenciesMs: readonly number[]
+  /** Answers that were not 200, and connections that ended. */
+  readonly errors: number
+  readonly connections: number
+  readonly wallMs: number
+}
+
+export async function openConnections(target: Target, count: number): Promise<readonly Socket[]> {
+  const open: Socket[] = []
+  let pending = 0
+  // Not all in one moment: a backlog is shorter than that.
+  const next = async (): Promise<void> => {
+    while (open.length + pending < count) {
+      pending++
+      open.push(await connected(target))
+      pending--
+    }
+  }
+  await Promise.all(Array.from({ length: 50 }, next))
+  return open
+}
+
+function connected(target: Target): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(target)
+    socket.setNoDelay(true)
+    socket.setEncoding('latin1')
+    socket.once('error', reject)
+    socket.once('connect', () => {
+      socket.off('error', reject)
+      // Whoever sends through it counts its end; between two loads nobody does.
+      socket.on('error', () => {})
+      resolve(socket)
+    })
+  })
+}
+
+export async function loadThrough(connections: readonly Socket[], requests: readonly string[]): Promise<Load> {
+  const bodies: string[] = []
+  const latenciesMs: number[] = []
+  let errors = 0
+  let next = 0
+
+  const through = (socket: Socket) =>
+    new Promise<void>((resolve) => {
+      let received = ''
+      let sentAt = 0
+      const done = () => {
+        socket.off('data', onData).off('close', onClose)
+        resolve()
+      }
+      const send = () => {
+        const request = requests[next++]
+        if (request === undefined) return done()
+        sentAt = performance.now()
+        return socket.write(request)
+      }
+      const onData = (text: string) => {
+        received += text
+        const body = bodyOf(received)
+        if (body === undefined) return
+        if (received.startsWith('HTTP/1.1 200 ')) {
+          bodies.push(body)
+          latenciesMs.push(performance.now() - sentAt)
+        } else errors++
+        received = ''
+        send()
+      }
+      const onClose = () => {
+        errors++
+        done()
+      }
+      socket.on('data', onData).on('close', onClose)
+      if (socket.destroyed) onClose()
+      else send()
+    })
+
+  const since = performance.now()
+  await Promise.all(connections.map(through))
+  return { bodies, latenciesMs, errors, connections: connections.length, wallMs: performance.now() - since }
+}

@@ -1,0 +1,289 @@
+/** The typed client, over real sockets: against a real fleet, and against hosts that fail as hosts do. */
+import type { RequestListener } from 'node:http'
+import { createContext, runInContext } from 'node:vm'
+import { build as bundle } from 'esbuild'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { type FleetClient, fleetClient, FleetError } from '../../src/client/index.js'
+import { bearerTokens, fleetRoutes, nodeHandler, serve } from '../../src/http/index.js'
+import type { Fleet } from '../../src/index.js'
+import { build, buildID, memoryFleet, sessionID, standingBy } from '../http/fleet.js'
+import { type Listener, listening, until } from '../http/client.js'
+import { documented } from '../http/validated.js'
+import { root } from '../package/sources.js'
+
+/** What the client itself fetches is held against the document as well. */
+const fetchAndCheck = async (url: string, init: RequestInit): Promise<Response> => {
+  const response = await fetch(url, init)
+  if (response.headers.get('content-type') !== 'application/json') return response
+  const { pathname, search } = new URL(url)
+  const text = await response.clone().text()
+  const headers = Object.fromEntries(response.headers)
+  const answer = { method: init.method ?? 'GET', path: pathname + search, status: response.status, headers, text }
+  const problem = documented(answer)
+  if (problem !== undefined) throw new Error(problem)
+  return response
+}
+
+describe('a client of a fleet', () => {
+  let fleet: Fleet
+  let server: Listener
+  let client: FleetClient
+  beforeAll(async () => {
+    fleet = await memoryFleet()
+    server = await listening(nodeHandler(fleetRoutes(fleet)))
+    client = fleetClient({ url: `${server.url}/`, fetch: fetchAndCheck, retries: 0 })
+  })
+  afterAll(async () => {
+    await server.close()
+    await fleet.close()
+  })
+  afterEach(async () => {
+    for (const { metadata } of await fleet.builds.list()) await fleet.builds.delete(metadata)
+    await until(async () => (await fleet.servers.list()).length === 0)
+  })
+
+  it('does what the fleet does', async () => {
+    expect(await client.builds.create(build())).toMatchObject({ kind: 'GameServerBuild', metadata: { name: 'arena' } })
+    await standingBy(fleet, 2)
+    const server = await client.allocate({ buildID, sessionID, initialPlayers: ['amie'] })
+    expect(server).toEqual(await fleet.allocate({ buildID, sessionID }))
+    const active = (await client.servers.list()).find(({ status }) => status.sessionID === sessionID)
+    const ref = active?.metadata ?? { name: '' }
+    expect(await client.servers.get(ref)).toEqual(active)
+    expect(await client.servers.list({ build: 'arena' })).toContainEqual(active)
+    expect(await client.details.get(ref)).toEqual(await fleet.details.get(ref))
+    expect(await client.details.ofBuild('arena')).toEqual(await fleet.details.ofBuild('arena'))
+    expect((await client.builds.patch('arena', { standingBy: 0 })).spec.standingBy).toBe(0)
+    expect(await client.builds.get({ name: 'arena', namespace: 'default' })).toMatchObject({ spec: { standingBy: 0 } })
+    await client.servers.delete(ref)
+    expect(await client.builds.list()).toHaveLength(1)
+    await client.builds.delete('arena')
+    expect(await client.builds.list()).toEqual([])
+  })
+
+  it('fails as the fleet does, with the same codes and sentences', async () => {
+    await fleet.builds.create(build({ standingBy: 0, max: 0 }))
+    const calls: readonly ((on: FleetClient) => Promise<unknown>)[] = [
+      (on) => on.builds.create(build({ max: -1 })),
+      (on) => on.builds.create(build()),
+      (on) => on.builds.create(build({}, 'other')),
+      (on) => on.builds.get('nothing'),
+      (on) => on.builds.patch('arena', { standingBy: 9 }),
+      (on) => on.servers.delete('nothing'),
+      (on) => on.servers.list({ build: 'nothing' }),
+      (on) => on.allocate({ buildID: 'nothing', sessionID }),
+      (on) => on.allocate({ buildID, sessionID }),
+    ]
+    const codes: string[] = []
+    for (const ask of calls) {
+      const [there, here] = await Promise.all(
+        [ask(client), ask(fleet)].map((call) => call.catch((error: unknown) => error)),
+      )
+      if (!FleetError.is(there) || !FleetError.is(here)) throw new Error(`${String(there)}, ${String(here)}`)
+      expect(there).toMatchObject({ code: here.code, message: here.message, retryable: here.retryable })
+      codes.push(there.code)
+    }
+    expect(new Set(codes)).toEqual(new Set(['invalid', 'exists', 'not-found', 'max-reached']))
+  })
+
+  it('waits for a server, and gives up when its signal fires', async () => {
+    await fleet.builds.create(build({ standingBy: 0, max: 1 }))
+    expect(await client.allocate({ buildID, sessionID }, { waitMs: 10_000 })).toMatchObject({ SessionID: sessionID })
+    const gone = new AbortController()
+    const waiting = client.allocate(
+      { buildID, sessionID: sessionID.replace('d', 'e') },
+      { waitMs: 30_000, signal: gone.signal },
+    )
+    gone.abort(new Error('the player has left'))
+    await expect(waiting).rejects.toMatchObject({ code: 'aborted', cause: new Error('the player has left') })
+  })
+
+  it('reads events as they happen and from where it is told, until its signal fires', async () => {
+    const enough = new AbortController()
+    const seen: string[] = []
+    const reading = (async () => {
+      for await (const event of client.events({ from: 1, signal: enough.signal })) {
+        seen.push(event.type)
+        if (event.type === 'Allocated') enough.abort()
+      }
+    })()
+    await fleet.builds.create(build())
+    await standingBy(fleet, 2)
+    await fleet.allocate({ buildID, sessionID })
+    await reading
+    expect(seen).toEqual(expect.arrayContaining(['BuildCreated', 'ServerCreated', 'ServerStateChanged', 'Allocated']))
+  })
+
+  it('takes what serve returns, with a token that is asked for anew for each call', async () => {
+    const token = 'a-token-of-16-letters'
+    const served = await serve({
+      fleet,
+      allocation: { port: 0 },
+      management: { port: 0 },
+      authorize: bearerTokens([{ token, roles: ['read', 'allocate'] }]),
+    })
+    let asked = 0
+    const known = fleetClient({
+      ...served,
+      token: () => Promise.resolve(asked++ === 0 ? token : 'another-of-16-letters'),
+    })
+    expect(await known.builds.list()).toEqual([])
+    await expect(known.builds.list()).rejects.toMatchObject({ code: 'unauthenticated' })
+    await expect(fleetClient({ ...served, token }).builds.delete('x')).rejects.toMatchObject({ code: 'forbidden' })
+    await expect(fleetClient({ ...served, token }).allocate({ buildID, sessionID })).rejects.toMatchObject({
+      code: 'not-found',
+    })
+    await served.close()
+  })
+
+  it('needs a URL for what it is to call', async () => {
+    expect(() => fleetClient({})).toThrow(FleetError)
+    const half = fleetClient({ allocationUrl: server.url })
+    expect(() => half.builds.list()).toThrow(/managementUrl/)
+  })
+})
+
+describe('a client of a host that fails', () => {
+  let server: Listener | undefined
+  let calls = 0
+  afterEach(() => server?.close())
+
+  /** Answers as the steps say, one after the other; the last one again and again. */
+  async function host(...steps: readonly RequestListener[]): Promise<FleetClient> {
+    calls = 0
+    server = await listening((request, response) => {
+      request.resume()
+      steps[Math.min(calls++, steps.length - 1)]?.(request, response)
+    })
+    return fleetClient({ url: server.url, timeoutMs: 2_000 })
+  }
+  const good: RequestListener = (_, response) => response.end('[]')
+  const cut: RequestListener = (request) => request.socket.destroy()
+  const answers =
+    (status: number, headers: Record<string, string> = {}): RequestListener =>
+    (_, response) =>
+      response.writeHead(status, headers).end('{"error":"not now"}')
+
+  it.each([
+    ['cuts the connection', cut],
+    ['is a proxy without a host', answers(502)],
+    ['is closing', answers(503, { 'Gamekeeper-Error': 'closed' })],
+    ['does not lead', answers(500, { 'Gamekeeper-Error': 'not-leader' })],
+    ['has too much to do', answers(503, { 'Gamekeeper-Error': 'overloaded', 'Retry-After': '1' })],
+  ])('calls again where that is safe, when it %s', async (_, step) => {
+    const client = await host(step, good)
+    await client.allocate({ buildID, sessionID })
+    expect(calls).toBe(2)
+  })
+
+  it('does not make a build or end a server a second time when it cannot know', async () => {
+    for (const ask of [(on: FleetClient) => on.builds.create(build()), (on: FleetClient) => on.servers.delete('x')]) {
+      const client = await host(cut, good)
+      await expect(ask(client)).rejects.toMatchObject({ code: 'unavailable' })
+      expect(calls).toBe(1)
+      await server?.close()
+    }
+    const client = await host(answers(429, { 'Retry-After': '0' }), good)
+    await client.builds.create(build())
+    expect(calls).toBe(2)
+  })
+
+  it.each([
+    [400, {}, 'invalid'],
+    [401, {}, 'unauthenticated'],
+    [404, { 'Gamekeeper-Error': 'not-found' }, 'not-found'],
+    [418, {}, 'internal'],
+    [429, { 'Gamekeeper-Error': 'none-standing-by' }, 'none-standing-by'],
+    [429, { 'Retry-After': '600' }, 'rate-limited'],
+    [500, { 'Gamekeeper-Error': 'a code of a later version' }, 'internal'],
+  ] as const)('%i with %j fails at once, as %s', async (status, headers, code) => {
+    const client = await host(answers(status, { ...headers }))
+    await expect(client.allocate({ buildID, sessionID })).rejects.toMatchObject({ code, message: 'not now' })
+    expect(calls).toBe(1)
+  })
+
+  it('gives up in the end, and says what it could not reach', async () => {
+    const client = await host(cut)
+    await expect(client.builds.list()).rejects.toMatchObject({
+      code: 'unavailable',
+      message: expect.stringContaining('/api/v1'),
+    })
+    expect(calls).toBe(3)
+  })
+
+  it('waits no longer than its limit for an answer', async () => {
+    await host(() => {})
+    const impatient = fleetClient({ url: server?.url ?? '', timeoutMs: 50, retries: 0 })
+    await expect(impatient.builds.list()).rejects.toMatchObject({
+      code: 'unavailable',
+      message: expect.stringContaining('50 ms'),
+    })
+  })
+
+  it('names an answer that is no JSON', async () => {
+    const client = await host((_, response) => response.end('<html>'))
+    await expect(client.builds.list()).rejects.toMatchObject({ code: 'internal' })
+  })
+
+  it('goes on reading events where it was when the connection is lost, in the log that they are of', async () => {
+    const event = (seq: number) =>
+      `id: ${seq}\nevent: BackendBack\ndata: ${JSON.stringify({ seq, type: 'BackendBack' })}\n\n`
+    const asked: unknown[] = []
+    const stream =
+      (text: string): RequestListener =>
+      (request, response) => {
+        asked.push([request.url, request.headers['last-event-id'], request.headers['gamekeeper-log']])
+        response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Gamekeeper-Log': 'abc' })
+        response.write(text, () => response.destroy())
+      }
+    const client = await host(stream(`:\n\n${event(4)}${event(5)}id: 6\nda`), stream(event(6)))
+    const seen: number[] = []
+    for await (const { seq } of client.events({ from: 4 })) if (seen.push(seq) === 3) break
+    expect(seen).toEqual([4, 5, 6])
+    expect(asked).toEqual([
+      ['/api/v1/events?from=4', undefined, undefined],
+      ['/api/v1/events', '5', 'abc'],
+    ])
+  })
+
+  it('stops reading events when that is refused', async () => {
+    const client = await host(answers(403, { 'Gamekeeper-Error': 'forbidden' }))
+    await expect(client.events().next()).rejects.toMatchObject({ code: 'forbidden' })
+  })
+})
+
+describe('in a browser', () => {
+  it('the client is a bundle that asks for nothing of Node', async () => {
+    const options = { bundle: true, platform: 'browser', format: 'esm', write: false, metafile: true } as const
+    const { metafile, warnings, outputFiles } = await bundle({
+      ...options,
+      entryPoints: [`${root}/src/client/index.ts`],
+      minify: true,
+      absWorkingDir: root,
+    })
+    expect(warnings).toEqual([])
+    expect(Object.keys(metafile.inputs).filter((input) => input.includes('node_modules'))).toEqual([])
+    expect(outputFiles[0]?.contents.length).toBeLessThan(10_000)
+  })
+
+  it('runs with what a browser has, and nothing else', async () => {
+    const { outputFiles } = await bundle({
+      bundle: true,
+      platform: 'browser',
+      format: 'iife',
+      globalName: 'gamekeeper',
+      write: false,
+      entryPoints: [`${root}/src/client/index.ts`],
+    })
+    const browser = createContext({
+      fetch: () => Promise.resolve(new Response('[]')),
+      AbortController,
+      setTimeout,
+      clearTimeout,
+      performance,
+    })
+    runInContext(outputFiles[0]?.text ?? '', browser)
+    const list: unknown = await runInContext(`gamekeeper.fleetClient({ url: '/fleet' }).builds.list()`, browser)
+    expect(JSON.stringify(list)).toBe('[]')
+  })
+})

@@ -1,0 +1,271 @@
+/** Who may ask for what: the `authorize` hook on every factory, bearer tokens with roles, and calls per caller. */
+import { Hono } from 'hono'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import {
+  agentListener,
+  allocationRoutes,
+  type Authorize,
+  bearerTokens,
+  managementRoutes,
+  nodeHandler,
+  operations,
+  perCaller,
+  type Role,
+  roles,
+} from '../../src/http/index.js'
+import { FleetError } from '../../src/index.js'
+import { virtualClock } from '../../src/testing/index.js'
+import { callFake as call, type Listener, listening } from './client.js'
+import { build, buildID, sessionID } from './fleet.js'
+
+const token = (name: string) => `${name}-${'x'.repeat(20)}`
+const bearer = (name: string) => ({ headers: { Authorization: `Bearer ${token(name)}` } })
+const answer = () => Promise.resolve({ done: true } as never)
+const fleet = {
+  allocate: answer,
+  builds: { create: answer, list: answer, get: answer, patch: answer, delete: answer },
+  servers: { list: answer, get: answer, delete: answer },
+  details: { get: answer, ofBuild: answer },
+}
+
+const one = '/api/v1/gameserverbuilds/default/arena'
+/** Every operation of the two factories, with a request that means it. */
+const requests = {
+  allocate: ['POST', '/api/v1/allocate', { buildID, sessionID }],
+  listBuilds: ['GET', '/api/v1/gameserverbuilds'],
+  createBuild: ['POST', '/api/v1/gameserverbuilds', build()],
+  getBuild: ['GET', one],
+  patchBuild: ['PATCH', one, { max: 3 }],
+  deleteBuild: ['DELETE', one],
+  listServers: ['GET', '/api/v1/gameservers'],
+  listServersOfBuild: ['GET', `${one}/gameservers`],
+  getServer: ['GET', '/api/v1/gameservers/default/arena-x7k2p'],
+  deleteServer: ['DELETE', '/api/v1/gameservers/default/arena-x7k2p'],
+  getBuildDetail: ['GET', `${one}/gameserverdetails`],
+  getServerDetail: ['GET', '/api/v1/gameserverdetails/default/arena-x7k2p'],
+} as const satisfies Readonly<Record<string, readonly [string, string, object?]>>
+const rows = Object.entries(requests).map(([name, [method, path, body]]) => ({ name, method, path, body }))
+
+let listeners: Listener[] = []
+beforeEach(() => {
+  listeners = []
+})
+afterEach(() => Promise.all(listeners.map((listener) => listener.close())))
+
+/** Both factories, as `nodeHandler` serves them straight and through Hono. */
+async function served(options: object): Promise<readonly string[]> {
+  const apps = [managementRoutes(fleet, options), allocationRoutes(fleet, options)]
+  const [management, allocation] = apps.map((app) => nodeHandler(app))
+  const straight = await listening((request, response) =>
+    (request.url?.includes('allocate') ? allocation : management)?.(request, response),
+  )
+  const around = new Hono()
+  for (const app of apps) around.route('/', app)
+  const throughHono = await listening(nodeHandler(around))
+  listeners.push(straight, throughHono)
+  return [straight.url, throughHono.url]
+}
+
+describe('the authorize hook', () => {
+  it.each(rows)('is asked for $name', async ({ name, method, path, body }) => {
+    const asked: unknown[] = []
+    const authorize: Authorize = (request, operation) => {
+      const { remoteAddress } = request
+      asked.push([operation, request.method, request.path, request.header('x-who'), remoteAddress])
+      expect(request.clientCertificate()).toBeUndefined()
+      return true
+    }
+    for (const url of await served({ authorize })) {
+      expect((await call(method, url + path, { body, headers: { 'X-Who': 'me' } })).status).toBe(200)
+      const role = operations[name as keyof typeof operations]
+      expect(asked.pop()).toEqual([{ name, role }, method, path, 'me', '127.0.0.1'])
+    }
+    expect(asked).toEqual([])
+  })
+
+  it.each([
+    ['says no', () => false, 403],
+    ['says no later', () => Promise.resolve(false), 403],
+    ['says nothing', () => undefined, 403],
+    ['says something else', () => ({}), 403],
+    ['does not know the caller', () => Promise.reject(new FleetError('unauthenticated', 'who are you?')), 401],
+    [
+      'throws',
+      () => {
+        throw new Error('secret')
+      },
+      500,
+    ],
+    ['rejects', () => Promise.reject(new FleetError('unavailable', 'secret')), 500],
+  ])('that %s lets nothing happen', async (_, verdict, status) => {
+    let done = 0
+    const counting = { ...fleet, allocate: () => Promise.resolve(++done as never) }
+    const errors: unknown[] = []
+    const nothing = () => {}
+    const logger = { debug: nothing, info: nothing, warn: nothing, error: (fields: object) => errors.push(fields) }
+    const options = { authorize: verdict as unknown as Authorize, logger }
+    const host = await listening(nodeHandler(allocationRoutes(counting, options)))
+    listeners.push(host)
+    const reply = await call('POST', `${host.url}/api/v1/allocate`, { body: { buildID, sessionID } })
+    expect(reply.status).toBe(status)
+    expect(reply.headers['www-authenticate']).toBe(status === 401 ? 'Bearer' : undefined)
+    expect(reply.text).not.toContain('secret')
+    expect(errors).toHaveLength(status === 500 ? 1 : 0)
+    expect(done).toBe(0)
+  })
+
+  it('is asked before the body is read', async () => {
+    for (const url of await served({ authorize: () => false })) {
+      expect((await call('POST', `${url}/api/v1/gameserverbuilds`, { body: 'no JSON' })).status).toBe(403)
+    }
+  })
+
+  it('is asked for HEAD as for GET, and not for what tells nothing', async () => {
+    for (const url of await served({ authorize: () => false })) {
+      expect((await call('HEAD', `${url}${one}`)).status).toBe(403)
+      expect((await call('OPTIONS', `${url}${one}`)).status).toBe(204)
+      expect((await call('PUT', `${url}${one}`)).status).toBe(405)
+      expect((await call('GET', `${url}/nothing`)).status).toBe(404)
+    }
+  })
+
+  it('of the agent lets in whom it wants', async () => {
+    const target = { heartbeat: () => ({ operation: 'Continue' as const, nextHeartbeatIntervalMs: 1_000 }) }
+    let verdict: () => boolean | Promise<boolean> = () => true
+    const asked: string[] = []
+    const host = await listening(
+      agentListener(target, {
+        authorize(request, operation) {
+          asked.push(`${operation} ${request.socket.remoteAddress}`)
+          return verdict()
+        },
+      }),
+    )
+    listeners.push(host)
+    const body = { CurrentGameState: 'StandingBy' }
+    const beat = async () => (await call('PATCH', `${host.url}/v1/sessionHosts/a`, { body })).status
+    expect(await beat()).toBe(200)
+    verdict = () => Promise.resolve(false)
+    expect(await beat()).toBe(403)
+    verdict = () => Promise.reject(new Error('away'))
+    expect(await beat()).toBe(403)
+    expect((await call('POST', `${host.url}/v1/metrics/a/gsdkinfo`)).status).toBe(403)
+    expect((await call('GET', `${host.url}/elsewhere`)).status).toBe(404)
+    expect(asked).toEqual([...Array.from({ length: 3 }, () => 'heartbeat 127.0.0.1'), 'gsdkInfo 127.0.0.1'])
+  })
+})
+
+describe('bearer tokens', () => {
+  const authorize = bearerTokens([
+    ...roles.map((role) => ({ token: token(role), roles: [role] })),
+    { token: token('both'), roles: ['allocate', 'read'] },
+  ])
+  const may: Readonly<Record<string, readonly Role[]>> = {
+    allocate: ['allocate'],
+    read: ['read'],
+    manage: ['manage', 'read'],
+    both: ['allocate', 'read'],
+  }
+
+  it.each(rows)('open $name to the role that it takes, and to no other', async ({ name, method, path, body }) => {
+    const role = operations[name as keyof typeof operations]
+    for (const url of await served({ authorize })) {
+      for (const [who, known] of Object.entries(may)) {
+        const { status } = await call(method, url + path, { body, ...bearer(who) })
+        expect([who, status]).toEqual([who, known.includes(role) ? 200 : 403])
+      }
+    }
+  })
+
+  it.each([
+    ['none', {}],
+    ['an unknown one', bearer('other')],
+    ['a part of one', { headers: { Authorization: `Bearer ${token('read').slice(0, -1)}` } }],
+    ['one with more behind it', { headers: { Authorization: `Bearer ${token('read')}x` } }],
+    ['two', { headers: { Authorization: `Bearer ${token('read')} ${token('read')}` } }],
+    ['another scheme', { headers: { Authorization: `Basic ${token('read')}` } }],
+    ['no scheme', { headers: { Authorization: token('read') } }],
+    ['an empty one', { headers: { Authorization: 'Bearer ' } }],
+  ])('are asked for: with %s it is 401', async (_, options) => {
+    for (const url of await served({ authorize })) {
+      const reply = await call('GET', `${url}/api/v1/gameservers`, options)
+      expect(reply).toMatchObject({ status: 401, headers: { 'www-authenticate': 'Bearer' } })
+      expect(reply.text).not.toContain('xxx')
+    }
+  })
+
+  it('are known whatever the case of the scheme', async () => {
+    for (const url of await served({ authorize })) {
+      const headers = { Authorization: `bearer ${token('read')}` }
+      expect((await call('GET', `${url}/api/v1/gameservers`, { headers })).status).toBe(200)
+    }
+  })
+
+  it.each([
+    [[], 'bearerTokens needs at least one token'],
+    [[{ token: 'short', roles: ['read'] }], 'tokens[0].token must have at least 16 characters'],
+    [[{ token: `${'x'.repeat(20)} y`, roles: ['read'] }], 'tokens[0].token may hold letters, digits and -._~+/= only'],
+    [[{ token: token('a'), roles: [] }], 'tokens[0].roles must name some of allocate, read, manage'],
+    [[{ token: token('a'), roles: ['admin'] }], 'tokens[0].roles must name some of allocate, read, manage'],
+  ])('refuse %j', (tokens, message) => {
+    expect(() => bearerTokens(tokens as never)).toThrow(expect.objectContaining({ code: 'invalid', message }))
+  })
+})
+
+describe('calls per caller', () => {
+  const who = (name: string) => ({ headers: { 'X-Who': name } })
+  const callerOf = (request: { header(name: string): string | undefined }) => request.header('x-who') ?? ''
+
+  it("that come too often are 429 with when to come again, and are nobody else's", async () => {
+    const clock = virtualClock()
+    const rateLimit = perCaller({ perSecond: 0.25, burst: 2, callerOf, clock })
+    const [url = ''] = await served({ rateLimit })
+    const ask = async (name: string) => {
+      const { status, headers } = await call('GET', `${url}/api/v1/gameservers`, who(name))
+      return `${status} ${String(headers['retry-after'] ?? '')}`.trim()
+    }
+    expect(await ask('a')).toBe('200')
+    expect(await ask('a')).toBe('200')
+    expect(await ask('a')).toBe('429 4')
+    expect(await ask('b')).toBe('200')
+    await clock.advance(3_000)
+    expect(await ask('a')).toBe('429 1')
+    await clock.advance(1_000)
+    expect(await ask('a')).toBe('200')
+    expect(await ask('a')).toBe('429 4')
+  })
+
+  it('are counted before anybody is asked who it is', async () => {
+    let asked = 0
+    const authorize = () => {
+      asked++
+      return false
+    }
+    for (const url of await served({ authorize, rateLimit: perCaller({ perSecond: 0.001, burst: 3 }) })) {
+      asked = 0
+      const statuses: number[] = []
+      for (let i = 0; i < 5; i++) statuses.push((await call('GET', `${url}/api/v1/gameservers`)).status)
+      // One limit for both ways of serving: whatever is left of it.
+      expect(statuses.filter((status) => status === 403)).toHaveLength(asked)
+      expect(statuses.at(-1)).toBe(429)
+    }
+  })
+
+  it('are forgotten before they are too many to remember', () => {
+    const clock = virtualClock()
+    const limit = perCaller({ perSecond: 0.001, burst: 1, callerOf, maxCallers: 2, clock })
+    const ask = (name: string) => limit({ header: () => name } as never, { name: 'getBuild', role: 'read' })
+    expect([ask('a'), ask('b')]).toEqual([undefined, undefined])
+    expect(ask('a')).toBeGreaterThan(0)
+    expect(ask('c')).toBeUndefined()
+    expect(ask('a')).toBeGreaterThan(0)
+    expect(ask('b')).toBeUndefined()
+  })
+
+  it.each([{ perSecond: 0 }, { perSecond: NaN }, { perSecond: 1, burst: 0.5 }, { perSecond: 1, maxCallers: -1 }])(
+    'cannot be limited by %j',
+    (options) => {
+      expect(() => perCaller(options)).toThrow(expect.objectContaining({ code: 'invalid' }))
+    },
+  )
+})

@@ -1,0 +1,161 @@
+/** `compat: 'thundernetes'`: each row of its table in docs/http-api.md, and the calls that its web console makes. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { managementRoutes, nodeHandler } from '../../src/http/index.js'
+import { createFleet, type Fleet, systemClock } from '../../src/index.js'
+import { memoryBackend } from '../../adapters/memory/index.js'
+import { call, type Listener, listening } from './client.js'
+import { build, buildID, noServers, sessionID, standingBy } from './fleet.js'
+import { validator } from './validated.js'
+
+const apiVersion = 'mps.playfab.com/v1alpha1'
+const origin = 'https://console.example'
+const validate = validator({ compat: 'thundernetes' })
+
+let fleet: Fleet
+let server: Listener
+
+beforeAll(async () => {
+  fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }), apiGroup: 'mps.playfab.com' })
+  const routes = managementRoutes(fleet, { compat: 'thundernetes', allowOrigins: [origin] })
+  server = await listening(nodeHandler(routes))
+})
+afterAll(async () => {
+  await server.close()
+  await fleet.close()
+})
+beforeEach(async () => {
+  for (const { metadata } of await fleet.builds.list()) await fleet.builds.delete(metadata)
+  await noServers(fleet)
+})
+
+const ask = async (method: string, path: string, body?: unknown) => {
+  const headers = { Origin: origin, 'Content-Type': 'application/json' }
+  const reply = await call(method, `${server.url}/api/v1/${path}`, { body, headers, validate })
+  return { ...reply, json: reply.text === '' ? undefined : (JSON.parse(reply.text) as unknown) }
+}
+
+/** As one of its samples has it. */
+const manifest = {
+  apiVersion,
+  kind: 'GameServerBuild',
+  ...build({
+    titleID: '1E03',
+    buildMetadata: [
+      { key: 'map', value: 'dust' },
+      { key: 'mode', value: 'ranked' },
+    ],
+  }),
+}
+
+describe("answers in the other project's shapes", () => {
+  it('a build is created with 201, from a manifest with fields that only that project knows', async () => {
+    const { status, json } = await ask('POST', 'gameserverbuilds', manifest)
+    expect(status).toBe(201)
+    const { titleID: _titleID, ...spec } = { titleID: '', ...manifest.spec }
+    expect(json).toMatchObject({ apiVersion, kind: 'GameServerBuild', spec: { ...spec, crashesToMarkUnhealthy: 5 } })
+    expect(json).not.toHaveProperty('spec.titleID')
+    expect((await fleet.builds.get('arena')).spec.buildMetadata).toEqual({ map: 'dust', mode: 'ranked' })
+  })
+
+  it('what it says of a build can be sent back', async () => {
+    const { json } = await ask('POST', 'gameserverbuilds', manifest)
+    await ask('DELETE', 'gameserverbuilds/default/arena')
+    const again = await ask('POST', 'gameserverbuilds', json)
+    expect(again.status).toBe(201)
+    expect(again.json).toMatchObject({ spec: (json as { spec: object }).spec })
+  })
+
+  it.each([
+    ['a spec that is none', { metadata: { name: 'arena' }, spec: 1 }, 'spec must be an object'],
+    ['metadata that are none', build({ buildMetadata: ['x'] }), 'spec.buildMetadata'],
+    ['no buildID', build({ buildID: undefined }), 'spec.buildID'],
+  ])('a create with %s is refused', async (_, body, message) => {
+    const { status, text } = await ask('POST', 'gameserverbuilds', body)
+    expect(status).toBe(400)
+    expect(text).toContain(message)
+  })
+
+  it('lists are objects with items', async () => {
+    await ask('POST', 'gameserverbuilds', manifest)
+    await standingBy(fleet, 2)
+    const builds = await ask('GET', 'gameserverbuilds')
+    expect(builds.json).toEqual({
+      metadata: {},
+      items: [expect.objectContaining({ kind: 'GameServerBuild', apiVersion })],
+    })
+    const one = expect.objectContaining({ kind: 'GameServer', apiVersion })
+    for (const path of ['gameservers', 'gameserverbuilds/default/arena/gameservers']) {
+      expect((await ask('GET', path)).json).toEqual({ metadata: {}, items: [one, one] })
+    }
+  })
+
+  it('the details of a build are such a list, and those of a server are one object', async () => {
+    await ask('POST', 'gameserverbuilds', manifest)
+    await standingBy(fleet, 2)
+    await fleet.allocate({ buildID, sessionID })
+    const server = (await fleet.servers.list()).find(({ status }) => status.state === 'Active')
+    const one = await ask('GET', `gameserverdetails/default/${server?.metadata.name}`)
+    expect(one.json).toMatchObject({
+      kind: 'GameServerDetail',
+      spec: { connectedPlayersCount: 0, connectedPlayers: [] },
+    })
+    const all = await ask('GET', 'gameserverbuilds/default/arena/gameserverdetails')
+    expect(all.json).toMatchObject({ items: expect.arrayContaining([one.json]) })
+  })
+
+  it('a build that is not there has no servers and no details, and is itself 404', async () => {
+    for (const list of ['gameservers', 'gameserverdetails']) {
+      const { status, json } = await ask('GET', `gameserverbuilds/default/nothing/${list}`)
+      expect([status, json]).toEqual([200, { metadata: {}, items: [] }])
+    }
+    expect((await ask('GET', 'gameserverbuilds/default/nothing')).status).toBe(404)
+  })
+
+  it('a patch may bring more than it needs', async () => {
+    await ask('POST', 'gameserverbuilds', manifest)
+    const { status, json } = await ask('PATCH', 'gameserverbuilds/default/arena', { standingBy: 1, max: 2, by: 'me' })
+    expect(status).toBe(200)
+    expect(json).toMatchObject({ spec: { standingBy: 1, max: 2 } })
+  })
+})
+
+describe('allowOrigins', () => {
+  it('lets a browser ask whether it may call, without asking who it is', async () => {
+    const { status, headers } = await call('OPTIONS', `${server.url}/api/v1/gameserverbuilds/default/arena`, {
+      headers: {
+        Origin: origin,
+        'Access-Control-Request-Method': 'PATCH',
+        'Access-Control-Request-Headers': 'content-type',
+      },
+    })
+    expect(status).toBe(204)
+    expect(headers).toMatchObject({
+      'access-control-allow-origin': origin,
+      'access-control-allow-methods': 'GET, PATCH, DELETE',
+      'access-control-allow-headers': expect.stringContaining('Content-Type'),
+      vary: 'Origin',
+    })
+  })
+
+  it('shows answers, errors too, to pages of these origins only', async () => {
+    const from = (Origin: string) =>
+      call('GET', `${server.url}/api/v1/gameserverbuilds/default/nothing`, { headers: { Origin }, validate })
+    expect((await from(origin)).headers).toMatchObject({
+      'access-control-allow-origin': origin,
+      'access-control-expose-headers': expect.stringContaining('Gamekeeper-Error'),
+    })
+    expect((await from('https://elsewhere.example')).headers).not.toHaveProperty('access-control-allow-origin')
+  })
+
+  it('is closed to all unless told otherwise, and * opens it to all', async () => {
+    for (const [allowOrigins, allowed] of [
+      [[], undefined],
+      [['*'], 'https://any.example'],
+    ] as const) {
+      const reply = await managementRoutes(fleet, { allowOrigins }).request('/api/v1/gameservers', {
+        headers: { Origin: 'https://any.example' },
+      })
+      expect(reply.headers.get('access-control-allow-origin') ?? undefined).toBe(allowed)
+    }
+  })
+})

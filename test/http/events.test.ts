@@ -1,0 +1,255 @@
+/** `GET /api/v1/events`: what happens, as server-sent events over real sockets. */
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { managementRoutes, nodeHandler, serve, type StreamedEvent } from '../../src/http/index.js'
+import { createFleet, type Fleet, type FleetEvent, systemClock } from '../../src/index.js'
+import { memoryBackend } from '../../adapters/memory/index.js'
+import { call, type Listener, listening, rawConnection, until } from './client.js'
+import { build, memoryFleet, standingBy } from './fleet.js'
+
+let fleet: Fleet
+let listener: Listener
+
+type Options = NonNullable<Parameters<typeof managementRoutes>[1]>
+type Source = Parameters<typeof managementRoutes>[0]
+
+const ways = {
+  straight: (source: Source, options?: Options) => nodeHandler(managementRoutes(source, options)),
+  'through Hono': (source: Source, options?: Options) => {
+    const app = managementRoutes(source, options)
+    return nodeHandler({ fetch: (...args) => app.fetch(...args) })
+  },
+}
+
+beforeEach(async () => {
+  fleet = await memoryFleet()
+})
+afterEach(async () => {
+  await listener.close()
+  await fleet.close()
+})
+
+interface Reading {
+  readonly response: IncomingMessage
+  text(): string
+  events(): readonly (StreamedEvent & { readonly id: string; readonly event: string })[]
+  ended(): boolean
+  stop(): void
+}
+
+function read(path = '', headers: Readonly<Record<string, string>> = {}, at = listener.url): Promise<Reading> {
+  return new Promise((resolve, reject) => {
+    const request = httpRequest(`${at}/api/v1/events${path}`, { agent: false, headers }, (response) => {
+      let text = ''
+      let ended = false
+      response.on('data', (chunk: Buffer) => (text += chunk.toString()))
+      response.on('error', () => {})
+      response.on('close', () => (ended = true))
+      resolve({
+        response,
+        text: () => text,
+        ended: () => ended,
+        events: () =>
+          [...text.matchAll(/^id: (.*)\nevent: (.*)\ndata: (.*)\n\n/gm)].map(([, id = '', event = '', data = '']) => ({
+            ...(JSON.parse(data) as StreamedEvent),
+            id,
+            event,
+          })),
+        stop: () => request.destroy(),
+      })
+    })
+    request.on('error', reject)
+    request.end()
+  })
+}
+
+const has = (reading: Reading, type: string) => () => reading.events().some((event) => event.type === type)
+
+describe.each(Object.entries(ways))('events, %s', (_, handler) => {
+  const open = async (options?: Options) => {
+    listener = await listening(handler(fleet, options))
+  }
+
+  it('come as they happen, with number, type and all they hold', async () => {
+    await open()
+    const reading = await read()
+    expect(reading.response).toMatchObject({
+      statusCode: 200,
+      headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
+    })
+    await until(() => reading.text().startsWith('retry: 1000\n\n'))
+    const told: FleetEvent[] = []
+    fleet.on('*', (event) => {
+      if (event.seq > 0) told.push(event)
+    })
+    await fleet.builds.create(build())
+    await standingBy(fleet, 2)
+    await until(() => reading.events().length >= told.length)
+    expect(reading.events()).toEqual(told.map((event) => ({ ...event, id: String(event.seq), event: event.type })))
+    expect(has(reading, 'BuildCreated')()).toBe(true)
+    reading.stop()
+  })
+
+  it('go on behind the last one seen: none is lost and none comes twice', async () => {
+    await open()
+    const first = await read('?from=1')
+    await fleet.builds.create(build())
+    await until(has(first, 'ServerCreated'))
+    first.stop()
+    const seen = first.events()
+    const last = seen.at(-1)?.id ?? ''
+    await standingBy(fleet, 2)
+    const second = await read('', { 'Last-Event-ID': last })
+    await fleet.builds.delete('arena')
+    await until(has(second, 'BuildDeleted'))
+    const numbers = [...seen, ...second.events()].map(({ seq }) => seq)
+    expect(numbers).toEqual(numbers.map((__, index) => index + 1))
+    second.stop()
+  })
+
+  it('begin anew for who has read the numbers of another start', async () => {
+    await open()
+    await fleet.builds.create(build())
+    await standingBy(fleet, 2)
+    const own = await read('', { 'Last-Event-ID': '2' })
+    const log = String(own.response.headers['gamekeeper-log'])
+    expect(log).toMatch(/^[\w-]{12}$/)
+    own.stop()
+    const same = await read('', { 'Last-Event-ID': '2', 'Gamekeeper-Log': log })
+    await until(() => same.events().length > 0)
+    expect(same.events()[0]?.seq).toBe(3)
+    const other = await read('', { 'Last-Event-ID': '2', 'Gamekeeper-Log': 'another' })
+    await until(() => other.events().length > 0)
+    expect(other.events()[0]?.seq).toBe(1)
+    same.stop()
+    other.stop()
+  })
+
+  it.each([
+    ['?from=x', {}],
+    ['?from=-1', {}],
+    ['', { 'Last-Event-ID': '1.5' }],
+    ['', { 'Last-Event-ID': '9'.repeat(20) }],
+  ])('refuse a number that is none: %s %j', async (path, headers) => {
+    await open()
+    expect((await call('GET', `${listener.url}/api/v1/events${path}`, { headers })).status).toBe(400)
+  })
+
+  it('are kept alive by comments while nothing happens', async () => {
+    await open({ events: { heartbeatMs: 10 } })
+    const reading = await read()
+    await until(() => reading.text().endsWith(':\n\n:\n\n:\n\n'))
+    await fleet.builds.create(build())
+    await until(has(reading, 'BuildCreated'))
+    reading.stop()
+  })
+
+  it('tell in their place what the log no longer holds', async () => {
+    const small = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { eventLogSize: 5 } })
+    await small.builds.create(build())
+    await standingBy(small, 2)
+    listener = await listening(handler(small))
+    const reading = await read('?from=1')
+    await until(() => reading.events().length >= 6)
+    const [dropped, next] = reading.events()
+    expect(dropped).toMatchObject({ type: 'EventsDropped', event: 'EventsDropped', from: 1 })
+    expect(next?.seq).toBe((dropped?.seq ?? 0) + 1)
+    reading.stop()
+    await small.close()
+  })
+
+  it('are read by so many at once; who goes away makes room', async () => {
+    await open({ events: { maxReaders: 1, heartbeatMs: 10 } })
+    const reading = await read()
+    await until(() => reading.text().includes(':\n\n'))
+    const refused = await call('GET', `${listener.url}/api/v1/events`)
+    expect(refused).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
+    reading.stop()
+    await until(async () => {
+      const again = await read()
+      again.stop()
+      return again.response.statusCode === 200
+    })
+  })
+
+  it('answer HEAD without a stream, and end when this host closes', async () => {
+    const closing = new AbortController()
+    await open({ closing: closing.signal, events: { maxReaders: 1 } })
+    const head = await call('HEAD', `${listener.url}/api/v1/events`)
+    expect(head).toMatchObject({ status: 200, text: '', headers: { 'content-type': 'text/event-stream' } })
+    const reading = await read()
+    await until(() => reading.text() !== '')
+    closing.abort()
+    await until(reading.ended)
+    expect(reading.response.complete).toBe(true)
+  })
+
+  it('are for those who may read', async () => {
+    const asked: unknown[] = []
+    await open({
+      authorize(request, operation) {
+        asked.push(operation)
+        return request.header('x-who') === 'me'
+      },
+    })
+    expect((await call('GET', `${listener.url}/api/v1/events`)).status).toBe(403)
+    const reading = await read('', { 'X-Who': 'me' })
+    expect(reading.response.statusCode).toBe(200)
+    expect(asked[0]).toEqual({ name: 'readEvents', role: 'read' })
+    reading.stop()
+  })
+
+  it('a reader that takes nothing is cut off, costs no memory, harms nobody, and can go on where it was', async () => {
+    const large = flood()
+    listener = await listening(handler({ ...fleet, events: large.events }, { events: { stallMs: 200 } }))
+    const before = process.memoryUsage().rss
+    const slow = rawConnection(listener.url, 'GET /api/v1/events?from=1 HTTP/1.1\r\nHost: a\r\n\r\n')
+    await slow.until(/^HTTP\/1\.1 200 /)
+    slow.socket.pause()
+    const quick = await read('?from=1')
+    await until(() => quick.events().length > 50)
+    quick.stop()
+    // Its stream has ended: nothing asks for its events any more.
+    await until(() => large.reading() === 0)
+    expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 ** 2)
+    slow.socket.resume()
+    const received = await slow.closed()
+    const numbers = [...received.matchAll(/^id: (\d+)\nevent: .*\ndata: .*\n\n/gm)].map(([, seq]) => Number(seq))
+    const last = numbers.at(-1) ?? 0
+    expect(last).toBeGreaterThan(0)
+    const again = await read('', { 'Last-Event-ID': String(last) })
+    await until(() => again.events().length > 0)
+    expect(again.events()[0]?.seq).toBe(last + 1)
+    again.stop()
+    await until(() => large.reading() === 0)
+  })
+})
+
+it('serve ends its streams when it closes', async () => {
+  const served = await serve({ fleet, allocation: { port: 0 }, management: { port: 0 } })
+  listener = { url: served.managementUrl, close: () => served.close() }
+  const reading = await read()
+  await until(() => reading.text() !== '')
+  const before = performance.now()
+  await served.close()
+  expect(performance.now() - before).toBeLessThan(2_000)
+  await until(reading.ended)
+  expect(reading.response.complete).toBe(true)
+})
+
+/** Events of 10 kB without end. Counts who reads. */
+function flood() {
+  let reading = 0
+  const events: Fleet['events'] = ({ from = 1, signal } = {}) =>
+    (async function* () {
+      reading++
+      try {
+        for (let seq = from; signal?.aborted !== true; seq++) {
+          yield { type: 'BuildCreated', seq, at: 0, build: { namespace: 'n', name: 'b' }, message: 'x'.repeat(10_000) }
+        }
+      } finally {
+        reading--
+      }
+    })()
+  return { events, reading: () => reading }
+}

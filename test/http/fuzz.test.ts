@@ -1,0 +1,106 @@
+/**
+ * Requests made from the OpenAPI document, good and broken, to a real fleet over real sockets: nothing is answered with a
+ * 500, or with what the document does not tell of.
+ */
+import { fc, test } from '@fast-check/vitest'
+import { afterAll, beforeAll, describe, expect } from 'vitest'
+import { fleetRoutes, nodeHandler, openApiDocument, type OpenApiOptions } from '../../src/http/index.js'
+import type { Fleet } from '../../src/index.js'
+import { isObject } from '../../src/rules/problem.js'
+import { call, type Listener, listening } from './client.js'
+import { build, buildID, memoryFleet } from './fleet.js'
+import { broken, valuesOf } from './generated.js'
+import { validator } from './validated.js'
+
+/** A build of a million servers is a good one, but more than is wanted here. */
+const small = (name: string, value: unknown): unknown =>
+  (name === 'standingBy' || name === 'max') && typeof value === 'number' && value > 9 ? 9 : value
+
+describe.each<OpenApiOptions>([{}, { compat: 'thundernetes' }])('requests made from the document of %j', (options) => {
+  const document = openApiDocument(options)
+  const validate = validator(options)
+  let fleet: Fleet
+  let server: Listener
+  beforeAll(async () => {
+    fleet = await memoryFleet()
+    const { compat } = options
+    server = await listening(nodeHandler(fleetRoutes(fleet, compat ? { compat } : {})))
+  })
+  afterAll(async () => {
+    await server.close()
+    await fleet.close()
+  })
+
+  const operations = Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item)
+      .filter(([method]) => method !== 'parameters')
+      .map(([method, operation]) => ({
+        method: method.toUpperCase(),
+        path,
+        operation: isObject(operation) ? operation : {},
+      }))
+      // It has no end, and is tested for itself; so are metrics.
+      .filter(({ operation: { tags } }) => Array.isArray(tags) && !tags.includes('observation')),
+  )
+
+  describe.each(operations)('$method $path', ({ method, path, operation }) => {
+    const name = fc.oneof(fc.webSegment(), text()).filter((segment) => segment !== '')
+    const names = fc.oneof(fc.constant(['default', 'arena'] as const), fc.tuple(name, name))
+    const requests = fc.record({
+      path: names.map(([namespace, name]) =>
+        path.replace('{namespace}', encodeURIComponent(namespace)).replace('{name}', encodeURIComponent(name)),
+      ),
+      query: fc.oneof(
+        fc.constant(''),
+        queryOf(operation),
+        fc.webQueryParameters().map((query) => `?${query}`),
+      ),
+      body: bodyOf(operation),
+      headers: fc.constantFrom<Readonly<Record<string, string>>>(
+        {},
+        { 'Content-Type': 'application/json' },
+        { 'Content-Type': 'text/plain', Origin: 'https://elsewhere.example' },
+        { Authorization: 'Bearer nobody', Accept: 'text/html', 'Accept-Encoding': 'br' },
+      ),
+    })
+
+    test.prop([requests], { numRuns: 60 })('are answered as it says, and never with 500', async (request) => {
+      if ((await fleet.builds.list()).length === 0) await fleet.builds.create(build({ standingBy: 0 }))
+      const url = server.url + request.path + request.query
+      const { status } = await call(method, url, { body: request.body, headers: request.headers, validate })
+      expect(status).not.toBe(500)
+      if (status !== 201 && !(status === 200 && method !== 'GET')) return
+      for (const { metadata } of await fleet.builds.list()) await fleet.builds.delete(metadata)
+    })
+  })
+
+  function text(): fc.Arbitrary<string> {
+    return fc.string({ minLength: 1, maxLength: 80, unit: 'grapheme' }).filter((name) => !/^\.{1,2}$/.test(name))
+  }
+
+  function queryOf(operation: Readonly<Record<string, unknown>>): fc.Arbitrary<string> {
+    const parameters = Array.isArray(operation['parameters']) ? operation['parameters'].filter(isObject) : []
+    const values = parameters.map(({ name, schema }) =>
+      fc.oneof(fc.double({ min: 0, max: 0.05 }), broken(valuesOf(document, schema))).map((value) => {
+        const shown = typeof value === 'number' && value > 0.05 ? 61 : value
+        return `${String(name)}=${encodeURIComponent(String(shown))}`
+      }),
+    )
+    return fc.tuple(...values).map((pairs) => `?${pairs.join('&')}`)
+  }
+
+  /** Good, broken, cut off, and no JSON at all. */
+  function bodyOf(operation: Readonly<Record<string, unknown>>): fc.Arbitrary<string | Uint8Array | undefined> {
+    const { requestBody } = operation
+    const noise = fc.oneof(fc.constant(undefined), fc.string(), fc.uint8Array())
+    if (!isObject(requestBody)) return noise
+    const content = isObject(requestBody['content']) ? requestBody['content']['application/json'] : undefined
+    const values = valuesOf(document, isObject(content) ? content['schema'] : undefined)
+    const known = values.map((value) =>
+      isObject(value) ? { ...value, ...('buildID' in value && { buildID }) } : value,
+    )
+    const json = fc.oneof(values, known, broken(values)).map((value) => JSON.stringify(value, small) ?? '')
+    const cut = fc.tuple(json, fc.nat()).map(([whole, at]) => whole.slice(0, at % (whole.length + 1)))
+    return fc.oneof({ arbitrary: json, weight: 4 }, cut, noise)
+  }
+})

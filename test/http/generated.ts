@@ -1,0 +1,109 @@
+/** Arbitraries of a JSON Schema: values that it allows, and values that are nearly so. */
+import { fc } from '@fast-check/vitest'
+import type { OpenApiDocument } from '../../src/http/index.js'
+import { isObject } from '../../src/rules/problem.js'
+import { resolved } from './validated.js'
+
+/** Values of a schema of the document. */
+export function valuesOf(document: OpenApiDocument, schema: unknown): fc.Arbitrary<unknown> {
+  const known = resolved(document, schema)
+  if (known === undefined) throw new Error(`no schema: ${JSON.stringify(schema)}`)
+  const of = (part: unknown) => valuesOf(document, part)
+  if (Array.isArray(known['anyOf'])) return fc.oneof(...known['anyOf'].map(of))
+  if (Array.isArray(known['enum'])) return fc.constantFrom<unknown>(...known['enum'])
+  if ('const' in known) return fc.constant(known['const'])
+  const { type } = known
+  if (Array.isArray(type)) return fc.oneof(...type.map((one: unknown) => of({ ...known, type: one })))
+  switch (type) {
+    case 'string':
+      return stringsOf(known)
+    case 'integer':
+      return fc.oneof(fc.integer(boundsOf(known, 100)), fc.integer(boundsOf(known, Number.MAX_SAFE_INTEGER)))
+    case 'number':
+      return fc.double({ noNaN: true, ...boundsOf(known, 1e6) })
+    case 'boolean':
+      return fc.boolean()
+    case 'null':
+      return fc.constant(null)
+    case 'array': {
+      const lengths = { minLength: numberOf(known['minItems'], 0), maxLength: numberOf(known['maxItems'], 4) }
+      return known['uniqueItems'] === true
+        ? fc.uniqueArray(of(known['items']), lengths)
+        : fc.array(of(known['items']), lengths)
+    }
+    case 'object':
+      return objectsOf(known, of)
+    default:
+      // Anything goes.
+      return fc.jsonValue()
+  }
+}
+
+/** One place in the value holds something else, is gone, or is there though it should not. */
+export function broken(values: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
+  return fc
+    .tuple(
+      values,
+      fc.nat(),
+      fc.oneof(fc.constant(undefined), fc.jsonValue(), fc.constantFrom<unknown>(-1, 0.5, '', [])),
+    )
+    .map(([value, at, other]) => {
+      const places = placesIn(value)
+      return replaced(value, places[at % places.length] ?? [], other)
+    })
+}
+
+type Path = readonly (string | number)[]
+
+function placesIn(value: unknown, at: Path = []): readonly Path[] {
+  if (typeof value !== 'object' || value === null) return [at]
+  const parts = Object.entries(value).flatMap(([key, part]) => placesIn(part, [...at, key]))
+  return [at, [...at, Array.isArray(value) ? value.length : 'added'], ...parts]
+}
+
+function replaced(value: unknown, [first, ...rest]: Path, other: unknown): unknown {
+  if (first === undefined) return other
+  if (Array.isArray(value)) {
+    const copy: unknown[] = [...value]
+    copy[Number(first)] = replaced(copy[Number(first)], rest, other)
+    return copy
+  }
+  if (!isObject(value)) return other
+  return { ...value, [first]: replaced(value[first], rest, other) }
+}
+
+function stringsOf({ pattern, minLength, maxLength, format }: Readonly<Record<string, unknown>>): fc.Arbitrary<string> {
+  if (format === 'date-time') return fc.date({ noInvalidDate: true }).map((date) => date.toISOString())
+  const most = numberOf(maxLength, 200)
+  if (typeof pattern === 'string') {
+    return fc.stringMatching(new RegExp(pattern)).filter((text) => text.length <= most)
+  }
+  return fc.string({ minLength: numberOf(minLength, 0), maxLength: Math.min(most, 200), unit: 'binary' })
+}
+
+function objectsOf(
+  schema: Readonly<Record<string, unknown>>,
+  of: (schema: unknown) => fc.Arbitrary<unknown>,
+): fc.Arbitrary<unknown> {
+  const { properties, required, additionalProperties, minProperties } = schema
+  const names = isObject(properties) ? Object.keys(properties) : []
+  const parts = Object.fromEntries(names.map((name) => [name, of(isObject(properties) ? properties[name] : {})]))
+  const needed = Array.isArray(required) ? required.filter((name): name is string => typeof name === 'string') : []
+  const named = fc.record(parts, { requiredKeys: needed })
+  const more = isObject(additionalProperties)
+    ? fc.dictionary(fc.string(), of(additionalProperties), { maxKeys: 3 })
+    : fc.constant({})
+  return fc
+    .tuple(more, named)
+    .map(([others, own]) => ({ ...others, ...own }))
+    .filter((value) => Object.keys(value).length >= numberOf(minProperties, 0))
+}
+
+function boundsOf({ minimum, maximum }: Readonly<Record<string, unknown>>, most: number) {
+  const min = numberOf(minimum, -most)
+  return { min, max: Math.max(min, Math.min(numberOf(maximum, most), most)) }
+}
+
+function numberOf(value: unknown, otherwise: number): number {
+  return typeof value === 'number' ? value : otherwise
+}

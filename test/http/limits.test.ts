@@ -1,0 +1,257 @@
+/** What is sent to a listener beyond its limits is refused, and harms nobody else's call. */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import {
+  allocationRoutes,
+  managementRoutes,
+  nodeHandler,
+  serve,
+  type Served,
+  type ServeLimits,
+} from '../../src/http/index.js'
+import type { Fleet } from '../../src/index.js'
+import { closeServer, httpServer, listen } from '../../src/platform/http-server.js'
+import { call, listening, rawConnection, until } from './client.js'
+import { build, buildID, memoryFleet, sessionID, standingBy } from './fleet.js'
+
+let fleet: Fleet
+let served: Served
+
+beforeEach(async () => {
+  fleet = await memoryFleet()
+})
+afterEach(async () => {
+  await served.close()
+  await fleet.close()
+})
+
+async function open(limits: Partial<ServeLimits> = {}): Promise<string> {
+  served = await serve({ fleet, allocation: { port: 0 }, management: { port: 0 }, limits })
+  return served.allocationUrl
+}
+
+const body = { buildID, sessionID }
+const allocate = (wait = '') => call('POST', `${served.allocationUrl}/api/v1/allocate${wait}`, { body })
+
+/** Somebody else's call, which must be answered at once whatever is going on. */
+async function othersAreServed(): Promise<void> {
+  const before = performance.now()
+  expect((await call('GET', `${served.managementUrl}/api/v1/gameservers`)).status).toBe(200)
+  expect((await allocate()).status).toBe(404)
+  expect(performance.now() - before).toBeLessThan(10_000)
+}
+
+describe('too many at once', () => {
+  it('who wait are refused with 503 and when to come back; who do not wait are served', async () => {
+    await open({ maxWaiting: 2 })
+    await fleet.builds.create(build({ standingBy: 0, max: 0 }))
+    const gone = new AbortController()
+    const url = `${served.allocationUrl}/api/v1/allocate?wait=30`
+    const sessions = [1, 2].map((n) => sessionID.replace(/.$/, String(n)))
+    const waiting = sessions.map((id) => call('POST', url, { body: { buildID, sessionID: id }, signal: gone.signal }))
+    const ended = Promise.allSettled(waiting)
+    await until(async () => (await allocate('?wait=30')).status === 503)
+    const refused = await allocate('?wait=30')
+    expect(refused).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
+    expect(refused.text).toContain('2 callers wait for a server')
+    expect((await allocate()).status).toBe(429)
+    gone.abort()
+    await ended
+    // Whoever has gone has made room.
+    await until(async () => (await allocate('?wait=0.05')).status === 429)
+  })
+
+  it.each([
+    ['straight', (app: Parameters<typeof nodeHandler>[0]) => app],
+    ['through Hono', ({ fetch }: Parameters<typeof nodeHandler>[0]) => ({ fetch })],
+  ])('in work are refused with 503, %s, on the management API as well', async (_, way) => {
+    await open()
+    let release = () => {}
+    const released = new Promise<void>((resolve) => (release = resolve))
+    let inside = 0
+    const builds = {
+      ...fleet.builds,
+      async list() {
+        inside++
+        await released
+        return []
+      },
+    }
+    const host = await listening(nodeHandler(way(managementRoutes({ ...fleet, builds }, { maxInFlight: 2 }))))
+    const held = [1, 2].map(() => call('GET', `${host.url}/api/v1/gameserverbuilds`))
+    await until(() => inside === 2)
+    const refused = await call('GET', `${host.url}/api/v1/gameservers`)
+    expect(refused).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
+    release()
+    expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200])
+    expect((await call('GET', `${host.url}/api/v1/gameservers`)).status).toBe(200)
+    await host.close()
+  })
+
+  it('leave most of the room to those who do not wait, also where only maxInFlight is set', async () => {
+    await open()
+    await fleet.builds.create(build({ standingBy: 0, max: 0 }))
+    const host = await listening(nodeHandler(allocationRoutes(fleet, { maxInFlight: 1 })))
+    expect((await call('POST', `${host.url}/api/v1/allocate?wait=0.01`, { body })).status).toBe(429)
+    await host.close()
+  })
+
+  it.each<[object, string]>([
+    [{ maxInFlight: 0 }, 'limits.maxInFlight must be an integer ≥ 1, but is 0'],
+    [{ requestTimeoutMs: 1.5 }, 'limits.requestTimeoutMs must be an integer ≥ 1, but is 1.5'],
+    [{ maxBodyByte: 1 }, 'limits.maxBodyByte is not a limit of serve; known are '],
+  ])('cannot be %j', async (limits, message) => {
+    await open()
+    await expect(serve({ fleet, allocation: { port: 0 }, management: { port: 0 }, limits })).rejects.toMatchObject({
+      code: 'invalid',
+      message: expect.stringContaining(message),
+    })
+  })
+})
+
+describe('whoever is slow', () => {
+  const slow = { headersTimeoutMs: 300, requestTimeoutMs: 600, checkIntervalMs: 50 }
+
+  it('with the head gets 408, byte by byte or silent', async () => {
+    const url = await open(slow)
+    const silent = rawConnection(url)
+    const loris = rawConnection(url, 'POST /api/v1/allocate HTTP/1.1\r\n')
+    const dripping = drip(loris.socket, 'X')
+    await othersAreServed()
+    expect(await loris.closed()).toMatch(/^(HTTP\/1\.1 408 |$)/)
+    expect(await silent.closed()).toMatch(/^(HTTP\/1\.1 408 |$)/)
+    dripping.stop()
+  })
+
+  it('with the body gets 408, and others are served meanwhile', async () => {
+    const url = await open(slow)
+    const head = 'POST /api/v1/allocate HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n'
+    const lorises = Array.from({ length: 50 }, () => rawConnection(url, head))
+    const dripping = lorises.map(({ socket }) => drip(socket, ' '))
+    await othersAreServed()
+    await until(() => lorises.every(({ socket }) => socket.closed), 15_000)
+    for (const loris of lorises) expect(loris.received()).toMatch(/^(HTTP\/1\.1 408 |$)/)
+    for (const each of dripping) each.stop()
+    await othersAreServed()
+  })
+
+  it('to read its answer is cut once nothing has moved for long', async () => {
+    const large = Array.from({ length: 100_000 }, (_, i) => ({ name: `${'x'.repeat(200)}${i}` }))
+    const servers = { ...fleet.servers, list: () => Promise.resolve(large as never) }
+    await open()
+    const server = httpServer(nodeHandler(managementRoutes({ ...fleet, servers })), { stallTimeoutMs: 300 })
+    const { port } = await listen(server, { host: '127.0.0.1', port: 0, option: 'test' })
+    const held = rawConnection(`http://127.0.0.1:${port}`, 'GET /api/v1/gameservers HTTP/1.1\r\nHost: a\r\n\r\n')
+    await held.until(/^HTTP\/1\.1 200 /)
+    held.socket.pause()
+    const connections = () => new Promise((resolve) => server.getConnections((_, count) => resolve(count)))
+    await until(async () => (await connections()) === 0)
+    // What was on the way can still be read; the rest never comes.
+    held.socket.resume()
+    await held.closed()
+    expect(held.received().length).toBeLessThan(20_000_000)
+    await closeServer(server)
+  })
+})
+
+describe('whatever is sent', () => {
+  it('as a body of 1 GiB is refused with 413 and not kept', { timeout: 60_000 }, async () => {
+    const url = await open()
+    const before = process.memoryUsage().rss
+    const head = (length: string) => `POST /api/v1/allocate HTTP/1.1\r\nHost: a\r\n${length}\r\n\r\n`
+    const declared = rawConnection(url, head(`Content-Length: ${1024 ** 3}`))
+    const chunked = rawConnection(url, head('Transfer-Encoding: chunked'))
+    const piece = 'x'.repeat(64 * 1024)
+    const sending = [pour(declared.socket, piece, 1024 ** 3), pour(chunked.socket, `10000\r\n${piece}\r\n`, 1024 ** 3)]
+    await othersAreServed()
+    for (const connection of [declared, chunked]) expect(await connection.closed()).toMatch(/^HTTP\/1\.1 413 /)
+    const sent = await Promise.all(sending)
+    for (const bytes of sent) expect(bytes).toBeLessThan(256 * 1024 ** 2)
+    expect(process.memoryUsage().rss - before).toBeLessThan(256 * 1024 ** 2)
+    await othersAreServed()
+  })
+
+  it.each([
+    ['malformed UTF-8', Buffer.from([0x7b, 0x22, 0xc3, 0x28, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
+    ['UTF-8 that is cut off', Buffer.from('{"buildID":"é"}').subarray(0, 13)],
+    ['a lone surrogate in UTF-8', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22])],
+    ['UTF-16', Buffer.from('{"buildID":"x"}', 'utf16le')],
+    ['deeply nested arrays', Buffer.from('['.repeat(500_000) + ']'.repeat(500_000))],
+    ['deeply nested objects', Buffer.from('{"a":'.repeat(150_000) + '1' + '}'.repeat(150_000))],
+    ['brackets that never close', Buffer.from('[{'.repeat(400_000))],
+  ])('as %s is 400, on either API', async (_, bytes) => {
+    const url = await open()
+    const answers = await Promise.all(
+      [`${url}/api/v1/allocate`, `${served.managementUrl}/api/v1/gameserverbuilds`].map((at) =>
+        call('POST', at, { body: bytes }),
+      ),
+    )
+    for (const { status, text } of answers) {
+      expect(status).toBe(400)
+      expect(JSON.parse(text)).toEqual({ error: expect.any(String) })
+    }
+    await othersAreServed()
+  })
+
+  it("over 10,000 idle connections takes nobody's place", { timeout: 120_000 }, async () => {
+    // None is cut while the last of them are still being opened.
+    const longMs = 300_000
+    const url = await open({ headersTimeoutMs: longMs, requestTimeoutMs: longMs, keepAliveTimeoutMs: longMs })
+    await fleet.builds.create(build({ standingBy: 1, max: 1 }))
+    await standingBy(fleet, 1)
+    const holder = fork(new URL('idle-connections.mjs', import.meta.url), [url, '10000'], { stdio: 'inherit' })
+    const exited = once(holder, 'exit')
+    try {
+      const opened = await Promise.race([once(holder, 'message'), exited])
+      expect(opened).toEqual(['open', undefined])
+      const before = performance.now()
+      expect((await allocate()).status).toBe(200)
+      expect((await call('GET', `${served.managementUrl}/api/v1/gameservers`)).status).toBe(200)
+      expect(performance.now() - before).toBeLessThan(10_000)
+    } finally {
+      holder.kill('SIGKILL')
+      await exited
+    }
+    expect((await allocate()).status).toBe(200)
+  })
+
+  it('on more connections than there may be: who is there already goes on', async () => {
+    const url = await open({ maxConnections: 3 })
+    const request = 'GET /api/v1/allocate HTTP/1.1\r\nHost: a\r\n\r\n'
+    const first = rawConnection(url, request)
+    await first.until(/^HTTP\/1\.1 405 [^]*}$/)
+    const others: Socket[] = []
+    for (let i = 0; i < 6; i++) others.push(connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {}))
+    await until(() => others.filter((socket) => socket.closed).length === 4)
+    first.socket.write(request)
+    await first.until(/405 [^]*405 [^]*}$/)
+    for (const socket of [...others, first.socket]) socket.destroy()
+  })
+})
+
+/** Writes a byte now and then, for as long as there is somebody to read it. */
+function drip(socket: Socket, byte: string): { stop(): void } {
+  const timer = setInterval(() => {
+    if (socket.writable) socket.write(byte)
+  }, 20)
+  return { stop: () => clearInterval(timer) }
+}
+
+/** Writes until so many bytes are sent or the other side has had enough; resolves with how many were sent. */
+async function pour(socket: Socket, piece: string, total: number): Promise<number> {
+  let sent = 0
+  while (sent < total && socket.writable) {
+    sent += piece.length
+    if (socket.write(piece)) continue
+    await new Promise<void>((resolve) => {
+      const on = () => {
+        socket.off('drain', on).off('close', on)
+        resolve()
+      }
+      socket.on('drain', on).on('close', on)
+    })
+  }
+  return sent
+}

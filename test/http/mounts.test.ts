@@ -1,0 +1,215 @@
+/** The routes in every framework that they are said to be mounted in, with its body parser and without. */
+import 'reflect-metadata'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { serve } from '@hono/node-server'
+import { Module } from '@nestjs/common'
+import { NestFactory } from '@nestjs/core'
+import { ExpressAdapter } from '@nestjs/platform-express'
+import { FastifyAdapter } from '@nestjs/platform-fastify'
+import express from 'express'
+import Fastify from 'fastify'
+import { Hono } from 'hono'
+import Koa from 'koa'
+import bodyParser from 'koa-bodyparser'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { closeRoutes, fastifyPlugin, fleetRoutes, koaMiddleware, nodeHandler } from '../../src/http/index.js'
+import { type AllocationRequest, FleetError } from '../../src/index.js'
+import { callFake as call, rawConnection, until } from './client.js'
+import { buildID, sessionID } from './fleet.js'
+
+const request: AllocationRequest = { buildID, sessionID, sessionCookie: 'é日本😀' }
+let waiting = 0
+
+/** Answers with what it was asked, and waits for what it is asked to wait for. */
+const fleet = {
+  allocate: async (asked: AllocationRequest, { signal }: { readonly signal?: AbortSignal } = {}) => {
+    if (signal === undefined) return { IPV4Address: '', Ports: asked.sessionCookie ?? '', SessionID: asked.sessionID }
+    waiting++
+    await new Promise((resolve) => signal.addEventListener('abort', resolve))
+    throw new FleetError('aborted', 'the caller stopped waiting')
+  },
+  builds: {
+    get: (ref: unknown) => Promise.reject(new FleetError('not-found', `no build ${JSON.stringify(ref)}`)),
+  } as never,
+  servers: {} as never,
+  details: {} as never,
+  async *events({ signal }: { readonly signal?: AbortSignal } = {}) {
+    yield { type: 'BackendBack', seq: 7, at: 0, message: 'it is back' } as const
+    await new Promise((resolve) => signal?.addEventListener('abort', resolve))
+  },
+}
+
+interface Mounted {
+  readonly origin: string
+  /** What the framework itself does to close. */
+  close(): Promise<unknown>
+}
+
+type Routes = ReturnType<typeof fleetRoutes>
+type Mount = (routes: Routes, parses: boolean) => Promise<Mounted>
+
+const byItself = (server: Server, routes: Routes): Mounted => ({
+  origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+  close: () => {
+    closeRoutes(routes)
+    return new Promise((resolve) => server.close(resolve))
+  },
+})
+const listen = (server: Server) =>
+  new Promise<Server>((resolve) => server.listen(0, '127.0.0.1', () => resolve(server)))
+
+class NestModule {
+  readonly name = 'nest'
+}
+Module({})(NestModule)
+
+const nest =
+  (adapter: () => ExpressAdapter | FastifyAdapter): Mount =>
+  async (routes, parses) => {
+    const app = await NestFactory.create(NestModule, adapter(), { logger: false, bodyParser: parses })
+    app.use((_: unknown, response: { setHeader(name: string, value: string): void }, next: () => void) => {
+      response.setHeader('X-Host', 'seen')
+      next()
+    })
+    app.use('/fleet', nodeHandler(routes))
+    await app.listen(0, '127.0.0.1')
+    const server: Server = app.getHttpServer()
+    const { origin } = byItself(server, routes)
+    return {
+      origin,
+      close: () => {
+        closeRoutes(routes)
+        return app.close()
+      },
+    }
+  }
+
+const mounts: Readonly<Record<string, Mount>> = {
+  async 'node:http'(routes) {
+    const handle = nodeHandler(routes)
+    const server = createServer((incoming, outgoing) => {
+      outgoing.setHeader('X-Host', 'seen')
+      incoming.url = (incoming.url ?? '').replace(/^\/fleet/, '')
+      handle(incoming, outgoing, () => outgoing.writeHead(404).end('not here'))
+    })
+    return byItself(await listen(server), routes)
+  },
+  async 'Express 5'(routes, parses) {
+    const app = express()
+    app.use((_, response, next) => {
+      response.setHeader('X-Host', 'seen')
+      next()
+    })
+    if (parses) app.use(express.json())
+    app.use('/fleet', nodeHandler(routes))
+    return byItself(await listen(createServer(app)), routes)
+  },
+  async 'Fastify 5'(routes, parses) {
+    const app = Fastify()
+    app.addHook('onRequest', async (_, reply) => {
+      reply.header('X-Host', 'seen')
+    })
+    if (!parses) app.removeAllContentTypeParsers()
+    await app.register(fastifyPlugin(routes), { prefix: '/fleet' })
+    return { origin: await app.listen({ port: 0, host: '127.0.0.1' }), close: () => app.close() }
+  },
+  async 'Koa 3'(routes, parses) {
+    const app = new Koa()
+    app.use((ctx, next) => {
+      ctx.set('X-Host', 'seen')
+      return next()
+    })
+    if (parses) app.use(bodyParser())
+    app.use(koaMiddleware(routes, { prefix: '/fleet' }))
+    app.silent = true
+    const handle = app.callback()
+    return byItself(await listen(createServer((incoming, outgoing) => void handle(incoming, outgoing))), routes)
+  },
+  async Hono(routes, parses) {
+    const app = new Hono()
+    app.use(async (c, next) => {
+      if (parses && c.req.method === 'POST') await c.req.text()
+      await next()
+      c.header('X-Host', 'seen')
+    })
+    app.route('/fleet', routes)
+    const server = await new Promise<Server>((resolve) => {
+      const made = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1', overrideGlobalObjects: false }, () =>
+        resolve(made as Server),
+      )
+    })
+    return byItself(server, routes)
+  },
+  'NestJS on Express': nest(() => new ExpressAdapter()),
+  'NestJS on Fastify': nest(() => new FastifyAdapter()),
+}
+
+describe.each(Object.keys(mounts).flatMap((name) => [true, false].map((parses) => [name, parses] as const)))(
+  'in %s, its body parser %s',
+  (name, parses) => {
+    async function mounted(): Promise<Mounted & { readonly url: string }> {
+      const routes = fleetRoutes(fleet)
+      const mount = await mounts[name]?.(routes, parses)
+      if (mount === undefined) throw new Error(`no mount: ${name}`)
+      let closed: Promise<unknown> | undefined
+      const close = () => (closed ??= mount.close())
+      onTestFinished(async () => void (await close()))
+      return { ...mount, close, url: `${mount.origin}/fleet/api/v1` }
+    }
+
+    it('calls are answered below the mount, past what stands before it', async () => {
+      const { url } = await mounted()
+      const headers = { 'Content-Type': 'application/json' }
+      const reply = await call('POST', `${url}/allocate`, { body: request, headers })
+      expect(reply).toMatchObject({ status: 200, headers: { 'x-host': 'seen' } })
+      expect(reply.headers['content-type']).toMatch(/^application\/json/)
+      expect(JSON.parse(reply.text)).toMatchObject({ Ports: 'é日本😀' })
+      const untyped = await call('POST', `${url}/allocate?wait=0`, { body: request })
+      expect(untyped.status).toBe(200)
+      // Where a parser stands before the routes, the app's own way with errors answers.
+      expect((await call('POST', `${url}/allocate`, { body: '{', headers, validate: false })).status).toBe(400)
+      const none = await call('GET', `${url}/gameserverbuilds/default/a%20b/`)
+      expect(none).toMatchObject({ status: 404, headers: { 'gamekeeper-error': 'not-found', 'x-host': 'seen' } })
+      expect(none.text).toContain('a b')
+      expect(await call('PUT', `${url}/allocate`, { body: 'x' })).toMatchObject({ status: 405 })
+      expect((await call('GET', `${url.replace('/api/v1', '')}/openapi.json`)).text).toContain('"openapi":"3.1.0"')
+    })
+
+    it("a path that is not the routes' is the app's", async () => {
+      const { origin, url } = await mounted()
+      for (const path of [`${url}/nothing`, `${origin}/nothing`, `${origin}/fleetx/api/v1/allocate`]) {
+        const reply = await call('GET', path)
+        expect(reply.status).toBe(404)
+        expect(reply.text).not.toContain('nothing is served at')
+      }
+    })
+
+    it('events are sent as they happen, and closing ends them and who waits', async () => {
+      const { url, close } = await mounted()
+      const path = url.slice(new URL(url).origin.length)
+      const head = 'HTTP/1.1\r\nHost: localhost\r\n'
+      const events = rawConnection(url, `GET ${path}/events ${head}\r\n`)
+      expect(await events.until(/it is back/)).toMatch(/x-host: seen/i)
+      const before = waiting
+      const body = JSON.stringify({ buildID, sessionID })
+      const length = `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+      const waiter = rawConnection(url, `POST ${path}/allocate?wait=60 ${head}${length}`)
+      await until(() => waiting > before)
+      const closed = close()
+      expect(await waiter.until(/is closing/)).toMatch(/^HTTP\/1\.1 503 /)
+      for (const { socket } of [waiter, events]) socket.end()
+      await closed
+    })
+  },
+)
+
+describe('what is not made by the factories here', () => {
+  it.each([
+    ['koaMiddleware', koaMiddleware],
+    ['fastifyPlugin', fastifyPlugin],
+    ['closeRoutes', closeRoutes],
+  ])('is refused by %s', (name, take) => {
+    expect(() => take(new Hono())).toThrow(new RegExp(`^${name} takes`))
+  })
+})

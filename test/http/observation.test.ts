@@ -1,0 +1,155 @@
+/** `/healthz`, `/readyz` and `/metrics` over real sockets: they tell the truth. */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { memoryBackend } from '../../adapters/memory/index.js'
+import {
+  bearerTokens,
+  managementRoutes,
+  nodeHandler,
+  observationRoutes,
+  serve,
+  type Served,
+} from '../../src/http/index.js'
+import {
+  createFleet,
+  type ElectionListener,
+  type Elector,
+  type Fleet,
+  memoryStore,
+  systemClock,
+} from '../../src/index.js'
+import { fleetMetrics } from '../../src/metrics/index.js'
+import { breakableBackend, breakableStore } from './breakable.js'
+import { call, listening, until } from './client.js'
+import { build, standingBy } from './fleet.js'
+
+let fleet: Fleet
+let served: Served
+/** What does not answer: at all, or with an error. */
+let broken: Map<'store' | 'backend', 'fails' | 'hangs'>
+let election: ElectionListener
+
+beforeEach(async () => {
+  broken = new Map()
+  const ask = (of: 'store' | 'backend') => (): Promise<void> => {
+    const how = broken.get(of)
+    if (how === 'hangs') return new Promise(() => {})
+    return how === 'fails' ? Promise.reject(new Error('secret')) : Promise.resolve()
+  }
+  const backend = breakableBackend(memoryBackend({ clock: systemClock }), ask('backend'))
+  const store = breakableStore(memoryStore(), ask('store'))
+  const elector: Elector = {
+    run(listener) {
+      election = listener
+      listener.elected()
+      return () => Promise.resolve()
+    },
+  }
+  fleet = await createFleet({ backend, store, elector })
+  served = await serve({ fleet, allocation: { port: 0 }, management: { port: 0 }, metrics: fleetMetrics(fleet) })
+})
+afterEach(async () => {
+  broken.clear()
+  await served.close()
+  await fleet.close()
+})
+
+const ask = (path: string) => call('GET', served.managementUrl + path)
+const ready = async () => {
+  const { status, text } = await ask('/readyz')
+  return { status, ...(JSON.parse(text) as object) }
+}
+const well = { status: 200, ready: true, leads: true, store: true, backend: true }
+
+describe('/healthz and /readyz', () => {
+  it('are 200 while all is well', async () => {
+    expect(await ask('/healthz')).toMatchObject({ status: 200, text: '{"status":"ok"}' })
+    expect(await ready()).toEqual(well)
+  })
+
+  it.each([
+    ['store', 'fails'],
+    ['store', 'hangs'],
+    ['backend', 'fails'],
+    ['backend', 'hangs'],
+  ] as const)('while the %s %s it is 503, and 200 again when it is back; the process lives', async (part, how) => {
+    broken.set(part, how)
+    await until(async () => (await ready()).status === 503, 10_000)
+    expect(await ready()).toEqual({ ...well, status: 503, ready: false, [part]: false })
+    const refused = await ask('/readyz')
+    expect(refused.headers['retry-after']).toBe('1')
+    expect(refused.text).not.toContain('secret')
+    expect((await fleet.health()).problems).toEqual([expect.stringMatching(/does not answer: /)])
+    expect((await ask('/healthz')).status).toBe(200)
+    broken.clear()
+    await until(async () => (await ready()).status === 200, 10_000)
+  })
+
+  it('while another host leads it is 503', async () => {
+    election.lost('other-host')
+    expect(await ready()).toEqual({ ...well, status: 503, ready: false, leads: false })
+    expect((await fleet.health()).problems).toEqual(['this host does not lead the fleet; other-host does'])
+    election.elected()
+    await until(async () => (await ready()).status === 200)
+  })
+
+  it('while the fleet is drained, and once it is closed, it is 503', async () => {
+    await fleet.builds.create(build())
+    await standingBy(fleet, 2)
+    await fleet.drain()
+    expect(await ready()).toEqual({ ...well, status: 503, ready: false })
+    await fleet.close()
+    expect(await ready()).toMatchObject({ status: 503, ready: false, leads: false })
+  })
+
+  it('ask store and backend now and then, however often they are asked', async () => {
+    let lists = 0
+    const backend = breakableBackend(memoryBackend({ clock: systemClock }), () => {
+      lists++
+      return Promise.resolve()
+    })
+    const counting = await createFleet({ backend })
+    const before = lists
+    await Promise.all(Array.from({ length: 50 }, () => counting.health()))
+    expect(lists - before).toBe(1)
+    await counting.close()
+  })
+})
+
+describe('/metrics', () => {
+  it('is the text of Prometheus, with its type', async () => {
+    const reply = await ask('/metrics')
+    expect(reply).toMatchObject({
+      status: 200,
+      headers: { 'content-type': expect.stringMatching(/^text\/plain; version=/) },
+    })
+    expect(reply.text).toContain('\ngamekeeper_leader 1\n')
+  })
+
+  it('is for those who may read; the other two are for anybody', async () => {
+    const token = 'x'.repeat(16)
+    const authorize = bearerTokens([{ token, roles: ['read'] }])
+    const routes = observationRoutes(fleet, {
+      authorize,
+      metrics: { contentType: 'text/plain', text: () => Promise.resolve('a 1\n') },
+    })
+    const host = await listening(nodeHandler(routes))
+    const paths = ['/metrics', '/healthz', '/readyz']
+    const statuses = async (headers: Record<string, string>) => {
+      const replies = await Promise.all(paths.map((path) => call('GET', host.url + path, { headers })))
+      return replies.map(({ status }) => status)
+    }
+    expect(await statuses({})).toEqual([401, 200, 200])
+    expect(await statuses({ Authorization: `Bearer ${token}` })).toEqual([200, 200, 200])
+    await host.close()
+  })
+
+  it('is not there where a host has none, nor in the routes that it mounts', async () => {
+    const none = await serve({ fleet, allocation: { port: 0 }, management: { port: 0 } })
+    expect((await call('GET', `${none.managementUrl}/metrics`)).status).toBe(404)
+    await none.close()
+    const host = await listening(nodeHandler(managementRoutes(fleet)))
+    for (const path of ['/metrics', '/healthz', '/readyz'])
+      expect((await call('GET', host.url + path)).status).toBe(404)
+    await host.close()
+  })
+})

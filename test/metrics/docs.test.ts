@@ -1,0 +1,102 @@
+/** docs/metrics.md and the dashboard against the metrics that there are. */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { metricDefinitions } from '../../src/metrics/index.js'
+
+const docs = (name: string) => readFile(join(import.meta.dirname, '../../docs', name), 'utf8')
+
+interface Panel {
+  readonly id: number
+  readonly type: string
+  readonly title: string
+  readonly datasource?: { readonly type: string; readonly uid: string }
+  readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number }
+  readonly targets?: readonly { readonly expr: string; readonly refId: string; readonly legendFormat?: string }[]
+}
+
+interface Dashboard {
+  readonly uid: string
+  readonly title: string
+  readonly schemaVersion: number
+  readonly templating: {
+    readonly list: readonly { readonly name: string; readonly type: string; readonly query: unknown }[]
+  }
+  readonly panels: readonly Panel[]
+}
+
+describe('docs/metrics.md', () => {
+  it('lists every metric with its type, its labels and its meaning', async () => {
+    const rows = (await docs('metrics.md')).matchAll(/^\| `(gamekeeper_\w+)` \| (\w+) \| (.*?) \| (.*?) \|$/gm)
+    const listed = [...rows].map(([, name, type, labels = '', help]) => [
+      name,
+      { type, labels: [...labels.matchAll(/`(\w+)`/g)].map(([, label]) => label), help },
+    ])
+    const known = Object.entries(metricDefinitions).map(([name, { type, labels, help }]) => [
+      name,
+      { type, labels, help },
+    ])
+    expect(listed).toEqual(known)
+  })
+})
+
+describe('the dashboard', async () => {
+  const dashboard: Dashboard = JSON.parse(await docs('grafana-dashboard.json'))
+  const panels = dashboard.panels.filter(({ type }) => type !== 'row')
+  const expressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr))
+
+  it('is one that Grafana loads: of a schema that it knows, with its own id, title and panels', () => {
+    expect(dashboard).toMatchObject({ uid: 'gamekeeper', title: expect.any(String), schemaVersion: 39 })
+    expect(panels.length).toBeGreaterThan(8)
+    const ids = dashboard.panels.map(({ id }) => id)
+    expect(new Set(ids).size).toBe(ids.length)
+    for (const { title, type, datasource, targets = [] } of panels) {
+      expect(title).toMatch(/\S/)
+      expect(['timeseries', 'stat', 'heatmap']).toContain(type)
+      expect(datasource).toEqual({ type: 'prometheus', uid: '${datasource}' })
+      expect(targets.length).toBeGreaterThan(0)
+      const refs = targets.map(({ refId }) => refId)
+      expect(new Set(refs).size).toBe(refs.length)
+    }
+  })
+
+  it('has no panel that lies over another or beside the page', () => {
+    for (const { gridPos: a, id } of dashboard.panels) {
+      expect(a.x + a.w).toBeLessThanOrEqual(24)
+      for (const { gridPos: b, id: other } of dashboard.panels) {
+        const over = a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h
+        expect(over && id !== other).toBe(false)
+      }
+    }
+  })
+
+  it('asks only for metrics and labels that there are, and for all metrics', () => {
+    const asked = new Set<string>()
+    for (const expr of expressions) {
+      for (const [, found = '', , selector = ''] of expr.matchAll(/(gamekeeper_\w+)({([^}]*)})?/g)) {
+        const name = found.replace(/_(bucket|sum|count)$/, '')
+        const definition = Object.entries(metricDefinitions).find(([one]) => one === name)?.[1]
+        expect(definition, found).toBeDefined()
+        if (name !== found) expect(definition?.type).toBe('histogram')
+        asked.add(name)
+        for (const [, label] of selector.matchAll(/(\w+)\s*(?:=~?|!~?=?)/g)) expect(definition?.labels).toContain(label)
+      }
+      for (const [, by = ''] of expr.matchAll(/ by \(([^)]*)\)/g)) {
+        const labels = new Set<string>(Object.values(metricDefinitions).flatMap((one) => [...one.labels]))
+        for (const label of by.split(',').map((one) => one.trim())) expect(['le', ...labels]).toContain(label)
+      }
+      // Brackets and quotes come in pairs.
+      for (const [open, close] of ['()', '[]', '{}']) {
+        expect(expr.split(open ?? '').length).toBe(expr.split(close ?? '').length)
+      }
+    }
+    expect([...asked].toSorted()).toEqual(Object.keys(metricDefinitions).toSorted())
+  })
+
+  it('uses only variables that it has', () => {
+    const own = dashboard.templating.list.map(({ name }) => name)
+    const used = [...JSON.stringify(panels).matchAll(/\$\{?(\w+)\}?/g)].map(([, name]) => name)
+    expect(own).toEqual(['datasource', 'build'])
+    for (const name of used) expect([...own, '__rate_interval']).toContain(name)
+  })
+})
