@@ -34,6 +34,8 @@ export interface Instance {
   readonly exitCode?: number
   /** It went down with its engine or its machine, and nobody knows of a fault of its own: no crash. */
   readonly blameless?: true
+  /** Pending, and it stays so until somebody does something about what `reason` says. */
+  readonly stuck?: true
   /** In words: why it is still pending, or why it exited. */
   readonly reason?: string
   /** Where players connect. Absent until known. */
@@ -126,6 +128,11 @@ export interface Backend {
    * ahead, at once if all is there. Takes as long as it moves; rejects with `unavailable` and the reason when it fails.
    */
   prepare?(build: Pick<InstanceSpec, 'build' | 'template'>, options?: PrepareOptions): Promise<void>
+  /**
+   * Players may be on this instance from now on and until its end: whatever clears machines must spare it. Called again until
+   * it resolves; an absent instance, or one of another uid, is success.
+   */
+  protect?(ref: Ref, uid: string, options?: BackendOptions): Promise<void>
   /**
    * For instances that cannot reach 127.0.0.1 of this host. `asked.host` is where the agent's owner wants it to listen, if
    * they have said so. Rejects with `invalid` when only they can tell.

@@ -10,7 +10,7 @@ const here = {
     alias: [
       { find: /^gamekeeper$/, replacement: at('src/index.ts') },
       { find: /^gamekeeper\/(http|sdk|testing)$/, replacement: at('src/$1/index.ts') },
-      { find: /^gamekeeper\/(memory|process|docker)$/, replacement: at('adapters/$1/index.ts') },
+      { find: /^gamekeeper\/(memory|process|docker|kubernetes)$/, replacement: at('adapters/$1/index.ts') },
     ],
   },
 }
@@ -18,6 +18,7 @@ const common = { pool: 'forks', testTimeout: 20_000, hookTimeout: 60_000 } as co
 /** They start dozens of processes: one file at a time, after all others. */
 const heavy = [
   'test/adapters/docker/**/*.test.ts',
+  'test/adapters/kubernetes/**/*.test.ts',
   'test/e2e/**/*.test.ts',
   'test/soak/**/*.test.ts',
   'test/bench/**/*.test.ts',

@@ -32,6 +32,10 @@ export interface WatchListener {
   changed(object: KubeObject): void
   /** Gone; as it was last. */
   deleted(object: KubeObject): void
+  /** Nothing is heard for now, and why; what is missed meanwhile is told later. May be told again and again. */
+  broken?(error: unknown): void
+  /** It is followed (again): what was missed has been listed, or is about to be told. */
+  followed?(): void
 }
 
 const stallMs = 90_000
@@ -58,6 +62,7 @@ export function watchCollection(options: WatchOptions, listener: WatchListener):
         if (isOver()) return
         if (statusOf(error) === 410) revision = undefined
         failures++
+        listener.broken?.(error)
         logger[failures === 1 ? 'debug' : 'warn']({ error: messageOf(error) }, `the watch of ${what} broke; it goes on`)
         await api.pause(pauseMs(), signal)
       }
@@ -83,6 +88,7 @@ export function watchCollection(options: WatchOptions, listener: WatchListener):
       signal,
     })
     const openedAt = clock.elapsed()
+    if (!isOver()) listener.followed?.()
     signal.addEventListener('abort', close, { once: true })
     try {
       await read(body, close)
