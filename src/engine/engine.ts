@@ -14,6 +14,7 @@ import type { Versioned } from '../store.js'
 import { type Allocator, allocator } from './allocator.js'
 import { buildWriter } from './build-writer.js'
 import { type BuildOperations, buildOperations } from './builds.js'
+import { blocked } from './blocked.js'
 import { backoffLimits, buildEvent, type EngineContext, serverEvent } from './context.js'
 import { detailWriter } from './details.js'
 import { drainer } from './drain.js'
@@ -33,7 +34,7 @@ import { preparation } from './preparation.js'
 import { reconciler } from './reconciler.js'
 import { scaler } from './scaler.js'
 import { isSaved, LostServer, serverWriter } from './server-writer.js'
-import { steps } from './steps.js'
+import { needsProtection, steps } from './steps.js'
 import { storeResync } from './store-resync.js'
 import { waitingRoom } from './waiting-room.js'
 import { watcher } from './watcher.js'
@@ -113,10 +114,28 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const details = detailWriter(ctx)
   const beats = heartbeats(ctx, details.changed)
   const late = overdue(ctx, buildsWriter)
-  const watch = watcher(ctx, { running: beats.await, heartbeat, adopt: (server) => ctx.touch(loadServer(server)) })
+  const tellBlocked = blocked(ctx, buildsWriter)
+  const watch = watcher(ctx, {
+    running: beats.await,
+    heartbeat,
+    stuck: (entry, reason) => {
+      tellBlocked(entry, new FleetError('unavailable', reason)).catch((error: unknown) => {
+        // Its own status has it all the same.
+        logger.warn({ server: entry.record.name, error: messageOf(error) }, 'a condition could not be written')
+      })
+    },
+    adopt: (server) => ctx.touch(loadServer(server)),
+  })
   const isDraining = () => draining
   const prepare = preparation(ctx, buildsWriter)
-  const step = steps(ctx, { writer, buildWriter: buildsWriter, details, watcher: watch, preparation: prepare })
+  const step = steps(ctx, {
+    writer,
+    buildWriter: buildsWriter,
+    details,
+    watcher: watch,
+    preparation: prepare,
+    blocked: tellBlocked,
+  })
   const scale = scaler(ctx, { waiting: room.waiting, isDraining })
   const reconcile = reconciler(ctx, { buildWriter: buildsWriter, step: stepAndTell, scale })
   const queue = workQueue<BuildEntry>(clock, (build) => {
@@ -137,9 +156,10 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   function serverChanged(entry: ServerEntry, before: Server, from: Bucket): void {
     const { record, build, bucket } = entry
     const saved = isSaved(entry)
-    if (!saved) build.todo.add(entry)
+    const isExposed = needsProtection(ctx, entry)
+    if (!saved || isExposed) build.todo.add(entry)
     // A reserved server counts as Active already, so that handing it out takes one pass and not two.
-    if (!(saved && from === 'reserved' && bucket === 'active')) ctx.enqueue(build)
+    if (!(saved && from === 'reserved' && bucket === 'active') || isExposed) ctx.enqueue(build)
     if (record.state !== before.state) {
       const said = serverEvent(ctx, entry, `${record.name} went from ${before.state} to ${record.state}`)
       const { at, build: of, server, message } = said
@@ -246,7 +266,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       const event = { type: 'end' as const, reason: 'BuildDeleted' as const, message: 'its build was deleted' }
       inventory.update(entry, transition(record, event, clock.now()))
     }
-    if (record.state === 'Pending' || record.state === 'Terminating') entry.build.todo.add(entry)
+    const isUnfinished = record.state === 'Pending' || record.state === 'Terminating'
+    if (isUnfinished || needsProtection(ctx, entry)) entry.build.todo.add(entry)
     return entry
   }
 

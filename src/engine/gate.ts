@@ -59,7 +59,7 @@ export function gate(store: Store, backend: Backend): Gate {
 
 /** What a backend may leave out stays left out. */
 function optionalCalls(backend: Backend, over: () => FleetError | undefined): Partial<Backend> {
-  const { check, prepare } = backend
+  const { check, prepare, protect } = backend
   return {
     ...(check && { check: check.bind(backend) }),
     ...(prepare && {
@@ -67,6 +67,13 @@ function optionalCalls(backend: Backend, over: () => FleetError | undefined): Pa
         const error = over()
         if (error) throw error
         await prepare.call(backend, build, options)
+      },
+    }),
+    ...(protect && {
+      protect: async (ref, uid, options) => {
+        const error = over()
+        if (error) throw error
+        await protect.call(backend, ref, uid, options)
       },
     }),
   } satisfies Partial<Backend>
