@@ -93,7 +93,7 @@ describe('docs/operations.md', () => {
 
   it('has each condition', async () => {
     const source = await textOf('src/rules/resources.ts')
-    const types = /type ConditionType = (.*)/.exec(source)?.[1] ?? ''
+    const types = /conditionTypes = \[(.*)\]/.exec(source)?.[1] ?? ''
     const listed = table(await textOf('docs/operations.md'), 'condition').map(([type]) => name(type))
     expect(listed).toEqual([...types.matchAll(/'(\w+)'/g)].map((match) => match[1]))
   })

@@ -27,9 +27,13 @@ export async function kubectlWith(input: string, ...args: readonly string[]): Pr
   return (await running).stdout
 }
 
+/** That nobody else has. */
+export function namespaceName(): string {
+  return `gamekeeper-${randomBytes(4).toString('hex')}`
+}
+
 /** A namespace of this run's own, ready for pods. */
-export async function makeNamespace(api: KubernetesApi): Promise<string> {
-  const name = `gamekeeper-${randomBytes(4).toString('hex')}`
+export async function makeNamespace(api: KubernetesApi, name = namespaceName()): Promise<string> {
   const body = { apiVersion: 'v1', kind: 'Namespace', metadata: { name } }
   await api.request({ what: 'make a namespace', method: 'POST', path: '/api/v1/namespaces', body })
   // Without it no pod is let in.
