@@ -19,12 +19,14 @@ import { Listeners } from '../../src/platform/listeners.js'
 import { unlessAborted } from '../../src/platform/unless-aborted.js'
 import { shown } from '../../src/rules/problem.js'
 import { keyOf, type Ref } from '../../src/rules/resources.js'
+import { defaultNamespace } from '../../src/rules/validation.js'
+import type { Store } from '../../src/store.js'
 import { findAgentPlace } from './agent-place.js'
 import { statusOf } from './api-failures.js'
 import { KubernetesApi } from './api.js'
 import { Configuration } from './configuration.js'
 import { defaultKubeConfig } from './kube-config.js'
-import { apiVersionOf, type OwnerReference, pathOf, pods as podType, resourceType } from './kube-objects.js'
+import { pathOf, pods as podType } from './kube-objects.js'
 import { evictAnnotation, namesOf } from './labels.js'
 import { NodePorts } from './node-ports.js'
 import type { ResolvedKubernetesOptions } from './options.js'
@@ -33,6 +35,7 @@ import { PodEnding } from './pod-ending.js'
 import { podLogs } from './pod-logs.js'
 import { isUnstarted, lacksPorts } from './pod-status.js'
 import { Pods, type SeenPod } from './pods.js'
+import { type KubernetesStore, openKubernetesStore } from './store.js'
 
 /** What is made in time belongs to whoever comes next; what is not, is found half made and removed. */
 const closingMs = 2_000
@@ -56,6 +59,7 @@ export class KubernetesBackend implements Backend {
   /** What the cluster will never make a pod of: there is nothing else that could tell of it. */
   readonly #refused = new Map<string, Instance>()
   #opening: Promise<void> | undefined
+  #store: KubernetesStore | undefined
   #closed = false
 
   constructor(options: ResolvedKubernetesOptions) {
@@ -72,7 +76,7 @@ export class KubernetesBackend implements Backend {
     })
     this.#configuration = new Configuration({ api: this.#api, clock, logger, pods: this.#pods })
     this.#ports = new NodePorts(portRange, clock, () => this.#heldPorts())
-    this.defaultStore = Object.freeze({ kind: 'memory' })
+    this.defaultStore = Object.freeze({ kind: 'own', open: () => this.#openStore() })
   }
 
   async agentPlace(asked: { readonly host?: string | undefined }): Promise<AgentPlace> {
@@ -98,7 +102,7 @@ export class KubernetesBackend implements Backend {
     const creation = new PodCreation({
       ...{ spec, api: this.#api, pods: this.#pods, ports: this.#ports, group, packed },
       secret: `${spec.ref.name}-${nonce}`,
-      ownerOf: ({ ref }, signal) => this.#ownerOf(ref, signal),
+      owner: this.#store?.ownerOfServer(spec.ref, spec.uid),
       signal: options.signal,
     })
     const done = this.#carryOut(spec, creation)
@@ -199,9 +203,27 @@ export class KubernetesBackend implements Backend {
     await this.#atMost(closingMs, Promise.allSettled(creations))
     await this.#atMost(closingMs, this.#configuration.idle())
     this.#pods.stop()
-    this.#api.close()
+    // A store that is still open has its last words to say.
+    if (!this.#store) this.#api.close()
     // Each failure has reached the caller that it belongs to.
     await Promise.allSettled([this.#opening, ...underway])
+  }
+
+  async #openStore(): Promise<Store> {
+    if (this.#closed) throw closed()
+    const { apiGroup: group, namespaces, clock, logger } = this.#options
+    const home = this.#options.home ?? this.#api.namespace ?? namespaces?.[0] ?? defaultNamespace
+    const store = await openKubernetesStore({ api: this.#api, clock, logger, group, home, namespaces })
+    this.#store = store
+    const close = async () => {
+      try {
+        await store.close()
+      } finally {
+        this.#store = undefined
+        if (this.#closed) this.#api.close()
+      }
+    }
+    return { ...store, close }
   }
 
   async #atMost(ms: number, work: Promise<unknown>): Promise<void> {
@@ -295,20 +317,6 @@ export class KubernetesBackend implements Backend {
       this.#listeners.tellAll((listener) => listener.changed(end))
     }
     this.#listeners.tellAll((listener) => listener.gone(ref, uid))
-  }
-
-  /** The custom resource of a server. Undefined where there is none: then the pod belongs to nobody. */
-  async #ownerOf(ref: Ref, signal: AbortSignal | undefined): Promise<OwnerReference | undefined> {
-    const type = resourceType(this.#options.apiGroup, 'v1alpha1', 'gameservers', 'GameServer')
-    try {
-      const path = pathOf(type, ref)
-      const { metadata } = await this.#api.object({ what: `show server ${ref.name}`, method: 'GET', path, signal })
-      if (metadata.uid === undefined) return undefined
-      return { apiVersion: apiVersionOf(type), kind: type.kind, name: ref.name, uid: metadata.uid }
-    } catch (error) {
-      if (statusOf(error) === 404) return undefined
-      throw error
-    }
   }
 
   *#heldPorts() {

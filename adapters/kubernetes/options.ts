@@ -17,6 +17,11 @@ export interface KubernetesBackendOptions {
   readonly kubeConfig?: KubeConfigLike
   /** Namespaces that the fleet is in. Default: all of the cluster. */
   readonly namespaces?: readonly string[]
+  /**
+   * Namespace of what is the fleet's own: the key that servers' tokens are sealed with, and the lease. Default: that of the
+   * kubeconfig's context or of the pod, or else the first of `namespaces`, or else `default`.
+   */
+  readonly home?: string
   /** Group of the custom resources, and what the labels of pods begin with. Default `mps.gamekeeper.com`. */
   readonly apiGroup?: string
   /** Public ports of each node, both ends included: `{ first, last }` or `'10000-12000'`. Default 10000–12000. */
@@ -39,7 +44,7 @@ export interface KubernetesBackendOptions {
   readonly clock?: Clock
 }
 
-type Given = 'kubeConfig' | 'namespaces' | 'publicAddress'
+type Given = 'kubeConfig' | 'namespaces' | 'home' | 'publicAddress'
 
 export type ResolvedKubernetesOptions = Omit<Required<KubernetesBackendOptions>, 'portRange' | Given> & {
   readonly [name in Given]: KubernetesBackendOptions[name]
@@ -48,6 +53,7 @@ export type ResolvedKubernetesOptions = Omit<Required<KubernetesBackendOptions>,
 const known: ReadonlySet<string> = new Set([
   'kubeConfig',
   'namespaces',
+  'home',
   'apiGroup',
   'portRange',
   'publicAddress',
@@ -67,12 +73,14 @@ export function resolveKubernetesOptions(options: KubernetesBackendOptions): Res
       throw new FleetError('invalid', `kubernetesBackend: ${name} is not an option; known are ${[...known].join(', ')}`)
     }
   }
-  const { kubeConfig, publicAddress } = options
+  const { kubeConfig, home, publicAddress } = options
   if (kubeConfig !== undefined && !isKubeConfig(kubeConfig)) {
     refuse('kubeConfig', 'must be a KubeConfig of @kubernetes/client-node', 'something else')
   }
+  if (home !== undefined && !isNamespace(home)) refuse('home', "must be a namespace's name", home)
   return Object.freeze({
     kubeConfig,
+    home,
     namespaces: options.namespaces === undefined ? undefined : namespaces(options.namespaces),
     apiGroup: apiGroup(options.apiGroup ?? defaultApiGroup),
     portRange: portRange(options.portRange ?? defaultPortRange),

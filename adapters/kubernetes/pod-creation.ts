@@ -19,7 +19,8 @@ export interface PodCreationInput {
   readonly packed: boolean
   /** Nobody else's name for a secret. */
   readonly secret: string
-  readonly ownerOf: (spec: InstanceSpec, signal: AbortSignal | undefined) => Promise<OwnerReference | undefined>
+  /** The custom resource of the server, if there is one: the pod goes with it even when no host is there. */
+  readonly owner: OwnerReference | undefined
   readonly signal: AbortSignal | undefined
 }
 
@@ -41,7 +42,7 @@ export class PodCreation {
 
   /** Rejects with `conflict`, `ports-exhausted`, `unavailable`, `aborted`. */
   async run(): Promise<Created> {
-    const { spec, api, pods, ports, group, packed, secret, ownerOf, signal } = this.#input
+    const { spec, api, pods, ports, group, packed, secret, owner, signal } = this.#input
     const { ref, template, portsToExpose } = spec
     const known = pods.find(ref)
     if (known) return this.#meet(known)
@@ -51,7 +52,6 @@ export class PodCreation {
     // In this very tick, so that no other creation gets the same.
     this.ports = ports.take(portsToExpose.length, nodes)
     const pairs: readonly PortPair[] = portsToExpose.map((container, i) => ({ container, public: this.ports[i] ?? 0 }))
-    const owner = await ownerOf(spec, signal)
     const body = podOf({ spec, ports: pairs, group, secret, owner, packed })
     const path = pathOf(podType, { namespace: ref.namespace })
     try {
