@@ -2,6 +2,7 @@
  * Backend: what starts, ends and lists game server instances. It knows nothing of states, sessions or scaling.
  * Passes `backendConformance` of `gamekeeper/testing`.
  */
+import type { Elector } from './elector.js'
 import type { Heartbeat, HeartbeatAnswer } from './rules/heartbeat.js'
 import type { PodTemplateSpec, PortPair, Ref } from './rules/resources.js'
 import type { TemplateSupport } from './rules/template.js'
@@ -105,6 +106,8 @@ export interface Backend {
   readonly name: string
   readonly capabilities: BackendCapabilities
   readonly defaultStore: DefaultStore
+  /** Decides which host leads when the host names no elector: of a backend whose default store is shared. */
+  readonly defaultElector?: Elector
   /**
    * Starts an instance, or returns the one that this ref and uid already have. An instance that cannot run (no such
    * command) is returned as `exited` with its reason. Rejects when it may work later: `ports-exhausted`, `unavailable`.

@@ -2,6 +2,7 @@
  * The Kubernetes backend: runs each instance as a pod. The cluster alone knows the truth; what is kept here is what it has
  * told, and what is being done right now.
  */
+import { hostname } from 'node:os'
 import type {
   AgentPlace,
   Backend,
@@ -14,6 +15,7 @@ import type {
   InstanceSpec,
   LogsOptions,
 } from '../../src/backend.js'
+import type { Elector } from '../../src/elector.js'
 import { FleetError, messageOf, throwIfAborted } from '../../src/errors.js'
 import { Listeners } from '../../src/platform/listeners.js'
 import { unlessAborted } from '../../src/platform/unless-aborted.js'
@@ -25,6 +27,7 @@ import { findAgentPlace } from './agent-place.js'
 import { statusOf } from './api-failures.js'
 import { KubernetesApi } from './api.js'
 import { Configuration } from './configuration.js'
+import { leaseElector, leaseName } from './elector.js'
 import { defaultKubeConfig } from './kube-config.js'
 import { pathOf, pods as podType } from './kube-objects.js'
 import { evictAnnotation, namesOf } from './labels.js'
@@ -44,12 +47,15 @@ export class KubernetesBackend implements Backend {
   readonly name = 'kubernetes'
   readonly capabilities: BackendCapabilities = Object.freeze({ template: 'pod', agent: true })
   readonly defaultStore: DefaultStore
+  readonly defaultElector: Elector
 
   readonly #options: ResolvedKubernetesOptions
   readonly #api: KubernetesApi
   readonly #pods: Pods
   readonly #ports: NodePorts
   readonly #configuration: Configuration
+  /** Namespace of what is the fleet's own. */
+  readonly #home: string
   readonly #listeners: Listeners
   readonly #creating = new Map<string, { readonly creation: PodCreation; readonly done: Promise<Instance> }>()
   readonly #ending = new Map<
@@ -68,6 +74,7 @@ export class KubernetesBackend implements Backend {
     const config = options.kubeConfig ?? defaultKubeConfig()
     this.#options = options
     this.#api = new KubernetesApi({ config, clock, requestsPerSecond, connections, callMs })
+    this.#home = options.home ?? this.#api.namespace ?? namespaces?.[0] ?? defaultNamespace
     this.#listeners = new Listeners(this.name, logger)
     this.#pods = new Pods({
       ...{ api: this.#api, clock, logger, namespaces, publicAddress, names: namesOf(apiGroup) },
@@ -77,6 +84,11 @@ export class KubernetesBackend implements Backend {
     this.#configuration = new Configuration({ api: this.#api, clock, logger, pods: this.#pods })
     this.#ports = new NodePorts(portRange, clock, () => this.#heldPorts())
     this.defaultStore = Object.freeze({ kind: 'own', open: () => this.#openStore() })
+    this.defaultElector = leaseElector({
+      ...{ api: this.#api, clock, logger, namespace: this.#home, leaseMs: options.leaseMs },
+      name: leaseName(apiGroup, namespaces),
+      identity: options.identity ?? `${hostname()}-${Buffer.from(clock.randomBytes(4)).toString('hex')}`,
+    })
   }
 
   async agentPlace(asked: { readonly host?: string | undefined }): Promise<AgentPlace> {
@@ -200,8 +212,10 @@ export class KubernetesBackend implements Backend {
     const creations = [...this.#creating.values()].map(({ done }) => done)
     const underway = [...creations, ...[...this.#ending.values()].map(({ done }) => done)]
     // A creation that is cut short leaves something for the next host to clear up: mostly it takes but a moment more.
-    await this.#atMost(closingMs, Promise.allSettled(creations))
-    await this.#atMost(closingMs, this.#configuration.idle())
+    await this.#atMost(
+      closingMs,
+      Promise.allSettled(creations).then(() => this.#configuration.idle()),
+    )
     this.#pods.stop()
     // A store that is still open has its last words to say.
     if (!this.#store) this.#api.close()
@@ -212,7 +226,7 @@ export class KubernetesBackend implements Backend {
   async #openStore(): Promise<Store> {
     if (this.#closed) throw closed()
     const { apiGroup: group, namespaces, clock, logger } = this.#options
-    const home = this.#options.home ?? this.#api.namespace ?? namespaces?.[0] ?? defaultNamespace
+    const home = this.#home
     const store = await openKubernetesStore({ api: this.#api, clock, logger, group, home, namespaces })
     this.#store = store
     const close = async () => {
@@ -285,6 +299,7 @@ export class KubernetesBackend implements Backend {
       ...{ what: `delete pod ${identity.ref.name}`, method: 'DELETE', path: pathOf(podType, identity.ref), signal },
       body: { gracePeriodSeconds: 0, preconditions: { uid: podUid } },
     })
+    await this.#pods.untilGone(seen, closingMs)
     return false
   }
 

@@ -30,7 +30,11 @@ export interface KubernetesBackendOptions {
   readonly publicAddress?: string
   /** Servers go where others are, so that nodes come to be empty and can be taken away. Default true. */
   readonly packed?: boolean
-  /** Most calls of the API server a second. Default 400. */
+  /** Names this host, for others to say who leads. Default: the name of its machine or pod, and something random. */
+  readonly identity?: string
+  /** A leader that could not renew its lease for so long leads no more, and another host takes over. At least 2 s. Default 15 s. */
+  readonly leaseMs?: number
+  /** Most calls of the API server a second; an allocation is one. Default 2,000. */
   readonly requestsPerSecond?: number
   /** Most calls of the API server at once, each on a connection that is kept. Default 64. */
   readonly connections?: number
@@ -44,7 +48,7 @@ export interface KubernetesBackendOptions {
   readonly clock?: Clock
 }
 
-type Given = 'kubeConfig' | 'namespaces' | 'home' | 'publicAddress'
+type Given = 'kubeConfig' | 'namespaces' | 'home' | 'publicAddress' | 'identity'
 
 export type ResolvedKubernetesOptions = Omit<Required<KubernetesBackendOptions>, 'portRange' | Given> & {
   readonly [name in Given]: KubernetesBackendOptions[name]
@@ -58,6 +62,8 @@ const known: ReadonlySet<string> = new Set([
   'portRange',
   'publicAddress',
   'packed',
+  'identity',
+  'leaseMs',
   'requestsPerSecond',
   'connections',
   'callMs',
@@ -86,7 +92,9 @@ export function resolveKubernetesOptions(options: KubernetesBackendOptions): Res
     portRange: portRange(options.portRange ?? defaultPortRange),
     publicAddress: publicAddress === undefined ? undefined : host('publicAddress', publicAddress),
     packed: flag('packed', options.packed, true),
-    requestsPerSecond: whole('requestsPerSecond', options.requestsPerSecond, 400),
+    identity: identity(options.identity),
+    leaseMs: leaseMs(options.leaseMs ?? 15_000),
+    requestsPerSecond: whole('requestsPerSecond', options.requestsPerSecond, 2_000),
     connections: whole('connections', options.connections, 64),
     callMs: whole('callMs', options.callMs, 20_000),
     endMs: whole('endMs', options.endMs, 90_000),
@@ -132,6 +140,20 @@ function whole(name: string, value: unknown, fallback: number): number {
     refuse(name, 'must be an integer ≥ 1', value)
   }
   return value
+}
+
+function identity(value: unknown): string | undefined {
+  if (value === undefined) return undefined
+  if (typeof value !== 'string' || !/^[\w.-]{1,200}$/.test(value)) {
+    refuse('identity', 'must be 1 to 200 letters, digits, dashes, dots or underscores', value)
+  }
+  return value
+}
+
+function leaseMs(value: unknown): number {
+  const length = whole('leaseMs', value, 0)
+  if (length < 2_000) refuse('leaseMs', 'must be at least 2000', value)
+  return length
 }
 
 function flag(name: string, value: unknown, fallback: boolean): boolean {

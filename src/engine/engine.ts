@@ -18,6 +18,7 @@ import { blocked } from './blocked.js'
 import { backoffLimits, buildEvent, type EngineContext, serverEvent } from './context.js'
 import { detailWriter } from './details.js'
 import { drainer } from './drain.js'
+import { figures } from './figures.js'
 import type { Gate } from './gate.js'
 import { heartbeats } from './heartbeats.js'
 import {
@@ -32,6 +33,7 @@ import { limiter } from './limiter.js'
 import { overdue } from './overdue.js'
 import { preparation } from './preparation.js'
 import { reconciler } from './reconciler.js'
+import { review } from './review.js'
 import { scaler } from './scaler.js'
 import { isSaved, LostServer, serverWriter } from './server-writer.js'
 import { needsProtection, steps } from './steps.js'
@@ -140,6 +142,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const reconcile = reconciler(ctx, { buildWriter: buildsWriter, step: stepAndTell, scale })
   const queue = workQueue<BuildEntry>(clock, (build) => {
     prepare.look(build)
+    inspect.look(build)
+    show.touch(build)
     return reconcile(build)
   })
   const allocate = allocator(ctx, writer, room, isDraining)
@@ -151,7 +155,21 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     builds: buildsWriter,
     buildGone: builds.forget,
     adoptServer: (server) => ctx.touch(loadServer(server)),
+    checkServer,
   })
+  const show = figures(ctx)
+  const inspect = review(ctx, buildsWriter)
+  const stopTelling = store.display ? emitter.on('*', (event) => store.display?.event(event)) : () => {}
+
+  async function checkServer(entry: ServerEntry): Promise<void> {
+    try {
+      await writer.check(entry)
+    } catch (error) {
+      // The entry tells already what it is now.
+      if (!(error instanceof LostServer)) throw error
+    }
+    ctx.touch(entry)
+  }
 
   function serverChanged(entry: ServerEntry, before: Server, from: Bucket): void {
     const { record, build, bucket } = entry
@@ -287,7 +305,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       store.servers.list(),
       store.details.list(),
     ])
-    buildRecords.forEach(loadBuild)
+    const byAge = [...buildRecords].sort((a, b) => a.record.createdAt - b.record.createdAt)
+    byAge.forEach(loadBuild)
     // Each list of the inventory is in the order of time, also across a restart: first ready, first handed out.
     const inOrder = [...serverRecords].sort((a, b) => since(a.record) - since(b.record))
     inOrder.forEach(loadServer)
@@ -327,6 +346,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     watch.stop()
     prepare.stop()
     queue.stop()
+    show.stop()
+    stopTelling()
     throw error
   }
   loaded = true
@@ -379,6 +400,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       resync.stop()
       prepare.stop()
       queue.stop()
+      show.stop()
+      stopTelling()
       room.dismiss(error)
       drains.stop()
       if (why === 'closing') await settle()

@@ -32,6 +32,7 @@ export function gate(store: Store, backend: Backend): Gate {
   return {
     store: {
       shared: store.shared,
+      ...optionalParts(store, () => over),
       builds: guarded(store.builds),
       servers: guarded(store.servers),
       details: guarded(store.details),
@@ -55,6 +56,19 @@ export function gate(store: Store, backend: Backend): Gate {
       over ??= error
     },
   }
+}
+
+function optionalParts(store: Store, over: () => FleetError | undefined): Partial<Store> {
+  const { watch, display } = store
+  return {
+    ...(watch && { watch: watch.bind(store) }),
+    ...(display && {
+      display: {
+        build: (ref, status) => void (over() || display.build(ref, status)),
+        event: (event) => void (over() || display.event(event)),
+      },
+    }),
+  } satisfies Partial<Store>
 }
 
 /** What a backend may leave out stays left out. */

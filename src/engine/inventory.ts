@@ -162,6 +162,17 @@ export function createInventory(listener: InventoryListener): Inventory {
     if (bySession.get(key) === entry) bySession.delete(key)
   }
 
+  function freeID(build: BuildEntry, buildID: string): void {
+    if (buildsByID.get(buildID) !== build) return
+    buildsByID.delete(buildID)
+    for (const other of builds.values()) {
+      if (other !== build && other.record.spec.buildID === buildID) {
+        buildsByID.set(buildID, other)
+        return
+      }
+    }
+  }
+
   function newBuild(record: Build, revision: string, deleted: boolean): BuildEntry {
     const build: BuildEntry = {
       ref: refOf(record),
@@ -192,7 +203,8 @@ export function createInventory(listener: InventoryListener): Inventory {
     addBuild(record, revision) {
       const build = newBuild(record, revision, false)
       builds.set(keyOf(record), build)
-      buildsByID.set(record.spec.buildID, build)
+      // Past the API a buildID can be given twice: it names the build that had it first.
+      if (!buildsByID.has(record.spec.buildID)) buildsByID.set(record.spec.buildID, build)
       return build
     },
 
@@ -200,6 +212,11 @@ export function createInventory(listener: InventoryListener): Inventory {
 
     replaceBuild(build, record, revision) {
       const changed = build.record.spec !== record.spec
+      const { buildID } = build.record.spec
+      if (changed && buildID !== record.spec.buildID) {
+        freeID(build, buildID)
+        if (!buildsByID.has(record.spec.buildID)) buildsByID.set(record.spec.buildID, build)
+      }
       build.record = record
       build.revision = revision
       build.draining = isDrained(record)
@@ -212,7 +229,7 @@ export function createInventory(listener: InventoryListener): Inventory {
       build.deleted = true
       const key = keyOf(build.record)
       if (builds.get(key) === build) builds.delete(key)
-      if (buildsByID.get(build.record.spec.buildID) === build) buildsByID.delete(build.record.spec.buildID)
+      freeID(build, build.record.spec.buildID)
       if (isEmpty(build)) everyBuild.delete(build)
     },
 

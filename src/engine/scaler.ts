@@ -1,12 +1,13 @@
 /** Carries out the plan of a build: adds servers as records, and begins the end of idle ones. Synchronous. */
 import { transition } from '../rules/lifecycle.js'
 import { serverName, suffixLength } from '../rules/names.js'
-import { draftOf, type EndingReason, keyOf, type Server } from '../rules/resources.js'
+import { type BuildSpec, draftOf, type EndingReason, keyOf, type Server } from '../rules/resources.js'
 import { planRollout } from '../rules/rollout.js'
 import { plan } from '../rules/scaling.js'
 import { buildHealth } from '../rules/status.js'
 import { type EngineContext, serverEvent } from './context.js'
 import type { Bucket, BuildEntry, ServerEntry } from './inventory.js'
+import { isInvalid } from './review.js'
 
 export interface ScalerParts {
   readonly waiting: (build: BuildEntry) => number
@@ -26,7 +27,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
   function scale(build: BuildEntry): number | undefined {
     if (build.deleted) return undefined
     const pauseMs = build.backoff.until - clock.elapsed()
-    const mayCreate = pauseMs <= 0 && buildHealth(build.record) === 'Healthy'
+    const mayCreate = pauseMs <= 0 && buildHealth(build.record) === 'Healthy' && !isInvalid(build.record)
     const draining = build.draining || parts.isDraining()
     renewBegun(build)
     const partial =
@@ -44,7 +45,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
       standingBy: buckets.ready.size + buckets.unready.size + buckets.oldReady.size + buckets.oldUnready.size,
       active: takenOf(build),
       waiting: parts.waiting(build),
-      spec: build.record.spec,
+      spec: withinBounds(build.record.spec),
       mayCreate,
       draining,
       createsPerPass: limits.createsPerPass,
@@ -87,7 +88,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
       },
       active: takenOf(build),
       waiting: parts.waiting(build),
-      spec: build.record.spec,
+      spec: withinBounds(build.record.spec),
       mayCreate,
       createsPerPass: limits.createsPerPass,
       deletesPerPass: limits.deletesPerPass,
@@ -142,6 +143,11 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
   }
 
   return scale
+}
+
+/** Past the API a standingBy above max can be asked for: it counts as max. */
+function withinBounds(spec: BuildSpec): BuildSpec {
+  return spec.standingBy <= spec.max ? spec : { ...spec, standingBy: spec.max }
 }
 
 /** A server being handed out is as good as Active: it must neither be ended nor be counted as idle. */
