@@ -28,9 +28,10 @@ export class Configuration {
   readonly #input: ConfigurationInput
   /** By the pod's own uid: what is to be written once it has a node. */
   readonly #wanted = new Map<string, InstanceSpec>()
-  readonly #writing = new Map<string, Promise<void>>()
+  readonly #writing = new Set<string>()
   /** Pods that have theirs, as far as they have not started yet. */
   readonly #written = new Set<string>()
+  #onIdle = () => {}
 
   constructor(input: ConfigurationInput) {
     this.#input = input
@@ -48,17 +49,26 @@ export class Configuration {
     if (!isUnstarted(seen.pod)) return this.forget(seen)
     if (!this.#wanted.has(seen.podUid) || seen.pod.spec?.nodeName === undefined) return
     if (this.#writing.has(seen.podUid)) return
-    this.#writing.set(seen.podUid, this.#carryOut(seen))
+    this.#writing.add(seen.podUid)
+    void this.#carryOut(seen)
   }
 
-  /** Resolves when nothing is being written. */
-  async idle(): Promise<void> {
-    await Promise.all(this.#writing.values())
+  /** Resolves when every pod has what it waits for. */
+  idle(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onIdle = resolve
+      this.#settle()
+    })
   }
 
   forget({ podUid }: SeenPod): void {
     this.#wanted.delete(podUid)
     this.#written.delete(podUid)
+    this.#settle()
+  }
+
+  #settle(): void {
+    if (this.#wanted.size === 0) this.#onIdle()
   }
 
   /** True when a pod that has not started has its secret, or is just getting it. */
@@ -116,6 +126,7 @@ export class Configuration {
     }
     this.#wanted.delete(podUid)
     this.#written.add(podUid)
+    this.#settle()
     return true
   }
 }

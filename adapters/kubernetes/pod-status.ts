@@ -61,6 +61,8 @@ function endReason(pod: Pod, { container }: Identity, { reason, message, exitCod
     const limit = pod.spec?.containers?.find(({ name }) => name === container)?.resources?.limits?.['memory']
     return `it was killed for using more memory than ${limit === undefined ? 'there is' : `its limit of ${limit}`}`
   }
+  const [, program, why] = /exec: "([^"]*)": (.*?)(?:: unknown)?$/.exec(message?.trim() ?? '') ?? []
+  if (program !== undefined) return `cannot run ${program}: ${why}`
   if (message) return message.trim()
   // These two say no more than the code does.
   return reason === 'Error' || reason === 'Completed' || exitCode === 0 ? undefined : reason
