@@ -138,11 +138,10 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     preparation: prepare,
     blocked: tellBlocked,
   })
-  const scale = scaler(ctx, { waiting: room.waiting, isDraining })
+  const scale = scaler(ctx, { waiting: room.waiting, isDraining, breaksRule: (build) => inspect.breaksRule(build) })
   const reconcile = reconciler(ctx, { buildWriter: buildsWriter, step: stepAndTell, scale })
   const queue = workQueue<BuildEntry>(clock, (build) => {
     prepare.look(build)
-    inspect.look(build)
     show.touch(build)
     return reconcile(build)
   })

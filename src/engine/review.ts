@@ -11,8 +11,11 @@ import { buildEvent, type EngineContext, refOf } from './context.js'
 import type { BuildEntry } from './inventory.js'
 
 export interface Review {
-  /** Costs nothing while its spec is what it was, and right. */
-  look(build: BuildEntry): void
+  /**
+   * True when its spec breaks a rule: nothing may be created by it. Costs nothing while the spec is what it was, and right. What is
+   * to be told of it is written by and by.
+   */
+  breaksRule(build: BuildEntry): boolean
   /** The record with the conditions that tell what is wrong with its spec; the same one when they are there already. */
   reviewed(record: Build): Build
 }
@@ -21,7 +24,8 @@ type SpecCondition = Extract<Condition['type'], 'Clamped' | 'Invalid'>
 
 export function review(ctx: EngineContext, builds: Pick<BuildWriter, 'change'>): Review {
   const { backend, clock, inventory } = ctx
-  const seen = new WeakMap<BuildEntry, BuildSpec>()
+  /** What each was last seen to say that breaks no rule. */
+  const right = new WeakMap<BuildEntry, BuildSpec>()
 
   function reviewed(record: Build): Build {
     const { standingBy, max } = record.spec
@@ -64,20 +68,24 @@ export function review(ctx: EngineContext, builds: Pick<BuildWriter, 'change'>):
 
   return {
     reviewed,
-    look(build) {
-      const { spec } = build.record
-      if (!ctx.store.shared || build.deleted || (seen.get(build) === spec && !isInvalid(build.record))) return
-      seen.set(build, spec)
-      if (reviewed(build.record) === build.record) return
-      builds.change(build, reviewed).catch((error: unknown) => {
-        seen.delete(build)
-        ctx.emitter.emit({ type: 'ReconcileFailed', ...buildEvent(ctx, build.record, messageOf(error)) })
-      })
+    breaksRule(build) {
+      const { record } = build
+      if (!ctx.store.shared || build.deleted || right.get(build) === record.spec) return false
+      const next = reviewed(record)
+      const isRight = !isInvalid(next)
+      if (next === record) {
+        if (isRight) right.set(build, record.spec)
+      } else if (!build.changing) {
+        builds.change(build, reviewed).catch((error: unknown) => {
+          ctx.emitter.emit({ type: 'ReconcileFailed', ...buildEvent(ctx, build.record, messageOf(error)) })
+        })
+      }
+      return !isRight
     },
   }
 }
 
-/** Its spec breaks a rule: nothing is created by it. */
+/** Its record tells that its spec breaks a rule. */
 export function isInvalid({ conditions }: Build): boolean {
   return conditions.some(({ type }) => type === 'Invalid')
 }

@@ -7,11 +7,12 @@ import { plan } from '../rules/scaling.js'
 import { buildHealth } from '../rules/status.js'
 import { type EngineContext, serverEvent } from './context.js'
 import type { Bucket, BuildEntry, ServerEntry } from './inventory.js'
-import { isInvalid } from './review.js'
 
 export interface ScalerParts {
   readonly waiting: (build: BuildEntry) => number
   readonly isDraining: () => boolean
+  /** Its spec was written past the API, and cannot be followed. */
+  readonly breaksRule: (build: BuildEntry) => boolean
 }
 
 /** Scales one build; returns in how many ms to come again when a pause after a crash is what holds it back. */
@@ -27,7 +28,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
   function scale(build: BuildEntry): number | undefined {
     if (build.deleted) return undefined
     const pauseMs = build.backoff.until - clock.elapsed()
-    const mayCreate = pauseMs <= 0 && buildHealth(build.record) === 'Healthy' && !isInvalid(build.record)
+    const mayCreate = pauseMs <= 0 && buildHealth(build.record) === 'Healthy' && !parts.breaksRule(build)
     const draining = build.draining || parts.isDraining()
     renewBegun(build)
     const partial =
