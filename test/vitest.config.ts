@@ -25,6 +25,8 @@ const heavy = [
   'test/simulation/**/*.test.ts',
 ]
 
+const scenarios = ['broken-builds', 'burst', 'deletion', 'first-steps', 'host-killed', 'leaving']
+
 /** Tests in this process import the sources; processes that they start import the built package. */
 export default defineConfig({
   root,
@@ -62,6 +64,18 @@ export default defineConfig({
         root,
         test: {
           ...common,
+          name: 'kubernetes',
+          include: scenariosOnKubernetes(),
+          env: { E2E_BACKEND: 'kubernetes' },
+          fileParallelism: false,
+          sequence: { groupOrder: 3 },
+        },
+      },
+      {
+        ...here,
+        root,
+        test: {
+          ...common,
           name: 'docker',
           include: await scenariosOnDocker(),
           env: { E2E_BACKEND: 'docker' },
@@ -73,9 +87,14 @@ export default defineConfig({
   },
 })
 
+/** The same as pods, where there is a cluster: those that need it say so themselves elsewhere. */
+function scenariosOnKubernetes(): string[] {
+  if (process.env['KUBECONFIG'] === undefined) return ['test/e2e/left-out.test.ts']
+  return scenarios.map((name) => `test/e2e/${name}.test.ts`)
+}
+
 /** The scenarios that are not about processes or settings, once more as containers, where there is an engine. */
 async function scenariosOnDocker(): Promise<string[]> {
-  const scenarios = ['broken-builds', 'burst', 'deletion', 'first-steps', 'host-killed', 'leaving']
   try {
     await new Docker().listContainers({ limit: 1, abortSignal: AbortSignal.timeout(10_000) })
     return [...scenarios.map((name) => `test/e2e/${name}.test.ts`), 'test/soak/soak.test.ts']

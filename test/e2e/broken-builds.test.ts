@@ -47,7 +47,7 @@ it.each([
     what: 'ends at once with 3',
     command: endsAtOnce,
     range: '20540-20549',
-    says: backend === 'docker' ? /exited with 3$/ : /exited with 3: .*\.log/,
+    says: backend !== 'process' ? /exited with 3$/ : /exited with 3: .*\.log/,
   },
 ])(
   'a command that $what shows in the build, is tried ever more rarely, and at last no more',

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import type { Allocation, GameServer, GameServerBuild } from 'gamekeeper'
-import { backend, imageOf } from './backend.js'
+import { backend, imageOf, space } from './backend.js'
 import type { Host } from './host.js'
 import { Hopeless } from './until.js'
 
@@ -44,7 +44,7 @@ export async function createBuild(host: Apis, build: object): Promise<GameServer
 }
 
 export async function getBuild(host: Apis, name: string): Promise<GameServerBuild> {
-  return good(await call<GameServerBuild>(`${builds(host)}/default/${name}`))
+  return good(await call<GameServerBuild>(`${builds(host)}/${space()}/${name}`))
 }
 
 export async function listBuilds(host: Apis): Promise<readonly GameServerBuild[]> {
@@ -52,21 +52,21 @@ export async function listBuilds(host: Apis): Promise<readonly GameServerBuild[]
 }
 
 export async function deleteBuild(host: Apis, name: string): Promise<void> {
-  good(await call(`${builds(host)}/default/${name}`, 'DELETE'))
+  good(await call(`${builds(host)}/${space()}/${name}`, 'DELETE'))
 }
 
 export async function listServers(host: Apis, build?: string): Promise<readonly GameServer[]> {
   const url =
-    build === undefined ? `${host.management}/api/v1/gameservers` : `${builds(host)}/default/${build}/gameservers`
+    build === undefined ? `${host.management}/api/v1/gameservers` : `${builds(host)}/${space()}/${build}/gameservers`
   return good(await call<readonly GameServer[]>(url))
 }
 
 export function getServer(host: Apis, name: string): Promise<Answer<GameServer>> {
-  return call(`${host.management}/api/v1/gameservers/default/${name}`)
+  return call(`${host.management}/api/v1/gameservers/${space()}/${name}`)
 }
 
 export function deleteServer(host: Apis, name: string): Promise<Answer<{ readonly message: string }>> {
-  return call(`${host.management}/api/v1/gameservers/default/${name}`, 'DELETE')
+  return call(`${host.management}/api/v1/gameservers/${space()}/${name}`, 'DELETE')
 }
 
 function good<T>({ status, body }: Answer<T>): T {
@@ -94,13 +94,14 @@ export function buildOf({ name, command = exampleGame, ports = [7777], env = {},
       ports: ports.map((containerPort) => ({ name: 'game', containerPort })),
     },
   ]
-  return { metadata: { name }, spec: { ...spec, portsToExpose: ports, template: { spec: { containers } } } }
+  const metadata = space() === 'default' ? { name } : { name, namespace: space() }
+  return { metadata, spec: { ...spec, portsToExpose: ports, template: { spec: { containers } } } }
 }
 
 const program = 'examples/game-server/server.mjs'
 const exampleGame = [
   'node',
-  backend === 'docker' ? program : fileURLToPath(new URL(`../../${program}`, import.meta.url)),
+  backend !== 'process' ? program : fileURLToPath(new URL(`../../${program}`, import.meta.url)),
 ]
 
 /** The public number of `7777:10003`. */

@@ -1,11 +1,10 @@
 /** The Kubernetes backend passes on a real cluster, with real pods, the suite that every backend passes. */
-import { randomBytes } from 'node:crypto'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { backendConformance, type ConformanceProgram } from 'gamekeeper/testing'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { clusterApi, kubectl, makeNamespace, removeNamespace } from './cluster.js'
 import { describeOnCluster } from './describe-on-cluster.js'
-import { baseImage, nextRange } from './support.js'
+import { baseImage, newGroup, nextRange } from './support.js'
 
 // A pod takes seconds to come and more of them to go, in which a case only waits.
 vi.setConfig({ maxConcurrency: 12 })
@@ -48,8 +47,7 @@ describeOnCluster('the Kubernetes backend', () => {
       await vi.waitFor(async () => expect(await log()).toContain('up'), { timeout: 60_000, interval: 200 })
     },
     async open({ publicPorts = 100 }) {
-      // What tells one fleet's pods from another's.
-      const apiGroup = `t${randomBytes(4).toString('hex')}.gamekeeper.test`
+      const apiGroup = newGroup()
       const portRange = nextRange(publicPorts)
       const open = () => kubernetesBackend({ apiGroup, namespaces, portRange })
       return {
