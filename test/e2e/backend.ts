@@ -20,6 +20,11 @@ export function space(): string {
   return namespace
 }
 
+/** What a host has to be told to keep to that. */
+export function inSpace(): Readonly<Record<string, string>> {
+  return backend === 'kubernetes' ? { NAMESPACES: namespace } : {}
+}
+
 /** The cluster is ready for a scenario in a namespace that nobody else has. Returns what removes that again. */
 export async function enterCluster(): Promise<() => Promise<void>> {
   const api = clusterApi()

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
-import { backend, space } from './backend.js'
+import { backend, inSpace } from './backend.js'
 import { Hopeless, until } from './until.js'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -38,7 +38,7 @@ export type Environment = Readonly<Record<string, string>>
 /** Starts a server on ports that are free, and resolves once it says that it is ready. */
 export async function startHost(env: Environment): Promise<Host> {
   const own = { BACKEND: backend, ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0' }
-  const started = start({ ...own, ...(backend === 'kubernetes' && { NAMESPACES: space() }), ...env })
+  const started = start({ ...own, ...inSpace(), ...env })
   const ready = await until('the server is ready', () => {
     if (started.process.exitCode !== null) throw new Hopeless(`it ended: ${started.stderr()}`)
     return started.log().find(({ message }) => message === 'ready')

@@ -6,6 +6,7 @@ import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
 import { defaultLimits, errorCodes, FleetError } from 'gamekeeper'
 import { dockerBackend } from '../../adapters/docker/index.js'
+import { kubernetesBackend } from '../../adapters/kubernetes/index.js'
 import { settings } from '../../examples/server/settings.js'
 import { allocationStatuses, managementStatuses } from '../../src/http/failures.js'
 
@@ -104,6 +105,12 @@ describe('docs/backends.md', () => {
     const listed = table(await textOf('docs/backends.md'), 'option').map(([option]) => name(option))
     const unknown: object = { 'no such option': 1 }
     expect(() => dockerBackend(unknown)).toThrow(`known are ${listed.join(', ')}`)
+  })
+
+  it('has each option of the Kubernetes backend', async () => {
+    const listed = table(await textOf('docs/backends.md'), 'kubernetesBackend').map(([option]) => name(option))
+    const unknown: object = { 'no such option': 1 }
+    expect(() => kubernetesBackend(unknown)).toThrow(`known are ${listed.join(', ')}`)
   })
 })
 

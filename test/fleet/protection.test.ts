@@ -78,6 +78,25 @@ describe('a backend that clears machines', () => {
   })
 })
 
+describe('a game that is quicker than its backend', () => {
+  it('can be handed out as soon as it is ready, since where it is was told before', async () => {
+    let made: Instance | undefined
+    const { clock, fleet, store } = await scene(() => ({
+      create: async ({ ref, uid }) => {
+        const ports = [{ container: 7777, public: 10_000 }]
+        return (made = { ref, uid, phase: 'pending', reason: 'it is being started', address: '10.0.0.1', ports })
+      },
+      list: async () => (made ? [made] : []),
+    }))
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await clock.advance(1_000)
+    const { name, token } = only((await store.servers.list()).map(({ record }) => record))
+    fleet.heartbeat(`${name}.${token}`, { state: 'StandingBy', health: 'Healthy', players: [] })
+    await clock.advance(1_000)
+    expect(await fleet.allocate(ask(1))).toMatchObject({ IPV4Address: '10.0.0.1', Ports: '7777:10000' })
+  })
+})
+
 describe('an instance that does not come to run by itself', () => {
   it('is told in its status, in an event and as a condition of its build, until it does', async () => {
     let tell = (_: (listener: BackendListener) => void) => {}

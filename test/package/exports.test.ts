@@ -12,7 +12,7 @@ import { read, root } from './sources.js'
 
 const exec = promisify(execFile)
 
-const subpaths = ['.', './memory', './process', './docker', './http', './sdk', './testing']
+const subpaths = ['.', './memory', './process', './docker', './kubernetes', './http', './sdk', './testing']
 const specifiers = subpaths.map((path) => path.replace('.', 'gamekeeper'))
 const manifest: { readonly exports: object; readonly dependencies: object } = JSON.parse(read('package.json'))
 const dependencies = Object.keys(manifest.dependencies)
@@ -60,6 +60,7 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     ['gamekeeper/memory', ['eventemitter3']],
     ['gamekeeper/process', ['eventemitter3']],
     ['gamekeeper/docker', ['eventemitter3']],
+    ['gamekeeper/kubernetes', ['eventemitter3']],
     ['gamekeeper/sdk', []],
   ])('loads from %s no dependency but %j', async (specifier, needed) => {
     const bare = await consumer(`bare-${specifier.replace('/', '-')}`, needed)
@@ -88,6 +89,15 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
       'docker',
     )
     expect(await run(home, 'cjs', `console.log(require('gamekeeper/docker').dockerBackend().name)`)).toBe('docker')
+  })
+
+  it('says what to install when @kubernetes/client-node is missing', async () => {
+    const bare = await consumer('without-client-node', ['eventemitter3'])
+    const make = `try { kubernetesBackend() } catch (error) { console.log(error.name, error.code, error.message) }`
+    const said =
+      'FleetError internal kubernetesBackend needs the package @kubernetes/client-node, which is not installed: npm install @kubernetes/client-node'
+    expect(await run(bare, 'esm', `import { kubernetesBackend } from 'gamekeeper/kubernetes'; ${make}`)).toBe(said)
+    expect(await run(bare, 'cjs', `const { kubernetesBackend } = require('gamekeeper/kubernetes'); ${make}`)).toBe(said)
   })
 
   it('holds what node and tsc need, and nothing else', async () => {
