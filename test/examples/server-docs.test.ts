@@ -12,7 +12,14 @@ import { allocationStatuses, managementStatuses } from '../../src/http/failures.
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const textOf = (path: string) => readFile(join(root, path), 'utf8')
-const pages = ['README.md', 'docs/quickstart.md', 'docs/operations.md', 'docs/errors.md', 'docs/backends.md']
+const pages = [
+  'README.md',
+  'docs/quickstart.md',
+  'docs/operations.md',
+  'docs/errors.md',
+  'docs/backends.md',
+  'docs/kubernetes.md',
+]
 
 /** The rows of the table whose first heading is this, as cells. */
 function table(page: string, heading: string): readonly (readonly string[])[] {

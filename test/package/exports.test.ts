@@ -100,10 +100,11 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     expect(await run(bare, 'cjs', `const { kubernetesBackend } = require('gamekeeper/kubernetes'); ${make}`)).toBe(said)
   })
 
-  it('holds what node and tsc need, and nothing else', async () => {
+  it('holds what node, tsc and kubectl need, and nothing else', async () => {
     const home = join(full, 'node_modules/gamekeeper')
     const files = await filesOf(home)
-    const expected = /^(package\.json|README\.md|LICENSE|dist\/[\w/-]+\.(c?js|d\.c?ts))$/
+    const expected =
+      /^(package\.json|README\.md|LICENSE|adapters\/kubernetes\/crds\.yaml|dist\/[\w/-]+\.(c?js|d\.c?ts))$/
     expect(files.filter((file) => !expected.test(file))).toEqual([])
     const texts = await Promise.all(files.map((file) => readFile(join(home, file), 'utf8')))
     expect(files.filter((_, index) => texts[index]?.includes(root))).toEqual([])

@@ -49,7 +49,8 @@ describeOnCluster('kubectl on a fleet', () => {
     const servers = await table('gs')
     const columns = ['NAME', 'HEALTH', 'STATE', 'PUBLICIP', 'PORTS', 'SESSIONID', 'AGE']
     expect(Object.keys(servers[0] ?? {})).toEqual(columns)
-    expect(servers.map((row) => row['STATE']).toSorted()).toEqual(['Active', 'StandingBy', 'StandingBy'])
+    const states = servers.map((row) => row['STATE'])
+    expect([states.length, states.filter((state) => state === 'StandingBy').length]).toEqual([3, 2])
     const active = servers.find((row) => row['STATE'] === 'Active')
     expect(active).toMatchObject({
       HEALTH: 'Healthy',
