@@ -71,6 +71,14 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
   async create(record: T, options?: StoreOptions): Promise<string> {
     this.#check(options)
     const { resource } = this.mapping
+    const { namespaces } = this.#parts
+    if (namespaces && !namespaces.includes(record.namespace)) {
+      const own = namespaces.join(', ')
+      throw new FleetError(
+        'invalid',
+        `metadata.namespace ${record.namespace} is none of this fleet's, which are ${own}`,
+      )
+    }
     const what = `create ${resource.kind} ${record.namespace}/${record.name}`
     const path = pathOf(resource, { namespace: record.namespace })
     let object: KubeObject

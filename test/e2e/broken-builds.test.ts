@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect, it } from 'vitest'
 import type { GameServerBuild } from 'gamekeeper'
-import { backend } from './backend.js'
+import { backend, space } from './backend.js'
 import { buildOf, createBuild, getBuild } from './client.js'
 import { type Host, startHost } from './host.js'
 import { until } from './until.js'
@@ -16,7 +16,9 @@ const endsAtOnce = ['sh', '-c', 'exit 3']
 function creations(host: Host, build: string): readonly number[] {
   return host
     .log()
-    .filter((line) => line['event'] === 'ServerCreated' && line['build'] === build)
+    .filter(
+      (line) => line['event'] === 'ServerCreated' && [build, `${space()}/${build}`].includes(String(line['build'])),
+    )
     .map(({ time }) => Date.parse(time))
 }
 

@@ -39,8 +39,9 @@ export function allocate(
 
 const builds = (host: Apis) => `${host.management}/api/v1/gameserverbuilds`
 
-export async function createBuild(host: Apis, build: object): Promise<GameServerBuild> {
-  return good(await call<GameServerBuild>(builds(host), 'POST', build))
+export async function createBuild(host: Apis, build: BuildInput): Promise<GameServerBuild> {
+  const metadata = space() === 'default' ? build.metadata : { ...build.metadata, namespace: space() }
+  return good(await call<GameServerBuild>(builds(host), 'POST', { ...build, metadata }))
 }
 
 export async function getBuild(host: Apis, name: string): Promise<GameServerBuild> {
@@ -74,6 +75,11 @@ function good<T>({ status, body }: Answer<T>): T {
   return body
 }
 
+export interface BuildInput {
+  readonly metadata: { readonly name: string }
+  readonly spec: object
+}
+
 export interface BuildSketch {
   readonly name: string
   readonly buildID: string
@@ -86,7 +92,7 @@ export interface BuildSketch {
 }
 
 /** A build of the example game server, unless it is told another command. */
-export function buildOf({ name, command = exampleGame, ports = [7777], env = {}, ...spec }: BuildSketch): object {
+export function buildOf({ name, command = exampleGame, ports = [7777], env = {}, ...spec }: BuildSketch): BuildInput {
   const containers = [
     {
       ...{ name: 'game', ...imageOf, command },
@@ -94,8 +100,7 @@ export function buildOf({ name, command = exampleGame, ports = [7777], env = {},
       ports: ports.map((containerPort) => ({ name: 'game', containerPort })),
     },
   ]
-  const metadata = space() === 'default' ? { name } : { name, namespace: space() }
-  return { metadata, spec: { ...spec, portsToExpose: ports, template: { spec: { containers } } } }
+  return { metadata: { name }, spec: { ...spec, portsToExpose: ports, template: { spec: { containers } } } }
 }
 
 const program = 'examples/game-server/server.mjs'
