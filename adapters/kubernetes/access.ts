@@ -26,6 +26,8 @@ export interface Way {
 
 /** Tokens of service accounts are rotated about hourly, and the old one holds on for a while. */
 const credentialsMs = 60_000
+/** Longest wait for them. */
+const renewalMs = 20_000
 /** Shorter than what servers and the boxes before them grant an idle connection. */
 const idleMs = 30_000
 
@@ -76,7 +78,7 @@ export class Access {
   async #renew(): Promise<Way> {
     const options: https.RequestOptions = { headers: {} }
     try {
-      await this.#config.applyToHTTPSOptions(options)
+      await this.#within(this.#config.applyToHTTPSOptions(options))
     } catch (error) {
       throw new FleetError('unavailable', `no credentials for the cluster at ${this.place}: ${messageOf(error)}`, {
         cause: error,
@@ -102,6 +104,19 @@ export class Access {
     this.#material = text
     this.#freshUntil = this.#clock.elapsed() + credentialsMs
     return way
+  }
+
+  /** A program that makes credentials may hang, or wait for somebody to type. */
+  async #within(work: Promise<void>): Promise<void> {
+    let cancel = () => {}
+    const late = new Promise<never>((_, reject) => {
+      cancel = this.#clock.after(renewalMs, () => reject(new Error(`none within ${renewalMs / 1_000} s`)))
+    })
+    try {
+      await Promise.race([work, late])
+    } finally {
+      cancel()
+    }
   }
 
   #agents(options: https.RequestOptions, material: Material): Pick<Way, 'agent' | 'apart'> {

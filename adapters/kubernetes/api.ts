@@ -282,6 +282,8 @@ export class KubernetesApi {
       how()
     }
     const giveUp = (error: FleetError) => {
+      // Who is told why must not hear of the connection that breaks for it.
+      request.on('error', () => {})
       settle(() => reject(error))
       request.destroy()
     }
@@ -293,6 +295,9 @@ export class KubernetesApi {
     })
     signal?.addEventListener('abort', leave, { once: true })
     this.#underway.add(shut)
+    // It may have been too late already while credentials were fetched.
+    if (this.#closed) shut()
+    else if (signal?.aborted) leave()
     return settle
   }
 }
