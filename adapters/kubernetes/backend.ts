@@ -64,6 +64,8 @@ export class KubernetesBackend implements Backend {
   >()
   /** What the cluster will never make a pod of: there is nothing else that could tell of it. */
   readonly #refused = new Map<string, Instance>()
+  /** Pods that were found half made, and are being removed, by their own uid. */
+  readonly #discarded = new Set<string>()
   #opening: Promise<void> | undefined
   #store: KubernetesStore | undefined
   #closed = false
@@ -295,6 +297,7 @@ export class KubernetesBackend implements Backend {
     const key = keyOf(identity.ref)
     const isWaiting = isUnstarted(pod) && pod.metadata?.deletionTimestamp === undefined
     if (!isWaiting || this.#creating.has(key) || (await this.#configuration.has(seen, signal))) return true
+    this.#discarded.add(podUid)
     await this.#api.request({
       ...{ what: `delete pod ${identity.ref.name}`, method: 'DELETE', path: pathOf(podType, identity.ref), signal },
       body: { gracePeriodSeconds: 0, preconditions: { uid: podUid } },
@@ -323,6 +326,8 @@ export class KubernetesBackend implements Backend {
 
   #gone(seen: SeenPod): void {
     this.#configuration.forget(seen)
+    // Nobody was ever told of it.
+    if (this.#discarded.delete(seen.podUid)) return
     const { ref, uid } = seen.identity
     const { instance } = seen
     // Somebody has deleted it without leaving a trace: its end is told, so that nobody has to guess at it.
