@@ -103,7 +103,7 @@ export class NodePorts {
     return new FleetError(
       'ports-exhausted',
       `not enough free public ports in ${first}-${last} for a server that exposes ${count}: ${where}` +
-        `${waiting > 0 ? `, ${waiting} by pods that wait for a node` : ''}`,
+        (waiting > 0 ? `, ${waiting} by pods that wait for a node` : ''),
     )
   }
 }

@@ -99,10 +99,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
         { containerPort: 7777, hostPort: number, protocol: 'TCP' },
       ])
       await inPhase(backend, spec, 'running')
-      const secret = `${await kubectl('get', 'secrets', '-n', space, '-o', 'name')}`
-        .split('\n')
-        .find((name) => name.includes(spec.ref.name))
-      expect(secret).toBeDefined()
+      expect(await kubectl('get', 'secrets', '-n', space, '-o', 'name')).toContain(spec.ref.name)
       await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
       await vi.waitFor(async () => {
         expect(await kubectl('get', 'secrets', '-n', space, '-o', 'name')).not.toContain(spec.ref.name)

@@ -17,11 +17,12 @@ export async function countingProxy(real: KubeConfigLike): Promise<CountingProxy
   await real.applyToHTTPSOptions(options)
   const { hostname, port } = new URL(real.getCurrentCluster()?.server ?? 'none')
   const agent = new https.Agent({ keepAlive: true, ...(options.ca !== undefined && { ca: options.ca }) })
+  const credentials = Object.entries(options.headers ?? {})
   const asked: string[] = []
   const server = http.createServer((request, response) => {
     const { method = '', url = '' } = request
     asked.push(`${method} ${url}`)
-    const headers = { ...options.headers, ...request.headers }
+    const headers = Object.fromEntries([...credentials, ...Object.entries(request.headers)])
     const onward = https.request({ ...options, agent, hostname, port, path: url, method, headers }, (answer) => {
       response.writeHead(answer.statusCode ?? 500, answer.headers)
       response.flushHeaders()
