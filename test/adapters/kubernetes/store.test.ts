@@ -47,6 +47,7 @@ describeOnCluster('the store of custom resources', () => {
       return open()
     },
     reopen: open,
+    beside: open,
     namespaces,
   })
   for (const { name, run } of cases) test(name, { timeout: 60_000 }, run)
