@@ -65,7 +65,7 @@ export class KubernetesBackend implements Backend {
   /** What the cluster will never make a pod of: there is nothing else that could tell of it. */
   readonly #refused = new Map<string, Instance>()
   /** Pods that were found half made, and are being removed, by their own uid. */
-  readonly #discarded = new Set<string>()
+  readonly #discarding = new Map<string, Promise<void>>()
   #opening: Promise<void> | undefined
   #store: KubernetesStore | undefined
   #closed = false
@@ -155,11 +155,9 @@ export class KubernetesBackend implements Backend {
     throwIfAborted(options.signal)
     await this.#open()
     throwIfAborted(options.signal)
-    const listed: Instance[] = [...this.#refused.values()]
-    for (const seen of await this.#pods.list(options.signal)) {
-      if (await this.#isWhole(seen, options.signal)) listed.push(this.#shown(seen))
-    }
-    return listed
+    const seen = await this.#pods.list(options.signal)
+    const whole = await Promise.all(seen.map((one) => this.#isWhole(one, options.signal)))
+    return [...this.#refused.values(), ...seen.filter((_, i) => whole[i]).map((one) => this.#shown(one))]
   }
 
   watch(listener: BackendListener): () => void {
@@ -266,6 +264,8 @@ export class KubernetesBackend implements Backend {
   }
 
   async #carryOut(spec: InstanceSpec, creation: PodCreation): Promise<Instance> {
+    // A half made pod of that name is removed first.
+    await this.#discarding.get(this.#pods.find(spec.ref)?.podUid ?? '')
     const outcome: Created = await creation.run()
     if ('refused' in outcome) {
       this.#refused.set(keyOf(spec.ref), outcome.refused)
@@ -295,15 +295,33 @@ export class KubernetesBackend implements Backend {
   async #isWhole(seen: SeenPod, signal: AbortSignal | undefined): Promise<boolean> {
     const { pod, podUid, identity } = seen
     const key = keyOf(identity.ref)
-    const isWaiting = isUnstarted(pod) && pod.metadata?.deletionTimestamp === undefined
-    if (!isWaiting || this.#creating.has(key) || (await this.#configuration.has(seen, signal))) return true
-    this.#discarded.add(podUid)
-    await this.#api.request({
-      ...{ what: `delete pod ${identity.ref.name}`, method: 'DELETE', path: pathOf(podType, identity.ref), signal },
-      body: { gracePeriodSeconds: 0, preconditions: { uid: podUid } },
-    })
-    await this.#pods.untilGone(seen, closingMs)
+    if (!this.#discarding.has(podUid)) {
+      const isWaiting = isUnstarted(pod) && pod.metadata?.deletionTimestamp === undefined
+      if (!isWaiting || this.#creating.has(key) || (await this.#configuration.has(seen, signal))) return true
+    }
+    const underway = this.#discarding.get(podUid) ?? this.#discard(seen)
+    this.#discarding.set(podUid, underway)
+    await underway
     return false
+  }
+
+  /** Once it has begun, nobody is told of this pod any more: nobody ever was. */
+  async #discard(seen: SeenPod): Promise<void> {
+    const { identity, podUid } = seen
+    try {
+      await this.#api.request({
+        ...{ what: `delete pod ${identity.ref.name}`, method: 'DELETE', path: pathOf(podType, identity.ref) },
+        body: { gracePeriodSeconds: 0, preconditions: { uid: podUid } },
+      })
+    } catch (error) {
+      const status = statusOf(error)
+      // Gone already, or another one by now.
+      if (status !== 404 && status !== 409) {
+        this.#discarding.delete(podUid)
+        throw error
+      }
+    }
+    await this.#pods.untilGone(seen, this.#options.callMs)
   }
 
   #shown({ pod, identity, instance }: SeenPod): Instance {
@@ -316,6 +334,7 @@ export class KubernetesBackend implements Backend {
   }
 
   #changed(seen: SeenPod): void {
+    if (this.#discarding.has(seen.podUid)) return
     this.#configuration.look(seen)
     if (lacksPorts(seen.pod)) this.#ports.markForeign(seen.identity.ports.map((port) => port.public))
     // Its creation tells of it.
@@ -327,7 +346,7 @@ export class KubernetesBackend implements Backend {
   #gone(seen: SeenPod): void {
     this.#configuration.forget(seen)
     // Nobody was ever told of it.
-    if (this.#discarded.delete(seen.podUid)) return
+    if (this.#discarding.delete(seen.podUid)) return
     const { ref, uid } = seen.identity
     const { instance } = seen
     // Somebody has deleted it without leaving a trace: its end is told, so that nobody has to guess at it.
