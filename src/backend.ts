@@ -2,6 +2,7 @@
  * Backend: what starts, ends and lists game server instances. It knows nothing of states, sessions or scaling.
  * Passes `backendConformance` of `gamekeeper/testing`.
  */
+import type { Elector } from './elector.js'
 import type { Heartbeat, HeartbeatAnswer } from './rules/heartbeat.js'
 import type { PodTemplateSpec, PortPair, Ref } from './rules/resources.js'
 import type { TemplateSupport } from './rules/template.js'
@@ -34,6 +35,8 @@ export interface Instance {
   readonly exitCode?: number
   /** It went down with its engine or its machine, and nobody knows of a fault of its own: no crash. */
   readonly blameless?: true
+  /** Pending, and it stays so until somebody does something about what `reason` says. */
+  readonly stuck?: true
   /** In words: why it is still pending, or why it exited. */
   readonly reason?: string
   /** Where players connect. Absent until known. */
@@ -103,6 +106,8 @@ export interface Backend {
   readonly name: string
   readonly capabilities: BackendCapabilities
   readonly defaultStore: DefaultStore
+  /** Decides which host leads when the host names no elector: of a backend whose default store is shared. */
+  readonly defaultElector?: Elector
   /**
    * Starts an instance, or returns the one that this ref and uid already have. An instance that cannot run (no such
    * command) is returned as `exited` with its reason. Rejects when it may work later: `ports-exhausted`, `unavailable`.
@@ -126,6 +131,11 @@ export interface Backend {
    * ahead, at once if all is there. Takes as long as it moves; rejects with `unavailable` and the reason when it fails.
    */
   prepare?(build: Pick<InstanceSpec, 'build' | 'template'>, options?: PrepareOptions): Promise<void>
+  /**
+   * Players may be on this instance from now on and until its end: whatever clears machines must spare it. Called again until
+   * it resolves; an absent instance, or one of another uid, is success.
+   */
+  protect?(ref: Ref, uid: string, options?: BackendOptions): Promise<void>
   /**
    * For instances that cannot reach 127.0.0.1 of this host. `asked.host` is where the agent's owner wants it to listen, if
    * they have said so. Rejects with `invalid` when only they can tell.

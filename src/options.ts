@@ -34,7 +34,7 @@ export interface FleetOptions {
   readonly logger?: Logger
   /** Default: the real one. */
   readonly clock?: Clock
-  /** Default: this host always leads. */
+  /** Default: what the backend names, or else this host always leads. */
   readonly elector?: Elector
 }
 
@@ -124,7 +124,7 @@ export function resolveOptions(options: FleetOptions): ResolvedOptions {
     limits: resolveLimits(options.limits ?? {}),
     logger: options.logger ?? silentLogger,
     clock: options.clock ?? systemClock,
-    elector: options.elector ?? alwaysLeader,
+    elector: options.elector ?? options.backend.defaultElector ?? alwaysLeader,
   })
 }
 

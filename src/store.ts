@@ -2,7 +2,9 @@
  * Store: where builds, servers and details are kept. Each collection changes by compare-and-swap on an opaque
  * revision, so a writer never overwrites what it has not seen. Passes `storeConformance` of `gamekeeper/testing`.
  */
+import type { FleetEvent } from './events.js'
 import type { Build, Detail, Ref, Server } from './rules/resources.js'
+import type { GameServerBuild } from './rules/wire.js'
 
 /** A record and the revision at which it was read or written. */
 export interface Versioned<T> {
@@ -30,12 +32,39 @@ export interface Collection<T extends Ref> {
   delete(ref: Ref, revision: string, options?: StoreOptions): Promise<void>
 }
 
+/** Hears what becomes of a collection. Hints: they may come late or twice, and tell of this host's own writes as well. */
+export interface CollectionListener<T extends Ref> {
+  /**
+   * All there is at one moment, or all of one namespace: what is not among it was gone then. At the start, and when changes
+   * may have been missed.
+   */
+  listed(all: readonly Versioned<T>[], namespace?: string): void
+  /** New, or written again. */
+  changed(found: Versioned<T>): void
+  gone(ref: Ref): void
+}
+
+export interface StoreListener {
+  readonly builds: CollectionListener<Build>
+  readonly servers: CollectionListener<Server>
+}
+
+/** For people who look into the store with tools of their own. Nothing here is awaited, throws, or is ever read back. */
+export interface StoreDisplay {
+  /** What a build's status says besides its record: counts and the like. The latest is what counts. */
+  build(ref: Ref, status: GameServerBuild['status']): void
+  event(event: FleetEvent): void
+}
+
 export interface Store {
-  /** Other hosts write to it as well: it is read again at every resync. */
+  /** Other hosts and people write to it as well: it is watched, or where it cannot be, read again at every resync. */
   readonly shared: boolean
   readonly builds: Collection<Build>
   readonly servers: Collection<Server>
   readonly details: Collection<Detail>
+  /** Tells the listener of changes until the returned function is called. Never throws. */
+  watch?(listener: StoreListener): () => void
+  readonly display?: StoreDisplay
   /** Lets go of files and connections. The records stay. */
   close(): Promise<void>
 }

@@ -10,7 +10,7 @@ const here = {
     alias: [
       { find: /^gamekeeper$/, replacement: at('src/index.ts') },
       { find: /^gamekeeper\/(client|http|metrics|sdk|testing)$/, replacement: at('src/$1/index.ts') },
-      { find: /^gamekeeper\/(memory|process|docker)$/, replacement: at('adapters/$1/index.ts') },
+      { find: /^gamekeeper\/(memory|process|docker|kubernetes)$/, replacement: at('adapters/$1/index.ts') },
     ],
   },
 }
@@ -18,11 +18,14 @@ const common = { pool: 'forks', testTimeout: 20_000, hookTimeout: 60_000 } as co
 /** They start dozens of processes: one file at a time, after all others. */
 const heavy = [
   'test/adapters/docker/**/*.test.ts',
+  'test/adapters/kubernetes/**/*.test.ts',
   'test/e2e/**/*.test.ts',
   'test/soak/**/*.test.ts',
   'test/bench/**/*.test.ts',
   'test/simulation/**/*.test.ts',
 ]
+
+const scenarios = ['broken-builds', 'burst', 'deletion', 'first-steps', 'host-killed', 'leaving']
 
 /** Tests in this process import the sources; processes that they start import the built package. */
 export default defineConfig({
@@ -61,6 +64,18 @@ export default defineConfig({
         root,
         test: {
           ...common,
+          name: 'kubernetes',
+          include: scenariosOnKubernetes(),
+          env: { E2E_BACKEND: 'kubernetes' },
+          fileParallelism: false,
+          sequence: { groupOrder: 3 },
+        },
+      },
+      {
+        ...here,
+        root,
+        test: {
+          ...common,
           name: 'docker',
           include: await scenariosOnDocker(),
           env: { E2E_BACKEND: 'docker' },
@@ -72,9 +87,14 @@ export default defineConfig({
   },
 })
 
+/** The same as pods, where there is a cluster: those that need it say so themselves elsewhere. */
+function scenariosOnKubernetes(): string[] {
+  if (process.env['KUBECONFIG'] === undefined) return ['test/e2e/left-out.test.ts']
+  return scenarios.map((name) => `test/e2e/${name}.test.ts`)
+}
+
 /** The scenarios that are not about processes or settings, once more as containers, where there is an engine. */
 async function scenariosOnDocker(): Promise<string[]> {
-  const scenarios = ['broken-builds', 'burst', 'deletion', 'first-steps', 'host-killed', 'leaving']
   try {
     await new Docker().listContainers({ limit: 1, abortSignal: AbortSignal.timeout(10_000) })
     return [...scenarios.map((name) => `test/e2e/${name}.test.ts`), 'test/soak/soak.test.ts']

@@ -1,7 +1,7 @@
 /** Finds where the agent must listen so that containers reach it, and nobody else does. Asks the engine and this machine. */
-import { createSocket } from 'node:dgram'
 import type { AgentPlace } from '../../src/backend.js'
 import { FleetError } from '../../src/errors.js'
+import { isOwnAddress } from '../../src/platform/own-address.js'
 import { isObject } from '../../src/rules/problem.js'
 import { hostName } from './translate.js'
 
@@ -30,7 +30,7 @@ export async function findAgentPlace({ host, remote, isDesktop, bridge }: AgentP
   if (isLoopback) throw needsWords(`no container reaches an agent on ${host}; leave agent.host out`)
   const gateway = gatewayOf(bridge)
   if (gateway === undefined) throw needsWords('the Docker engine has no default bridge network')
-  if (!(await isOwn(gateway))) {
+  if (!(await isOwnAddress(gateway))) {
     throw needsWords(
       `the Docker engine's bridge ${gateway} is not on this machine, as when this host runs in a container`,
     )
@@ -50,16 +50,6 @@ function gatewayOf(bridge: unknown): string | undefined {
     if (network !== undefined) return `${network}.${Number(last) + 1}`
   }
   return undefined
-}
-
-/** Tries to bind it: the list of interfaces leaves out a bridge that no container is on yet. */
-function isOwn(address: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = createSocket('udp4')
-    const done = (own: boolean) => socket.close(() => resolve(own))
-    socket.once('error', () => done(false))
-    socket.bind({ address, port: 0, exclusive: true }, () => done(true))
-  })
 }
 
 function needsWords(why: string): FleetError {

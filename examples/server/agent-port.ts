@@ -2,7 +2,7 @@
  * The port on which game servers reach the agent, kept in DATA_DIR. Those that run on from an earlier start know that
  * one and no other, so a server that may take any port takes the same one again.
  */
-import { readFile, rename, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 const fileName = 'agent-port'
@@ -22,6 +22,7 @@ export async function rememberedPort(dataDir: string): Promise<number | undefine
 
 export async function rememberPort(dataDir: string, port: number): Promise<void> {
   const path = join(dataDir, fileName)
+  await mkdir(dataDir, { recursive: true, mode: 0o700 })
   await writeFile(`${path}.tmp`, `${port}\n`, { mode: 0o600 })
   await rename(`${path}.tmp`, path)
 }

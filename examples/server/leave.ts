@@ -36,13 +36,27 @@ export async function untilToldToLeave({ fleet, log, onTold, close }: LeaveOptio
   return leave(signal, signal === 'SIGINT' ? interruptedCode : 0)
 
   async function leave(signal: string | undefined, code: number): Promise<number> {
-    const left = (await fleet.servers.list()).length
+    const left = await countServers(fleet)
     await close()
     const why = signal === undefined ? 'drained' : `left on ${signal}`
-    const rest = left === 0 ? 'no game server runs' : `${counted(left, 'game server')} left running, for the next start`
-    log.info({ running: left }, `${why}; ${rest}`)
+    log.info(left === undefined ? {} : { running: left }, `${why}; ${whatIsLeft(left)}`)
     return code
   }
+}
+
+/** Undefined where another host leads: then they are not this one's to count. */
+export async function countServers(fleet: Fleet): Promise<number | undefined> {
+  try {
+    return (await fleet.servers.list()).length
+  } catch (error) {
+    if (FleetError.is(error, 'not-leader')) return undefined
+    throw error
+  }
+}
+
+function whatIsLeft(count: number | undefined): string {
+  if (count === undefined) return 'another host leads the fleet'
+  return count === 0 ? 'no game server runs' : `${counted(count, 'game server')} left running, for the next start`
 }
 
 /** The signals in the order in which they come. */

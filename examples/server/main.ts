@@ -74,7 +74,7 @@ async function run(config: Config, log: ServerLog): Promise<number> {
       },
     })
     const sampling = config.sample
-      ? ensureSample({ fleet, backend: config.backend, log, signal: told.signal })
+      ? ensureSample({ fleet, backend: config.backend, namespace: config.namespaces?.[0], log, signal: told.signal })
       : Promise.resolve(undefined)
     // There in a moment, unless its image has to be built: nobody waits minutes for that.
     if (config.backend !== 'docker') await sampling

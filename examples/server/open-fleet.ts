@@ -1,23 +1,27 @@
 /** Opens the fleet that the configuration describes, and says in its words what stands in the way. */
 import { type Backend, createFleet, type Fleet, FleetError, systemClock } from 'gamekeeper'
 import { dockerBackend } from 'gamekeeper/docker'
+import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { memoryBackend } from 'gamekeeper/memory'
 import { processBackend } from 'gamekeeper/process'
 import { rememberedPort, rememberPort } from './agent-port.js'
+import { countServers } from './leave.js'
 import type { ServerLog } from './log.js'
 import { type Config, UsageError } from './settings.js'
 
 /** Throws UsageError, naming the variable, for a port or a directory that cannot be used. */
 export async function openFleet(config: Config, log: ServerLog): Promise<Fleet> {
   if (config.backend === 'memory') return createFleet({ backend: backendOf(config, log), logger: log })
-  // Where game servers are told another port than the agent's, whoever maps the one to the other keeps both.
-  const mapped = config.agentAddress?.includes(':') === true
+  // Where game servers are told another port than the agent's, whoever maps the one to the other keeps both. In a cluster
+  // there is nothing to be kept on a disk, unless the port may be any.
+  const mapped =
+    config.agentAddress?.includes(':') === true || (config.backend === 'kubernetes' && config.agentPort > 0)
   const known = mapped ? undefined : await rememberedPort(config.dataDir)
   const fleet = await openAt(config, log, known)
   const port = Number(fleet.agentAddress?.split(':').at(-1))
   if (mapped || port === known) return fleet
   await rememberPort(config.dataDir, port)
-  if (known !== undefined && (await fleet.servers.list()).length > 0) {
+  if (known !== undefined && ((await countServers(fleet)) ?? 0) > 0) {
     log.warn({ was: known, is: port }, 'the port of the agent has changed: game servers that run already are not heard')
   }
   return fleet
@@ -43,7 +47,8 @@ async function openAt(config: Config, log: ServerLog, known: number | undefined)
   }
 }
 
-function backendOf({ backend, portRange, dataDir: directory, publicAddress }: Config, logger: ServerLog): Backend {
+function backendOf(config: Config, logger: ServerLog): Backend {
+  const { backend, portRange, dataDir: directory, publicAddress, namespaces } = config
   const address = publicAddress === undefined ? {} : { publicAddress }
   switch (backend) {
     case 'memory':
@@ -51,13 +56,15 @@ function backendOf({ backend, portRange, dataDir: directory, publicAddress }: Co
     case 'process':
       return processBackend({ directory, portRange, logger, ...address })
     case 'docker':
-      return withDocker({ directory, portRange, logger, ...address })
+      return orUsageError(() => dockerBackend({ directory, portRange, logger, ...address }))
+    case 'kubernetes':
+      return orUsageError(() => kubernetesBackend({ portRange, logger, ...address, ...(namespaces && { namespaces }) }))
   }
 }
 
-function withDocker(options: Parameters<typeof dockerBackend>[0]): Backend {
+function orUsageError(make: () => Backend): Backend {
   try {
-    return dockerBackend(options)
+    return make()
   } catch (error) {
     // Nothing runs yet: its package is not there, or is not usable.
     if (!FleetError.is(error, 'internal')) throw error
@@ -94,6 +101,7 @@ function inVariables(message: string): string {
     ['agent: { address }', 'AGENT_ADDRESS'],
     ['agent.host', 'AGENT_HOST'],
     ['dockerBackend', 'BACKEND=docker'],
+    ['kubernetesBackend', 'BACKEND=kubernetes'],
   ] as const
   return words.reduce((text, [option, variable]) => text.replace(option, variable), message)
 }

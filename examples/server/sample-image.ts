@@ -7,6 +7,8 @@ import { fileURLToPath } from 'node:url'
 import type { ServerLog } from './log.js'
 
 export const sampleImage = 'gamekeeper-example'
+/** For whoever has to bring it to where it is needed. */
+export const imageByHand = `npm run build && docker build -f examples/game-server/Dockerfile -t ${sampleImage} .`
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const usualLimitMs = 5 * 60_000

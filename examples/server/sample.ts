@@ -5,9 +5,9 @@
 import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import type { Fleet, GameServerBuild, GameServerBuildInput } from 'gamekeeper'
+import { type Fleet, FleetError, type GameServerBuild, type GameServerBuildInput } from 'gamekeeper'
 import type { ServerLog } from './log.js'
-import { buildSampleImage, sampleImage } from './sample-image.js'
+import { buildSampleImage, imageByHand, sampleImage } from './sample-image.js'
 import type { Config } from './settings.js'
 
 const folder = new URL('../game-server/', import.meta.url)
@@ -16,6 +16,8 @@ const program = fileURLToPath(new URL('server.mjs', folder))
 export interface SampleOptions {
   readonly fleet: Fleet
   readonly backend: Config['backend']
+  /** Where it goes. Default: where builds go that name none. */
+  readonly namespace?: string | undefined
   readonly log: ServerLog
   /** Once it is aborted no sample is made any more. */
   readonly signal: AbortSignal
@@ -28,9 +30,9 @@ export interface SampleOptions {
  * rejects: a server does without a sample, and the log says why.
  */
 export async function ensureSample(options: SampleOptions): Promise<GameServerBuild | undefined> {
-  const { fleet, backend, log, signal, imageLimitMs: limitMs } = options
+  const { fleet, backend, namespace, log, signal, imageLimitMs: limitMs } = options
   try {
-    const sample = await readSample(backend)
+    const sample = await readSample(backend, namespace)
     const builds = await fleet.builds.list()
     if (builds.length > 0) return builds.find((build) => build.spec.buildID === sample.spec.buildID)
     if (backend === 'docker') {
@@ -38,18 +40,25 @@ export async function ensureSample(options: SampleOptions): Promise<GameServerBu
       // That took a while, in which somebody may have made a build.
       if ((await fleet.builds.list()).length > 0) return undefined
     }
-    return signal.aborted ? undefined : await fleet.builds.create(sample)
+    if (signal.aborted) return undefined
+    if (backend === 'kubernetes')
+      log.info({ image: sampleImage }, `the sample needs an image on the nodes: ${imageByHand}`)
+    return await fleet.builds.create(sample)
   } catch (error) {
+    // Whoever leads the fleet has made one, or knows why not.
+    if (FleetError.is(error, 'not-leader')) return undefined
     log.warn({ error }, 'the sample could not be made: there is no sample')
     return undefined
   }
 }
 
 /** The build of the file: as a container with an image, as a process with a command that works wherever this was started. */
-async function readSample(backend: Config['backend']): Promise<GameServerBuildInput> {
+async function readSample(backend: Config['backend'], namespace?: string): Promise<GameServerBuildInput> {
   const text = await readFile(new URL('build.json', folder), 'utf8')
+  const isImage = backend === 'docker' || backend === 'kubernetes'
   return JSON.parse(text, (key, value: unknown) => {
-    if (backend !== 'docker') return value === 'examples/game-server/server.mjs' ? program : value
+    if (key === 'metadata' && namespace !== undefined && isObject(value)) return { ...value, namespace }
+    if (!isImage) return value === 'examples/game-server/server.mjs' ? program : value
     if (key !== 'containers' || !Array.isArray(value)) return value
     // Built here and pushed nowhere: asking a registry for it could only mislead.
     return value.map((container: object) => ({ ...container, image: sampleImage, imagePullPolicy: 'Never' }))
@@ -69,7 +78,7 @@ export function whatToTry({ metadata, spec }: GameServerBuild, surroundings: Sur
   const builds = `${managementUrl}/api/v1/gameserverbuilds`
   const session = { sessionID: randomUUID(), sessionCookie: 'map=dust', initialPlayers: ['amie', 'bob'] }
   const own = {
-    metadata: { name: `duel-${randomUUID().slice(0, 4)}` },
+    metadata: { name: `duel-${randomUUID().slice(0, 4)}`, ...inNamespace(metadata.namespace) },
     spec: { ...spec, buildID: randomUUID(), standingBy: 1, max: 3 },
   }
   const talk = [
@@ -90,6 +99,14 @@ export function whatToTry({ metadata, spec }: GameServerBuild, surroundings: Sur
     `curl -sS -w '\\n' ${quoted(`${managementUrl}/api/v1/gameservers`)}`,
     '',
   ]
+}
+
+function inNamespace(namespace: string): { readonly namespace?: string } {
+  return namespace === 'default' ? {} : { namespace }
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
 }
 
 function post(url: string, body: object): string {

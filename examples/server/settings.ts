@@ -23,7 +23,7 @@ export const settings = {
   BACKEND: {
     fallback: 'process',
     meaning:
-      '`process`: servers are processes of this machine; `docker`: containers of DOCKER_HOST or of this machine; `memory`: pretended ones',
+      '`process`: servers are processes of this machine; `docker`: containers of DOCKER_HOST or of this machine; `kubernetes`: pods of the cluster of KUBECONFIG or of this pod; `memory`: pretended ones',
   },
   HOST: { fallback: '127.0.0.1', meaning: 'address on which the allocation and the management API listen' },
   ALLOCATION_PORT: { fallback: '5000', meaning: 'port of the allocation API; 0 takes a free one' },
@@ -33,14 +33,17 @@ export const settings = {
     meaning: 'port for the heartbeats of game servers; 0 takes the one that DATA_DIR remembers, or a free one',
   },
   AGENT_HOST: {
-    meaning: 'address on which the agent listens for those heartbeats: 127.0.0.1, for containers that of their bridge',
+    meaning:
+      'address on which the agent listens for those heartbeats: 127.0.0.1, for containers that of their bridge, for pods that of this node',
   },
   AGENT_ADDRESS: { meaning: 'host or host:port that game servers are told instead, when that is another one' },
   DATA_DIR: { fallback: '.gamekeeper', meaning: 'where builds, servers, sessions and logs are kept; one server each' },
   PORT_RANGE: { fallback: '10000-12000', meaning: 'public ports of the game servers' },
   PUBLIC_ADDRESS: {
-    meaning: 'address that players are told to connect to: 127.0.0.1, or the machine that DOCKER_HOST names',
+    meaning:
+      'address that players are told to connect to: 127.0.0.1, or the machine that DOCKER_HOST names, or the node',
   },
+  NAMESPACES: { meaning: 'of a cluster, those that the fleet is in, with commas in between: all of them' },
   SAMPLE: { fallback: 'on', meaning: '`on` gives an empty fleet a sample build, and says what to try; `off`' },
   ALLOCATE_TOKENS: {
     meaning: 'bearer tokens that may allocate, with commas between them; at least 16 characters each',
@@ -66,7 +69,7 @@ export const settings = {
 export type SettingName = keyof typeof settings
 type Defaulted = { [N in SettingName]: (typeof settings)[N] extends { fallback: string } ? N : never }[SettingName]
 
-export const backends = ['process', 'docker', 'memory'] as const
+export const backends = ['process', 'docker', 'kubernetes', 'memory'] as const
 
 export interface Config {
   readonly backend: (typeof backends)[number]
@@ -80,6 +83,7 @@ export interface Config {
   readonly dataDir: string
   readonly portRange: PortRange
   readonly publicAddress: string | undefined
+  readonly namespaces: readonly string[] | undefined
   readonly sample: boolean
   /** Empty: nobody is asked for one. */
   readonly tokens: readonly BearerToken[]
@@ -105,6 +109,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
   const host = readHost('HOST', text('HOST'))
   const insecure = oneOf('INSECURE', text('INSECURE'), ['0', '1']) === '1'
   if (!insecure && !isLoopback(host) && tokens.length === 0 && tls?.ca === undefined) throw openToAll(host)
+  const namespaces = given('NAMESPACES')
   return {
     backend: oneOf('BACKEND', text('BACKEND'), backends),
     host,
@@ -116,6 +121,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
     dataDir: resolve(cwd, text('DATA_DIR')),
     portRange: readRange('PORT_RANGE', text('PORT_RANGE')),
     publicAddress: publicAddress === undefined ? undefined : readHost('PUBLIC_ADDRESS', publicAddress),
+    namespaces: namespaces === undefined ? undefined : readNamespaces('NAMESPACES', namespaces),
     sample: oneOf('SAMPLE', text('SAMPLE'), ['on', 'off']) === 'on',
     tokens,
     tls,
@@ -203,6 +209,14 @@ function readRange(name: SettingName, value: string): PortRange {
 function readHost(name: SettingName, value: string): string {
   if (isIP(value) === 0 && !/^[\w.-]+$/.test(value)) throw wrong(name, 'must be an address or a host name', value)
   return value
+}
+
+function readNamespaces(name: SettingName, value: string): readonly string[] {
+  const namespaces = value.split(',').map((one) => one.trim())
+  if (!namespaces.every((one) => /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(one))) {
+    throw wrong(name, 'must be names of namespaces with commas in between', value)
+  }
+  return namespaces
 }
 
 function readHostAndPort(name: SettingName, value: string): string {

@@ -14,6 +14,8 @@ export interface BuildWriter {
   change(build: BuildEntry, change: BuildChange): Promise<void>
   /** Takes over what another writer has made of the record, past every host. False when the record is gone. */
   refresh(build: BuildEntry): Promise<boolean>
+  /** Resolves when what is being written of it now is written, or has failed. */
+  settled(build: BuildEntry): Promise<void>
   /** Nobody knows any more what the store holds of it. */
   doubt(build: BuildEntry): void
   /** Builds of which nobody knows what the store holds: a call failed, and so did reading it back. */
@@ -108,6 +110,11 @@ export function buildWriter(
         build.changing = true
         void writeAll(build)
       })
+    },
+
+    async settled(build) {
+      // A change of nothing: it waits its turn, and writes nothing. That of others is told to those who made it.
+      if (build.changing) await this.change(build, (record) => record).catch(() => undefined)
     },
 
     async refresh(build) {

@@ -16,6 +16,7 @@ import type { Versioned } from '../store.js'
 import type { BuildWriter } from './build-writer.js'
 import { buildEvent, type EngineContext, refOf } from './context.js'
 import { type BuildEntry, lookUp, serversOf } from './inventory.js'
+import { isInvalid } from './review.js'
 import type { WaitingRoom } from './waiting-room.js'
 
 export interface BuildOperations {
@@ -26,7 +27,7 @@ export interface BuildOperations {
   delete(ref: Ref): Promise<void>
   /** Its record is gone from the store: its callers are sent away, and its servers end. */
   forget(build: BuildEntry): void
-  /** Takes in a build that the store has and this host does not know; false when another has its name or its buildID. */
+  /** Takes in a build that the store has and this host does not know; false when another has its name. */
   adopt(found: Versioned<Build>): boolean
   /** Looks for builds that may be in the store though their creation failed. Rejects when the store cannot be read. */
   findLost(): Promise<void>
@@ -120,7 +121,7 @@ export function buildOperations(ctx: EngineContext, { writer, room, load }: Buil
 
   function adopt(found: Versioned<Build>, ownClaims: readonly string[] = []): boolean {
     const { record } = found
-    if (ctx.stopped() || inventory.builds.has(keyOf(record)) || inventory.buildByID(record.spec.buildID)) return false
+    if (ctx.stopped() || inventory.builds.has(keyOf(record))) return false
     if (claimsOf(record, record.spec).some((key) => taken.has(key) && !ownClaims.includes(key))) return false
     ctx.enqueue(load(found))
     return true
@@ -209,6 +210,8 @@ export function buildOperations(ctx: EngineContext, { writer, room, load }: Buil
       const event = { type: 'end' as const, reason: 'BuildDeleted' as const, message: `build ${name} was deleted` }
       inventory.update(entry, transition(entry.record, event, clock.now()))
     }
+    // One that had to wait for its buildID has it now.
+    for (const other of inventory.builds.values()) if (isInvalid(other.record)) ctx.enqueue(other)
     ctx.emitter.emit({ type: 'BuildDeleted', ...buildEvent(ctx, build.record, `build ${name} was deleted`) })
     ctx.enqueue(build)
   }

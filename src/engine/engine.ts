@@ -15,9 +15,11 @@ import type { Versioned } from '../store.js'
 import { type Allocator, allocator } from './allocator.js'
 import { buildWriter } from './build-writer.js'
 import { type BuildOperations, buildOperations } from './builds.js'
+import { blocked } from './blocked.js'
 import { backoffLimits, buildEvent, type EngineContext, serverEvent } from './context.js'
 import { detailWriter } from './details.js'
 import { drainer } from './drain.js'
+import { figures } from './figures.js'
 import type { Gate } from './gate.js'
 import { heartbeats } from './heartbeats.js'
 import {
@@ -32,9 +34,10 @@ import { limiter } from './limiter.js'
 import { overdue } from './overdue.js'
 import { preparation } from './preparation.js'
 import { reconciler } from './reconciler.js'
+import { review } from './review.js'
 import { scaler } from './scaler.js'
 import { isSaved, LostServer, serverWriter } from './server-writer.js'
-import { steps } from './steps.js'
+import { needsProtection, steps } from './steps.js'
 import { storeResync } from './store-resync.js'
 import { waitingRoom } from './waiting-room.js'
 import { watcher } from './watcher.js'
@@ -119,14 +122,33 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const details = detailWriter(ctx)
   const beats = heartbeats(ctx, details.changed)
   const late = overdue(ctx, buildsWriter)
-  const watch = watcher(ctx, { running: beats.await, heartbeat, adopt: (server) => ctx.touch(loadServer(server)) })
+  const tellBlocked = blocked(ctx, buildsWriter)
+  const watch = watcher(ctx, {
+    running: beats.await,
+    heartbeat,
+    stuck: (entry, reason) => {
+      tellBlocked(entry, new FleetError('unavailable', reason)).catch((error: unknown) => {
+        // Its own status has it all the same.
+        logger.warn({ server: entry.record.name, error: messageOf(error) }, 'a condition could not be written')
+      })
+    },
+    adopt: (server) => ctx.touch(loadServer(server)),
+  })
   const isDraining = () => draining
   const prepare = preparation(ctx, buildsWriter)
-  const step = steps(ctx, { writer, buildWriter: buildsWriter, details, watcher: watch, preparation: prepare })
-  const scale = scaler(ctx, { waiting: room.waiting, isDraining })
+  const step = steps(ctx, {
+    writer,
+    buildWriter: buildsWriter,
+    details,
+    watcher: watch,
+    preparation: prepare,
+    blocked: tellBlocked,
+  })
+  const scale = scaler(ctx, { waiting: room.waiting, isDraining, breaksRule: (build) => inspect.breaksRule(build) })
   const reconcile = reconciler(ctx, { buildWriter: buildsWriter, step: stepAndTell, scale })
   const queue = workQueue<BuildEntry>(clock, (build) => {
     prepare.look(build)
+    show.touch(build)
     if (input.observers.idle) return reconcile(build)
     return input.observers.timed(
       () => reconcile(build),
@@ -142,14 +164,29 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     builds: buildsWriter,
     buildGone: builds.forget,
     adoptServer: (server) => ctx.touch(loadServer(server)),
+    checkServer,
   })
+  const show = figures(ctx)
+  const inspect = review(ctx, buildsWriter)
+  const stopTelling = store.display ? emitter.on('*', (event) => store.display?.event(event)) : () => {}
+
+  async function checkServer(entry: ServerEntry): Promise<void> {
+    try {
+      await writer.check(entry)
+    } catch (error) {
+      // The entry tells already what it is now.
+      if (!(error instanceof LostServer)) throw error
+    }
+    ctx.touch(entry)
+  }
 
   function serverChanged(entry: ServerEntry, before: Server, from: Bucket): void {
     const { record, build, bucket } = entry
     const saved = isSaved(entry)
-    if (!saved) build.todo.add(entry)
+    const isExposed = needsProtection(ctx, entry)
+    if (!saved || isExposed) build.todo.add(entry)
     // A reserved server counts as Active already, so that handing it out takes one pass and not two.
-    if (!(saved && from === 'reserved' && bucket === 'active')) ctx.enqueue(build)
+    if (!(saved && from === 'reserved' && bucket === 'active') || isExposed) ctx.enqueue(build)
     if (record.state !== before.state) {
       const said = serverEvent(ctx, entry, `${record.name} went from ${before.state} to ${record.state}`)
       const { at, build: of, server, message } = said
@@ -256,7 +293,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       const event = { type: 'end' as const, reason: 'BuildDeleted' as const, message: 'its build was deleted' }
       inventory.update(entry, transition(record, event, clock.now()))
     }
-    if (record.state === 'Pending' || record.state === 'Terminating') entry.build.todo.add(entry)
+    const isUnfinished = record.state === 'Pending' || record.state === 'Terminating'
+    if (isUnfinished || needsProtection(ctx, entry)) entry.build.todo.add(entry)
     return entry
   }
 
@@ -276,7 +314,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       store.servers.list(),
       store.details.list(),
     ])
-    buildRecords.forEach(loadBuild)
+    const byAge = [...buildRecords].sort((a, b) => a.record.createdAt - b.record.createdAt)
+    byAge.forEach(loadBuild)
     // Each list of the inventory is in the order of time, also across a restart: first ready, first handed out.
     const inOrder = [...serverRecords].sort((a, b) => since(a.record) - since(b.record))
     inOrder.forEach(loadServer)
@@ -316,6 +355,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     watch.stop()
     prepare.stop()
     queue.stop()
+    show.stop()
+    stopTelling()
     throw error
   }
   loaded = true
@@ -370,6 +411,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       resync.stop()
       prepare.stop()
       queue.stop()
+      show.stop()
+      stopTelling()
       room.dismiss(error)
       drains.stop()
       if (why === 'closing') await settle()

@@ -58,6 +58,7 @@ export function gate(store: Store, backend: Backend, observers: Observers): Gate
   return {
     store: {
       shared: store.shared,
+      ...optionalParts(store, () => over),
       builds: guarded('builds', store.builds),
       servers: guarded('servers', store.servers),
       details: guarded('details', store.details),
@@ -83,16 +84,32 @@ export function gate(store: Store, backend: Backend, observers: Observers): Gate
   }
 }
 
+function optionalParts(store: Store, over: () => FleetError | undefined): Partial<Store> {
+  const { watch, display } = store
+  return {
+    ...(watch && { watch: watch.bind(store) }),
+    ...(display && {
+      display: {
+        build: (ref, status) => void (over() || display.build(ref, status)),
+        event: (event) => void (over() || display.event(event)),
+      },
+    }),
+  } satisfies Partial<Store>
+}
+
 /** What a backend may leave out stays left out. */
 function optionalCalls(
   backend: Backend,
-  ask: (operation: 'prepare', call: () => Promise<void>) => Promise<void>,
+  ask: (operation: 'prepare' | 'protect', call: () => Promise<void>) => Promise<void>,
 ): Partial<Backend> {
-  const { check, prepare } = backend
+  const { check, prepare, protect } = backend
   return {
     ...(check && { check: check.bind(backend) }),
     ...(prepare && {
       prepare: (build, options) => ask('prepare', () => prepare.call(backend, build, options)),
+    }),
+    ...(protect && {
+      protect: (ref, uid, options) => ask('protect', () => protect.call(backend, ref, uid, options)),
     }),
   } satisfies Partial<Backend>
 }

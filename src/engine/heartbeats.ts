@@ -30,7 +30,17 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
     heard.add(entry)
   }
 
+  /** A heartbeat proves that it runs: a backend that is slower to say so may have told already where. */
+  function runs(entry: ServerEntry): void {
+    const { instance, record } = entry
+    if (record.state !== 'Pending' || instance?.address === undefined) return
+    const { address, node, ports } = instance
+    const event = { type: 'running' as const, address, ...(node !== undefined && { node }), ports }
+    inventory.update(entry, transition(record, event, clock.now()))
+  }
+
   function learn(entry: ServerEntry, heartbeat: Heartbeat): void {
+    runs(entry)
     entry.reports = afterReport(entry.reports, heartbeat.health)
     const now = clock.now()
     const next =

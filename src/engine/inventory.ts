@@ -74,6 +74,8 @@ export interface ServerEntry {
   told: boolean
   /** Its crash is in the build's durable count. */
   crashCounted: boolean
+  /** The backend knows, by this host, that players may be on it. */
+  isProtected: boolean
   players: readonly string[]
   /** Revision of its detail; absent while it has none in the store. */
   detailRevision: string | undefined
@@ -424,6 +426,7 @@ function newServer(build: BuildEntry, record: Server, revision: string | undefin
     endingSince: undefined,
     told: false,
     crashCounted: false,
+    isProtected: false,
     players: [],
     detailRevision: undefined,
     answers: undefined,

@@ -1,7 +1,7 @@
 /** Carries out the plan of a build: adds servers as records, and begins the end of idle ones. Synchronous. */
 import { transition } from '../rules/lifecycle.js'
 import { serverName, suffixLength } from '../rules/names.js'
-import { draftOf, type EndingReason, keyOf, type Server } from '../rules/resources.js'
+import { type BuildSpec, draftOf, type EndingReason, keyOf, type Server } from '../rules/resources.js'
 import { planRollout } from '../rules/rollout.js'
 import { plan } from '../rules/scaling.js'
 import { buildHealth } from '../rules/status.js'
@@ -11,6 +11,8 @@ import type { Bucket, BuildEntry, ServerEntry } from './inventory.js'
 export interface ScalerParts {
   readonly waiting: (build: BuildEntry) => number
   readonly isDraining: () => boolean
+  /** Its spec was written past the API, and cannot be followed. */
+  readonly breaksRule: (build: BuildEntry) => boolean
 }
 
 /** Scales one build; returns in how many ms to come again when a pause after a crash is what holds it back. */
@@ -26,7 +28,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
   function scale(build: BuildEntry): number | undefined {
     if (build.deleted) return undefined
     const pauseMs = build.backoff.until - clock.elapsed()
-    const mayCreate = pauseMs <= 0 && buildHealth(build.record) === 'Healthy'
+    const mayCreate = pauseMs <= 0 && buildHealth(build.record) === 'Healthy' && !parts.breaksRule(build)
     const draining = build.draining || parts.isDraining()
     renewBegun(build)
     const partial = draining || outdatedIn(build) === 0 ? keep(build, mayCreate, draining) : renew(build, mayCreate)
@@ -43,7 +45,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
       standingBy: buckets.ready.size + buckets.unready.size + buckets.oldReady.size + buckets.oldUnready.size,
       active: takenOf(build),
       waiting: parts.waiting(build),
-      spec: build.record.spec,
+      spec: withinBounds(build.record.spec),
       mayCreate,
       draining,
       createsPerPass: limits.createsPerPass,
@@ -86,7 +88,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
       },
       active: takenOf(build),
       waiting: parts.waiting(build),
-      spec: build.record.spec,
+      spec: withinBounds(build.record.spec),
       mayCreate,
       createsPerPass: limits.createsPerPass,
       deletesPerPass: limits.deletesPerPass,
@@ -141,6 +143,11 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
   }
 
   return scale
+}
+
+/** Past the API a standingBy above max can be asked for: it counts as max. */
+function withinBounds(spec: BuildSpec): BuildSpec {
+  return spec.standingBy <= spec.max ? spec : { ...spec, standingBy: spec.max }
 }
 
 /** A server being handed out is as good as Active: it must neither be ended nor be counted as idle. */

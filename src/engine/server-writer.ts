@@ -30,11 +30,17 @@ export interface ServerWriter {
    * freed, and a write that was thought lost can land no more. Throws LostServer, or the store's error: still uncertain.
    */
   resolve(entry: ServerEntry): Promise<void>
+  /**
+   * Looks at what others have made of its record: takes it over where it is theirs to say, else has it written again. Throws
+   * LostServer, or the store's error.
+   */
+  check(entry: ServerEntry): Promise<void>
 }
 
 export function serverWriter(store: Store, inventory: Inventory, clock: Clock): ServerWriter {
   const save = (entry: ServerEntry) => inTurn(entry, isUnsaved, write)
   const resolve = (entry: ServerEntry) => inTurn(entry, isUncertain, settle)
+  const check = (entry: ServerEntry) => inTurn(entry, isInStore, compare)
 
   /** After what is being written about this server already, and only if it is still wanted then. */
   function inTurn(
@@ -71,6 +77,17 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
     entry.revision = await store.servers.update(written, current.revision)
     entry.stored = written
     inventory.release(entry)
+  }
+
+  async function compare(entry: ServerEntry): Promise<void> {
+    const current = await store.servers.get(entry.record)
+    if (current?.record.uid !== entry.record.uid) throw gone(entry, 'its record is gone from the store', undefined)
+    if (current.revision === entry.revision) return
+    entry.revision = current.revision
+    if (entry.stored && isSame(current.record, entry.stored)) return
+    yieldTo(entry, current)
+    // What this host knows of it goes before what somebody has written there: it is saved again.
+    entry.stored = current.record
   }
 
   async function write(entry: ServerEntry): Promise<void> {
@@ -157,7 +174,7 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
     throw lost(entry, isEnded ? 'another host has ended it' : 'another host has handed it out', undefined)
   }
 
-  return { save, resolve }
+  return { save, resolve, check }
 }
 
 /** True when the store holds what the entry is. */
@@ -167,6 +184,10 @@ export function isSaved(entry: ServerEntry): boolean {
 
 function isUnsaved(entry: ServerEntry): boolean {
   return !isSaved(entry)
+}
+
+function isInStore(entry: ServerEntry): boolean {
+  return entry.revision !== undefined && !entry.recordGone && !entry.uncertain
 }
 
 function isUncertain(entry: ServerEntry): boolean {

@@ -24,6 +24,8 @@ export interface StepParts {
   readonly details: Details
   readonly watcher: Pick<Watcher, 'observe'>
   readonly preparation: Preparation
+  /** Tells why it cannot be started yet. */
+  readonly blocked: (entry: ServerEntry, error: unknown) => Promise<void>
 }
 
 const mostAttempts = 5
@@ -42,8 +44,10 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
       if (waitMs !== undefined) return waitMs
     } else if (entry.record.state === 'Terminating') {
       return end(entry)
+    } else if (needsProtection(ctx, entry)) {
+      await protect(entry)
     }
-    if (!needsAttention(entry)) entry.build.todo.delete(entry)
+    if (!needsAttention(ctx, entry)) entry.build.todo.delete(entry)
     return undefined
   }
 
@@ -79,18 +83,16 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
       })
       if (typeof begun !== 'object') return begun
       parts.watcher.observe(begun)
+      // It has been told why it does not come to run, and so has its build.
+      if (begun.stuck) return undefined
     } catch (error) {
       entry.pendingReason = messageOf(error)
-      ctx.emitter.emit({
-        type: 'ServerStartFailed',
-        ...serverEvent(ctx, entry, `${entry.record.name} could not be started yet: ${messageOf(error)}`),
-        reason: messageOf(error),
-      })
       parts.preparation.doubt(build)
-      if (!build.deleted) await setBlocked(entry, error)
+      await parts.blocked(entry, error)
       throw error
     }
-    if (!build.deleted && build.record.conditions.some((condition) => condition.type === 'CreateBlocked')) {
+    const isBlocked = build.record.conditions.some((condition) => condition.type === 'CreateBlocked')
+    if (!build.deleted && isBlocked && !hasStuck(build)) {
       await parts.buildWriter.change(build, (record) => ({
         ...record,
         conditions: withoutCondition(record.conditions, 'CreateBlocked'),
@@ -115,15 +117,12 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
     return 0
   }
 
-  async function setBlocked(entry: ServerEntry, error: unknown): Promise<void> {
-    const reason = FleetError.is(error) ? error.code : 'internal'
-    const message = messageOf(error)
-    await parts.buildWriter.change(entry.build, (record) => {
-      const condition = { type: 'CreateBlocked' as const, reason, message, since: clock.now() }
-      const conditions = withCondition(record.conditions, condition)
-      // Each server that waits fails again and again: what is told already is not written again.
-      return conditions === record.conditions ? record : { ...record, conditions }
-    })
+  async function protect(entry: ServerEntry): Promise<void> {
+    const { uid, name } = entry.record
+    await bounded(clock, ctx.limits.callMs, `the protection of ${name}`, async (signal) =>
+      backend.protect?.(refOf(entry.record), uid, { signal }),
+    )
+    entry.isProtected = true
   }
 
   async function end(entry: ServerEntry): Promise<number | undefined> {
@@ -188,6 +187,10 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
   return step
 }
 
+function hasStuck({ buckets }: BuildEntry): boolean {
+  return [buckets.pending, buckets.oldPending].some((bucket) => [...bucket].some(({ instance }) => instance?.stuck))
+}
+
 /**
  * The two halves of a grace period: one to go by itself, for a game that its heartbeats tell, since many games know only
  * that way; and what is left for its backend to end it. A game that nothing tells has it all for the second.
@@ -206,10 +209,16 @@ function withoutRemoved(build: BuildEntry, counted: readonly string[]): readonly
   return counted.filter((uid) => uids.has(uid))
 }
 
+/** Players may be on it, and what clears machines does not know it yet. */
+export function needsProtection({ backend }: Pick<EngineContext, 'backend'>, entry: ServerEntry): boolean {
+  return entry.record.state === 'Active' && !entry.isProtected && backend.protect !== undefined
+}
+
 /** Something is left to do that does not wait for anything to happen. */
-function needsAttention(entry: ServerEntry): boolean {
+function needsAttention(ctx: EngineContext, entry: ServerEntry): boolean {
   if (entry.uncertain || entry.record.state === 'Terminating') return true
   if (entry.record.state === 'Pending' && !entry.instance) return true
+  if (needsProtection(ctx, entry)) return true
   // What is being handed out is saved by the call that has it.
   return entry.intent === undefined && !isSaved(entry)
 }

@@ -33,6 +33,8 @@ export interface WatcherParts {
   /** The process of this server runs: its first heartbeat is awaited from now on. */
   readonly running: (entry: ServerEntry) => void
   readonly heartbeat: (sessionHostId: string, heartbeat: Heartbeat) => HeartbeatAnswer
+  /** It does not come to run by itself. */
+  readonly stuck: (entry: ServerEntry, reason: string) => void
   /** A record that another host wrote after this one read the store. */
   readonly adopt: (server: Versioned<Server>) => void
 }
@@ -65,6 +67,7 @@ export function watcher(ctx: EngineContext, parts: WatcherParts): Watcher {
     const now = clock.now()
     switch (instance.phase) {
       case 'pending':
+        if (instance.stuck && instance.reason !== entry.pendingReason) parts.stuck(entry, instance.reason ?? '')
         entry.pendingReason = instance.reason
         return
       case 'running': {

@@ -50,7 +50,8 @@ export interface HealthLimits {
 /** Something that is true of a build now and that its operator should know. */
 export interface Condition {
   /** `Crashing`: a server crashed lately, creation backs off. `CreateBlocked`: the backend cannot start servers now. `LongSession`: a session
-   * lasts longer than the build allows. `Draining`: an operator drains it: nothing is handed out, nothing is created. */
+   * lasts longer than the build allows. `Draining`: an operator drains it: nothing is handed out, nothing is created. `Clamped`: standingBy
+   * was set above max past the API, and counts as max. `Invalid`: its spec breaks a rule since it was edited past the API: nothing is created. */
   readonly type: ConditionType
   /** One word for programs: an error code, `NonZeroExit`, `Silent`… */
   readonly reason: string
@@ -60,7 +61,8 @@ export interface Condition {
   readonly since: number
 }
 
-export type ConditionType = 'Crashing' | 'CreateBlocked' | 'LongSession' | 'Draining'
+export const conditionTypes = ['Crashing', 'CreateBlocked', 'LongSession', 'Draining', 'Clamped', 'Invalid'] as const
+export type ConditionType = (typeof conditionTypes)[number]
 
 export interface Build extends Ref {
   /** Tells this build from a later one of the same name. */
@@ -106,23 +108,25 @@ export interface Ending {
   readonly at: number
 }
 
-export type EndingReason =
+export const endingReasons = [
   /** Its process ended with code 0, or the game said that it ends. */
-  | 'Exited'
-  | 'NonZeroExit'
+  'Exited',
+  'NonZeroExit',
   /** Its instance is not there any more and nobody knows why. */
-  | 'Gone'
-  | 'NeverSpoke'
-  | 'NeverReady'
-  | 'Silent'
-  | 'ReportedUnhealthy'
-  | 'SessionTooLong'
-  | 'ScaledDown'
+  'Gone',
+  'NeverSpoke',
+  'NeverReady',
+  'Silent',
+  'ReportedUnhealthy',
+  'SessionTooLong',
+  'ScaledDown',
   /** It runs a template that its build no longer has. */
-  | 'Replaced'
-  | 'Deleted'
-  | 'BuildDeleted'
-  | 'Drained'
+  'Replaced',
+  'Deleted',
+  'BuildDeleted',
+  'Drained',
+] as const
+export type EndingReason = (typeof endingReasons)[number]
 
 export interface Server extends Ref {
   /** Tells this server from a later one of the same name. */

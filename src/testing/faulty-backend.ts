@@ -52,10 +52,11 @@ export function faultyBackend(backend: Backend, faults: BackendFaults): Backend 
 
 /** What a backend may leave out passes as it is, and what it leaves out stays left out. */
 function optionalCalls(backend: Backend): Partial<Backend> {
-  const { check, prepare, agentPlace, logs } = backend
+  const { check, prepare, protect, agentPlace, logs } = backend
   return {
     ...(check && { check: check.bind(backend) }),
     ...(prepare && { prepare: prepare.bind(backend) }),
+    ...(protect && { protect: protect.bind(backend) }),
     ...(agentPlace && { agentPlace: agentPlace.bind(backend) }),
     ...(logs && { logs: logs.bind(backend) }),
   }

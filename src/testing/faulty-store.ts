@@ -9,6 +9,8 @@ export function faultyStore(store: Store, faults: FaultSurroundings): Store {
     builds: faultyCollection('builds', store.builds, faults),
     servers: faultyCollection('servers', store.servers, faults),
     shared: store.shared,
+    ...(store.watch && { watch: store.watch.bind(store) }),
+    ...(store.display && { display: store.display }),
     details: faultyCollection('details', store.details, faults),
     close: () => store.close(),
   }

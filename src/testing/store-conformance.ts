@@ -7,6 +7,7 @@ import type { Build, Detail, Server } from '../rules/resources.js'
 import type { Store } from '../store.js'
 import type { ConformanceCase } from './conformance.js'
 import { completeBuild, completeDetail, completeServer, minimalBuild, minimalDetail, minimalServer } from './records.js'
+import { besideScenarios } from './store-cases/beside.js'
 import { collectionScenarios } from './store-cases/collection.js'
 import { concurrencyScenarios } from './store-cases/concurrency.js'
 import { lastingScenarios } from './store-cases/lasting.js'
@@ -18,6 +19,8 @@ export interface StoreConformanceOptions {
   open(): Promise<Store>
   /** Opens again what a store that is closed had open. Without it, nothing is asked about records that last. */
   reopen?(closed: Store): Promise<Store>
+  /** Opens the records of an open store once more, as another host would. Without it, nothing is asked about shared stores. */
+  beside?(open: Store): Promise<Store>
   /** Two namespaces that the store can keep records in. Default: `default` and `other`. */
   readonly namespaces?: readonly [string, string]
 }
@@ -54,11 +57,23 @@ export function storeConformance(options: StoreConformanceOptions): readonly Con
     ...concurrencyScenarios(namespace),
   ]
   const open = () => options.open()
+  const { beside } = options
+  const shared = (beside ? besideScenarios(namespace) : []).map(({ name, run }) => ({
+    name: `shared: ${name}`,
+    run: () =>
+      withStore(open, async (store) => {
+        if (!beside) return
+        await withStore(
+          () => beside(store),
+          (other) => run(store, other),
+        )
+      }),
+  }))
   const cases = scenarios.map(({ name, run }) => ({
     name,
     run: () => withStore(open, run),
   }))
-  if (!options.reopen) return cases
+  if (!options.reopen) return [...cases, ...shared]
   const reopen = options.reopen.bind(options)
   const lasting = lastingScenarios(namespace).map(({ name, before, after }) => ({
     name,
@@ -72,7 +87,7 @@ export function storeConformance(options: StoreConformanceOptions): readonly Con
         )
       }),
   }))
-  return [...cases, ...lasting]
+  return [...cases, ...shared, ...lasting]
 }
 
 async function withStore(open: () => Promise<Store>, run: (store: Store) => Promise<void>): Promise<void> {

@@ -18,12 +18,14 @@ export interface BenchFleetOptions {
   /** What the fleet sees of the backend. */
   readonly shown?: (backend: MemoryBackend) => Backend
   readonly store?: Store
+  /** Default: `default`. */
+  readonly namespace?: string
 }
 
 const hourMs = 3_600_000
 
 /** `max` equals `servers`: what is handed out is not replaced before its match ends, so that only handing out counts. */
-export async function openFleet({ servers, shown, store }: BenchFleetOptions): Promise<BenchFleet> {
+export async function openFleet({ servers, shown, store, namespace }: BenchFleetOptions): Promise<BenchFleet> {
   const backend = memoryBackend({
     portRange: { first: 10_000, last: 65_000 },
     nodes: ['north', 'east', 'south', 'west'],
@@ -61,7 +63,7 @@ export async function openFleet({ servers, shown, store }: BenchFleetOptions): P
   }
   await until(servers, 0, () =>
     fleet.builds.create({
-      metadata: { name: 'arena' },
+      metadata: { name: 'arena', ...(namespace !== undefined && { namespace }) },
       spec: {
         buildID,
         standingBy: servers,

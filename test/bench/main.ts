@@ -7,13 +7,22 @@ import { parseArgs } from 'node:util'
 import { messageOf } from '../../src/errors.js'
 import { allocateFile } from './allocate-file.js'
 import { allocateHttp } from './allocate-http.js'
+import { allocateKubernetes } from './allocate-kubernetes.js'
 import { allocateMemory } from './allocate-memory.js'
 import { dockerStart } from './docker-start.js'
 import { heartbeat } from './heartbeat.js'
 import { asJson, asTable, type Bench, type Row } from './row.js'
 import { settled } from './settled.js'
 
-const benches: readonly Bench[] = [allocateMemory, allocateFile, allocateHttp, heartbeat, settled, dockerStart]
+const benches: readonly Bench[] = [
+  allocateMemory,
+  allocateFile,
+  allocateHttp,
+  allocateKubernetes,
+  heartbeat,
+  settled,
+  dockerStart,
+]
 
 const usage = 'npm run bench -- [--json] [--only <row>] [--quick]'
 

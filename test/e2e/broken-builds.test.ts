@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect, it } from 'vitest'
 import type { GameServerBuild } from 'gamekeeper'
-import { backend } from './backend.js'
+import { backend, space } from './backend.js'
 import { buildOf, createBuild, getBuild } from './client.js'
 import { type Host, startHost } from './host.js'
 import { until } from './until.js'
@@ -16,7 +16,9 @@ const endsAtOnce = ['sh', '-c', 'exit 3']
 function creations(host: Host, build: string): readonly number[] {
   return host
     .log()
-    .filter((line) => line['event'] === 'ServerCreated' && line['build'] === build)
+    .filter(
+      (line) => line['event'] === 'ServerCreated' && [build, `${space()}/${build}`].includes(String(line['build'])),
+    )
     .map(({ time }) => Date.parse(time))
 }
 
@@ -47,7 +49,7 @@ it.each([
     what: 'ends at once with 3',
     command: endsAtOnce,
     range: '20540-20549',
-    says: backend === 'docker' ? /exited with 3$/ : /exited with 3: .*\.log/,
+    says: backend !== 'process' ? /exited with 3$/ : /exited with 3: .*\.log/,
   },
 ])(
   'a command that $what shows in the build, is tried ever more rarely, and at last no more',

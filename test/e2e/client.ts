@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import type { Allocation, GameServer, GameServerBuild } from 'gamekeeper'
 import { documented } from '../http/validated.js'
-import { backend, imageOf } from './backend.js'
+import { backend, imageOf, space } from './backend.js'
 import type { Host } from './host.js'
 import { Hopeless } from './until.js'
 
@@ -44,12 +44,13 @@ export function allocate(
 
 const builds = (host: Apis) => `${host.management}/api/v1/gameserverbuilds`
 
-export async function createBuild(host: Apis, build: object): Promise<GameServerBuild> {
-  return good(await call<GameServerBuild>(builds(host), 'POST', build))
+export async function createBuild(host: Apis, build: BuildInput): Promise<GameServerBuild> {
+  const metadata = space() === 'default' ? build.metadata : { ...build.metadata, namespace: space() }
+  return good(await call<GameServerBuild>(builds(host), 'POST', { ...build, metadata }))
 }
 
 export async function getBuild(host: Apis, name: string): Promise<GameServerBuild> {
-  return good(await call<GameServerBuild>(`${builds(host)}/default/${name}`))
+  return good(await call<GameServerBuild>(`${builds(host)}/${space()}/${name}`))
 }
 
 export async function listBuilds(host: Apis): Promise<readonly GameServerBuild[]> {
@@ -57,26 +58,31 @@ export async function listBuilds(host: Apis): Promise<readonly GameServerBuild[]
 }
 
 export async function deleteBuild(host: Apis, name: string): Promise<void> {
-  good(await call(`${builds(host)}/default/${name}`, 'DELETE'))
+  good(await call(`${builds(host)}/${space()}/${name}`, 'DELETE'))
 }
 
 export async function listServers(host: Apis, build?: string): Promise<readonly GameServer[]> {
   const url =
-    build === undefined ? `${host.management}/api/v1/gameservers` : `${builds(host)}/default/${build}/gameservers`
+    build === undefined ? `${host.management}/api/v1/gameservers` : `${builds(host)}/${space()}/${build}/gameservers`
   return good(await call<readonly GameServer[]>(url))
 }
 
 export function getServer(host: Apis, name: string): Promise<Answer<GameServer>> {
-  return call(`${host.management}/api/v1/gameservers/default/${name}`)
+  return call(`${host.management}/api/v1/gameservers/${space()}/${name}`)
 }
 
 export function deleteServer(host: Apis, name: string): Promise<Answer<{ readonly message: string }>> {
-  return call(`${host.management}/api/v1/gameservers/default/${name}`, 'DELETE')
+  return call(`${host.management}/api/v1/gameservers/${space()}/${name}`, 'DELETE')
 }
 
 function good<T>({ status, body }: Answer<T>): T {
   if (status !== 200) throw new Error(`answered ${status}: ${JSON.stringify(body)}`)
   return body
+}
+
+export interface BuildInput {
+  readonly metadata: { readonly name: string }
+  readonly spec: object
 }
 
 export interface BuildSketch {
@@ -91,7 +97,7 @@ export interface BuildSketch {
 }
 
 /** A build of the example game server, unless it is told another command. */
-export function buildOf({ name, command = exampleGame, ports = [7777], env = {}, ...spec }: BuildSketch): object {
+export function buildOf({ name, command = exampleGame, ports = [7777], env = {}, ...spec }: BuildSketch): BuildInput {
   const containers = [
     {
       ...{ name: 'game', ...imageOf, command },
@@ -105,7 +111,7 @@ export function buildOf({ name, command = exampleGame, ports = [7777], env = {},
 const program = 'examples/game-server/server.mjs'
 const exampleGame = [
   'node',
-  backend === 'docker' ? program : fileURLToPath(new URL(`../../${program}`, import.meta.url)),
+  backend !== 'process' ? program : fileURLToPath(new URL(`../../${program}`, import.meta.url)),
 ]
 
 /** The public number of `7777:10003`. */

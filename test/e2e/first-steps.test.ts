@@ -19,7 +19,7 @@ describe('the bundled server, started for the first time', () => {
       level: 'info',
       allocation: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
       management: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
-      agent: expect.stringMatching(/^http:\/\/(?:127\.0\.0\.1|host\.docker\.internal):\d+$/),
+      agent: expect.stringMatching(/^http:\/\/(?:127\.0\.0\.1|host\.docker\.internal|172\.\d+\.\d+\.\d+):\d+$/),
     })
     const arena = await untilStandingBy(host, 'arena', 2)
     expect(arena.status).toMatchObject({ health: 'Healthy', currentStandingByReadyDesired: '2/2', crashesCount: 0 })

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
-import { backend } from './backend.js'
+import { backend, inSpace } from './backend.js'
 import { Hopeless, until } from './until.js'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -37,12 +37,17 @@ export type Environment = Readonly<Record<string, string>>
 
 /** Starts a server on ports that are free, and resolves once it says that it is ready. */
 export async function startHost(env: Environment): Promise<Host> {
-  const started = start({ BACKEND: backend, ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0', ...env })
+  const own = { BACKEND: backend, ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0' }
+  const started = start({ ...own, ...inSpace(), ...env })
   const ready = await until('the server is ready', () => {
     if (started.process.exitCode !== null) throw new Hopeless(`it ended: ${started.stderr()}`)
     return started.log().find(({ message }) => message === 'ready')
   })
   const url = (name: string) => String(ready[name])
+  // After one that was killed it has to wait for that one's lease.
+  if (backend === 'kubernetes') {
+    await until('it leads', async () => (await fetch(`${url('management')}/api/v1/gameservers`)).status === 200)
+  }
   return { ...started, allocation: url('allocation'), management: url('management'), agent: url('agent') }
 }
 
@@ -92,7 +97,7 @@ function readLine(line: string): LogLine[] {
 
 /** Without what the test runner, or whoever runs it, has set for themselves. */
 function ownEnvironment(): Environment {
-  const kept = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'DOCKER_HOST']
+  const kept = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'DOCKER_HOST', 'KUBECONFIG']
   return Object.fromEntries(
     kept.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
   )

@@ -1,4 +1,7 @@
-/** Stands in for the scenarios of this folder on Docker where no engine answers. */
+/** Stands in for the scenarios of this folder on Docker or on Kubernetes where none answers. */
 import { describeOnEngine } from '../adapters/docker/describe-on-engine.js'
+import { describeOnCluster } from '../adapters/kubernetes/describe-on-cluster.js'
+import { backend } from './backend.js'
 
-describeOnEngine('the end-to-end scenarios on Docker', () => {})
+if (backend === 'kubernetes') describeOnCluster('the end-to-end scenarios on Kubernetes', () => {})
+else describeOnEngine('the end-to-end scenarios on Docker', () => {})

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { markedMembers, signalProcess } from '../../adapters/process/process-group.js'
-import { backend, containersOf, imageBuilt, removeContainersOf } from './backend.js'
+import { backend, containersOf, enterCluster, imageBuilt, removeContainersOf } from './backend.js'
 import { until } from './until.js'
 
 export interface RunningServer {
@@ -31,10 +31,12 @@ export async function workplace(below = 'data'): Promise<Workplace> {
   const root = await mkdtemp(join(tmpdir(), 'gamekeeper-e2e-'))
   const dataDir = join(root, below)
   const place = { root, dataDir, running: () => runningIn(dataDir) }
-  if (backend === 'docker') await imageBuilt()
+  if (backend !== 'process') await imageBuilt()
+  const leaveCluster = backend === 'kubernetes' ? await enterCluster() : async () => {}
   onTestFinished(async () => {
+    await leaveCluster()
     await until(`no game server is left in ${dataDir}`, async () => {
-      if (backend === 'docker') await removeContainersOf(dataDir)
+      if (backend !== 'process') await removeContainersOf(dataDir)
       for (const run of await runsIn(dataDir)) {
         for (const member of membersOf(run)) signalProcess(member, 'SIGKILL')
       }
@@ -60,7 +62,7 @@ interface Run {
 }
 
 async function runningIn(dataDir: string): Promise<readonly RunningServer[]> {
-  if (backend === 'docker') {
+  if (backend !== 'process') {
     return (await containersOf(dataDir)).map(({ server, port, pids }) => ({ name: server, port, pids }))
   }
   const found: RunningServer[] = []

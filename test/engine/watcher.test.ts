@@ -56,6 +56,7 @@ async function scene(servers: Readonly<Record<string, Parameters<ReturnType<type
   const watch = watcher(ctx, {
     running: (entry) => void running.push(entry.record.name),
     heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
+    stuck: () => {},
     adopt: ({ record, revision }) => {
       adopted.push(record.name)
       inventory.addServer(build, record, revision)
@@ -156,6 +157,7 @@ describe('a list', () => {
     const watch = watcher(ctx, {
       running: () => {},
       heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
+      stuck: () => {},
       adopt: () => {},
     })
     const started = watch.start()
@@ -173,6 +175,7 @@ describe('a list', () => {
     const watch = watcher(ctx, {
       running: () => {},
       heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
+      stuck: () => {},
       adopt: () => {},
     })
     const started = watch.start()

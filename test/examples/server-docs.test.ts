@@ -6,6 +6,7 @@ import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
 import { defaultLimits, errorCodes, FleetError } from 'gamekeeper'
 import { dockerBackend } from '../../adapters/docker/index.js'
+import { kubernetesBackend } from '../../adapters/kubernetes/index.js'
 import { settings } from '../../examples/server/settings.js'
 import { allocationStatuses, managementStatuses } from '../../src/http/failures.js'
 
@@ -19,6 +20,7 @@ const pages = [
   'docs/backends.md',
   'docs/security.md',
   'docs/metrics.md',
+  'docs/kubernetes.md',
 ]
 
 /** The rows of the table whose first heading is this, as cells. */
@@ -101,7 +103,7 @@ describe('docs/operations.md', () => {
 
   it('has each condition', async () => {
     const source = await textOf('src/rules/resources.ts')
-    const types = /type ConditionType = (.*)/.exec(source)?.[1] ?? ''
+    const types = /conditionTypes = \[(.*)\]/.exec(source)?.[1] ?? ''
     const listed = table(await textOf('docs/operations.md'), 'condition').map(([type]) => name(type))
     expect(listed).toEqual([...types.matchAll(/'(\w+)'/g)].map((match) => match[1]))
   })
@@ -112,6 +114,12 @@ describe('docs/backends.md', () => {
     const listed = table(await textOf('docs/backends.md'), 'option').map(([option]) => name(option))
     const unknown: object = { 'no such option': 1 }
     expect(() => dockerBackend(unknown)).toThrow(`known are ${listed.join(', ')}`)
+  })
+
+  it('has each option of the Kubernetes backend', async () => {
+    const listed = table(await textOf('docs/backends.md'), 'kubernetesBackend').map(([option]) => name(option))
+    const unknown: object = { 'no such option': 1 }
+    expect(() => kubernetesBackend(unknown)).toThrow(`known are ${listed.join(', ')}`)
   })
 })
 

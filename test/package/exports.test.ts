@@ -12,7 +12,18 @@ import { read, root } from './sources.js'
 
 const exec = promisify(execFile)
 
-const subpaths = ['.', './memory', './process', './docker', './http', './client', './metrics', './sdk', './testing']
+const subpaths = [
+  '.',
+  './memory',
+  './process',
+  './docker',
+  './kubernetes',
+  './http',
+  './client',
+  './metrics',
+  './sdk',
+  './testing',
+]
 const specifiers = subpaths.map((path) => path.replace('.', 'gamekeeper'))
 const manifest: { readonly exports: object; readonly dependencies: object } = JSON.parse(read('package.json'))
 const dependencies = Object.keys(manifest.dependencies)
@@ -62,6 +73,7 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     ['gamekeeper/docker', ['eventemitter3']],
     ['gamekeeper/client', []],
     ['gamekeeper/metrics', []],
+    ['gamekeeper/kubernetes', ['eventemitter3']],
     ['gamekeeper/sdk', []],
   ])('loads from %s no dependency but %j', async (specifier, needed) => {
     const bare = await consumer(`bare-${specifier.replace('/', '-')}`, needed)
@@ -106,10 +118,20 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     expect(await run(home, 'cjs', `console.log(require('gamekeeper/docker').dockerBackend().name)`)).toBe('docker')
   })
 
-  it('holds what node and tsc need, and nothing else', async () => {
+  it('says what to install when @kubernetes/client-node is missing', async () => {
+    const bare = await consumer('without-client-node', ['eventemitter3'])
+    const make = `try { kubernetesBackend() } catch (error) { console.log(error.name, error.code, error.message) }`
+    const said =
+      'FleetError internal kubernetesBackend needs the package @kubernetes/client-node, which is not installed: npm install @kubernetes/client-node'
+    expect(await run(bare, 'esm', `import { kubernetesBackend } from 'gamekeeper/kubernetes'; ${make}`)).toBe(said)
+    expect(await run(bare, 'cjs', `const { kubernetesBackend } = require('gamekeeper/kubernetes'); ${make}`)).toBe(said)
+  })
+
+  it('holds what node, tsc and kubectl need, and nothing else', async () => {
     const home = join(full, 'node_modules/gamekeeper')
     const files = await filesOf(home)
-    const expected = /^(package\.json|README\.md|LICENSE|dist\/[\w/-]+\.(c?js|d\.c?ts))$/
+    const expected =
+      /^(package\.json|README\.md|LICENSE|adapters\/kubernetes\/crds\.yaml|dist\/[\w/-]+\.(c?js|d\.c?ts))$/
     expect(files.filter((file) => !expected.test(file))).toEqual([])
     const texts = await Promise.all(files.map((file) => readFile(join(home, file), 'utf8')))
     expect(files.filter((_, index) => texts[index]?.includes(root))).toEqual([])

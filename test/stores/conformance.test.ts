@@ -6,10 +6,24 @@ import { fileStore } from '../../src/stores/file.js'
 import { memoryStore } from '../../src/stores/memory.js'
 import type { Store } from '../../src/store.js'
 import { storeConformance } from '../../src/testing/store-conformance.js'
+import { type SharedMemory, sharedMemory } from './shared-memory.js'
 
 describe('the memory store', () => {
   const cases = storeConformance({ open: () => Promise.resolve(memoryStore()) })
   for (const { name, run } of cases) test(name, run)
+})
+
+describe('a memory store that hosts share', () => {
+  const memories = new WeakMap<Store, SharedMemory>()
+  const of = (memory: SharedMemory) => {
+    const store = memory.open()
+    memories.set(store, memory)
+    return Promise.resolve(store)
+  }
+  const again = (store: Store) => of(memories.get(store) ?? sharedMemory())
+  for (const { name, run } of storeConformance({ open: () => of(sharedMemory()), reopen: again, beside: again })) {
+    test(name, run)
+  }
 })
 
 describe('the file store', () => {

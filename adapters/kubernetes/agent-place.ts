@@ -1,0 +1,32 @@
+/** Finds where the agent must listen so that pods reach it. Asks the nodes and this machine. */
+import type { AgentPlace } from '../../src/backend.js'
+import { FleetError } from '../../src/errors.js'
+import { isOwnAddress } from '../../src/platform/own-address.js'
+import { internalAddressOf } from './nodes.js'
+import type { Node } from './pod-objects.js'
+
+export interface AgentPlaceInput {
+  /** Where the owner of the agent wants it to listen. */
+  readonly host: string | undefined
+  readonly nodes: Iterable<Node>
+}
+
+/** Rejects with `invalid` when only the owner can tell. */
+export async function findAgentPlace({ host, nodes }: AgentPlaceInput): Promise<AgentPlace> {
+  const isWildcard = host === '0.0.0.0' || host === '::'
+  const isLoopback = host === 'localhost' || host === '::1' || host?.startsWith('127.') === true
+  if (host !== undefined && !isWildcard && !isLoopback) return { host, reachedAt: host }
+  if (isLoopback) throw needsWords(`no pod reaches an agent on ${host}; leave agent.host out`)
+  for (const node of nodes) {
+    const address = internalAddressOf(node)
+    if (address !== undefined && (await isOwnAddress(address))) return { host: host ?? address, reachedAt: address }
+  }
+  throw needsWords('this host is on no node of the cluster, so that nobody but you knows how pods reach its agent')
+}
+
+function needsWords(why: string): FleetError {
+  return new FleetError(
+    'invalid',
+    `${why}: set agent: { host } to where it listens, and agent: { address } to what pods call, such as that of a Service`,
+  )
+}

@@ -1,0 +1,330 @@
+/**
+ * Calls of the Kubernetes API: plain HTTP with the credentials of a KubeConfig, over connections that are kept. Each call has
+ * a limit, and an error in words and with a code; all of them together are bounded to so many a second. What the calls
+ * mean is for others to know.
+ */
+import type { ClientRequest, IncomingMessage } from 'node:http'
+import type { Clock } from '../../src/clock.js'
+import { FleetError } from '../../src/errors.js'
+import { isObject } from '../../src/rules/problem.js'
+import { Access, type Way } from './access.js'
+import { readRefusal, refused, unreachable } from './api-failures.js'
+import type { KubeConfigLike } from './kube-config.js'
+import { isKubeObject, type KubeObject } from './kube-objects.js'
+import { Pace } from './pace.js'
+
+export interface KubernetesApiOptions {
+  readonly config: KubeConfigLike
+  readonly clock: Clock
+  /** Most calls a second; urgent ones do not count. */
+  readonly requestsPerSecond: number
+  /** Most calls at once, each on a connection of its own that is kept. */
+  readonly connections: number
+  /** Longest wait for an answer, unless the call says otherwise. */
+  readonly callMs: number
+}
+
+export interface ApiCall {
+  /** What is being done, for messages: `create pod arena-x2x4q`. */
+  readonly what: string
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** From `pathOf`. */
+  readonly path: string
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>
+  /** Sent as JSON. */
+  readonly body?: object
+  /** Of a PATCH. Default `application/merge-patch+json`. */
+  readonly contentType?: string
+  readonly limitMs?: number
+  /** Neither waits behind other calls nor counts among them: for leases and the like. */
+  readonly urgent?: boolean
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface OpenAnswer {
+  /** Ends when the server ends it, and breaks with an error when the connection does. */
+  readonly body: IncomingMessage
+  stop(): void
+}
+
+interface Answer {
+  readonly status: number
+  readonly text: string
+  readonly retryAfterMs: number
+}
+
+export class KubernetesApi {
+  readonly #options: KubernetesApiOptions
+  readonly #access: Access
+  readonly #pace: Pace
+  /** What ends each call and each stream that is under way. */
+  readonly #underway = new Set<() => void>()
+  #closed = false
+  /** Of the API server, for messages. */
+  readonly place: string
+  /** That the kubeconfig's context or the pod's service account names. */
+  readonly namespace: string | undefined
+
+  constructor(options: KubernetesApiOptions) {
+    const { config, clock, requestsPerSecond, connections } = options
+    this.#options = options
+    this.#access = new Access(config, clock, connections)
+    this.#pace = new Pace(clock, { perSecond: requestsPerSecond, atOnce: connections })
+    this.place = this.#access.place
+    this.namespace = config.getContextObject(config.getCurrentContext())?.namespace
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  /** The answer's JSON. Rejects with a FleetError; `statusOf` and `reasonOf` tell what the API server has said. */
+  async request(call: ApiCall): Promise<unknown> {
+    if (this.#closed) throw closed()
+    if (call.signal?.aborted) throw aborted(call.signal)
+    if (!call.urgent && !this.#pace.tryStart()) await this.#turn(call)
+    try {
+      return await this.#exchange(call)
+    } finally {
+      if (!call.urgent) this.#pace.done()
+    }
+  }
+
+  /** The same for calls that answer with one object. */
+  async object(call: ApiCall): Promise<KubeObject> {
+    const answer = await this.request(call)
+    if (isKubeObject(answer)) return answer
+    throw this.#misunderstood(call)
+  }
+
+  /** The same for calls that answer with a list. */
+  async list(call: ApiCall): Promise<{ readonly items: readonly KubeObject[]; readonly revision: string }> {
+    const answer = await this.request({ limitMs: listMs, ...call })
+    if (!isObject(answer) || !Array.isArray(answer['items']) || !isObject(answer['metadata'])) {
+      throw this.#misunderstood(call)
+    }
+    const { resourceVersion } = answer['metadata']
+    return {
+      items: answer['items'].filter(isKubeObject),
+      revision: typeof resourceVersion === 'string' ? resourceVersion : '',
+    }
+  }
+
+  /** Resolves within the call's limit with an answer that goes on; the limit does not touch that any more. */
+  async open(call: ApiCall): Promise<OpenAnswer> {
+    if (this.#closed) throw closed()
+    if (call.signal?.aborted) throw aborted(call.signal)
+    for (let attempt = 1; ; attempt++) {
+      const way = await this.#access.now()
+      const opened = await this.#begin({ ...call, urgent: true }, way)
+      if ('body' in opened) return opened
+      if (opened.status === 401 && attempt === 1) await this.#access.renew()
+      else throw refused(readRefusal(opened.status, opened.text), call.what, this.place)
+    }
+  }
+
+  /** Every call that is under way rejects, every stream ends. */
+  close(): void {
+    this.#closed = true
+    for (const end of [...this.#underway]) end()
+    this.#access.close()
+  }
+
+  /** Resolves after so long, or at once when the signal fires or this is closed: the next call says so. */
+  pause(ms: number, signal?: AbortSignal): Promise<void> {
+    if (this.#closed || signal?.aborted) return Promise.resolve()
+    return new Promise((resolve) => {
+      const end = () => {
+        cancel()
+        signal?.removeEventListener('abort', end)
+        this.#underway.delete(end)
+        resolve()
+      }
+      const cancel = this.#options.clock.after(ms, end)
+      signal?.addEventListener('abort', end, { once: true })
+      this.#underway.add(end)
+    })
+  }
+
+  #turn({ signal }: ApiCall): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const settle = () => {
+        signal?.removeEventListener('abort', leave)
+        this.#underway.delete(shut)
+      }
+      const giveUp = (error: FleetError) => {
+        settle()
+        cancel()
+        reject(error)
+      }
+      const leave = () => giveUp(aborted(signal))
+      const shut = () => giveUp(closed())
+      signal?.addEventListener('abort', leave, { once: true })
+      this.#underway.add(shut)
+      const cancel = this.#pace.wait(() => {
+        settle()
+        resolve()
+      })
+    })
+  }
+
+  async #exchange(call: ApiCall): Promise<unknown> {
+    const { clock, callMs } = this.#options
+    const { limitMs = callMs } = call
+    const begun = clock.elapsed()
+    for (let isRenewed = false; ;) {
+      const known = this.#access.now()
+      const way = known instanceof Promise ? await known : known
+      const { status, text, retryAfterMs } = await this.#send(call, way, limitMs)
+      if (status >= 200 && status < 300) return this.#parse(call, text)
+      if (status === 401 && !isRenewed) {
+        isRenewed = true
+        await this.#access.renew()
+        continue
+      }
+      // The server is busy and has done nothing: it says itself when to come again.
+      if (status === 429 && clock.elapsed() - begun + retryAfterMs < limitMs && !call.signal?.aborted) {
+        await this.pause(retryAfterMs, call.signal)
+        if (this.#closed) throw closed()
+        continue
+      }
+      throw refused(readRefusal(status, text), call.what, this.place)
+    }
+  }
+
+  #parse(call: ApiCall, text: string): unknown {
+    try {
+      return text === '' ? undefined : JSON.parse(text)
+    } catch (error) {
+      throw this.#misunderstood(call, error)
+    }
+  }
+
+  #misunderstood({ what }: ApiCall, cause?: unknown): FleetError {
+    const message = `the Kubernetes API at ${this.place} did ${what} and answered with something else than it should`
+    return new FleetError('unavailable', message, { cause })
+  }
+
+  /** Settles within the limit, whatever the connection does. */
+  #send(call: ApiCall, way: Way, limitMs: number): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const request = this.#start(call, way)
+      const settle = this.#limit(call, limitMs, request, reject)
+      request.once('response', (response) => {
+        const chunks: Buffer[] = []
+        response.on('data', (chunk: Buffer) => chunks.push(chunk))
+        response.once('error', (error) => settle(() => reject(unreachable(error, call.what, this.place))))
+        response.once('end', () => settle(() => resolve(answerOf(response, chunks))))
+      })
+      request.on('error', (error) => settle(() => reject(unreachable(error, call.what, this.place))))
+    })
+  }
+
+  #begin(call: ApiCall, way: Way): Promise<OpenAnswer | Answer> {
+    return new Promise((resolve, reject) => {
+      const request = this.#start(call, way)
+      const settle = this.#limit(call, call.limitMs ?? this.#options.callMs, request, reject)
+      request.on('error', (error) => settle(() => reject(unreachable(error, call.what, this.place))))
+      request.once('response', (response) => {
+        if (response.statusCode === 200) {
+          const stop = () => void request.destroy()
+          settle(() => resolve({ body: response, stop }))
+          this.#underway.add(stop)
+          response.once('close', () => this.#underway.delete(stop))
+          // What breaks it is told to whoever reads it; one that nobody reads any more breaks in silence.
+          response.on('error', () => {})
+          return
+        }
+        const chunks: Buffer[] = []
+        response.on('data', (chunk: Buffer) => chunks.push(chunk))
+        response.once('error', (error) => settle(() => reject(unreachable(error, call.what, this.place))))
+        response.once('end', () => settle(() => resolve(answerOf(response, chunks))))
+      })
+    })
+  }
+
+  #start(call: ApiCall, way: Way): ClientRequest {
+    const { method, path, query, body, contentType, urgent } = call
+    const text = body === undefined ? undefined : JSON.stringify(body)
+    const headers: Record<string, string | number> = { ...way.headers, accept: 'application/json' }
+    if (text !== undefined) {
+      headers['content-type'] = contentType ?? (method === 'PATCH' ? mergePatch : 'application/json')
+      headers['content-length'] = Buffer.byteLength(text)
+    }
+    const request = way.request({
+      protocol: way.protocol,
+      hostname: way.hostname,
+      port: way.port,
+      path: way.prefix + path + queryOf(query),
+      method,
+      headers,
+      agent: urgent ? way.apart : way.agent,
+    })
+    request.end(text)
+    return request
+  }
+
+  /** Ends the call at its limit, when its signal fires, or when this is closed. Returns what settles it before. */
+  #limit(
+    call: ApiCall,
+    limitMs: number,
+    request: ClientRequest,
+    reject: (error: FleetError) => void,
+  ): (how: () => void) => void {
+    const { signal, what } = call
+    let isSettled = false
+    const settle = (how: () => void) => {
+      if (isSettled) return
+      isSettled = true
+      cancel()
+      signal?.removeEventListener('abort', leave)
+      this.#underway.delete(shut)
+      how()
+    }
+    const giveUp = (error: FleetError) => {
+      // Who is told why must not hear of the connection that breaks for it.
+      request.on('error', () => {})
+      settle(() => reject(error))
+      request.destroy()
+    }
+    const leave = () => giveUp(aborted(signal))
+    const shut = () => giveUp(closed())
+    const cancel = this.#options.clock.after(limitMs, () => {
+      const message = `the Kubernetes API at ${this.place} did not ${what} within ${limitMs / 1_000} s`
+      giveUp(new FleetError('unavailable', message))
+    })
+    signal?.addEventListener('abort', leave, { once: true })
+    this.#underway.add(shut)
+    // It may have been too late already while credentials were fetched.
+    if (this.#closed) shut()
+    else if (signal?.aborted) leave()
+    return settle
+  }
+}
+
+const mergePatch = 'application/merge-patch+json'
+/** A list of a large fleet takes long to write and to send. */
+const listMs = 60_000
+
+function answerOf(response: IncomingMessage, chunks: readonly Buffer[]): Answer {
+  const [first] = chunks
+  const text = chunks.length === 1 && first ? first.toString() : Buffer.concat(chunks).toString()
+  const seconds = Number(response.headers['retry-after'])
+  return { status: response.statusCode ?? 0, text, retryAfterMs: seconds > 0 ? seconds * 1_000 : 1_000 }
+}
+
+function queryOf(query: ApiCall['query']): string {
+  if (query === undefined) return ''
+  const parts = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name}=${encodeURIComponent(String(value))}`],
+  )
+  return parts.length === 0 ? '' : `?${parts.join('&')}`
+}
+
+function aborted(signal: AbortSignal | undefined): FleetError {
+  return new FleetError('aborted', 'the call was aborted by its signal', { cause: signal?.reason })
+}
+
+function closed(): FleetError {
+  return new FleetError('closed', 'the connection to the Kubernetes cluster is closed')
+}

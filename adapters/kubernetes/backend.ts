@@ -1,0 +1,371 @@
+/**
+ * The Kubernetes backend: runs each instance as a pod. The cluster alone knows the truth; what is kept here is what it has
+ * told, and what is being done right now.
+ */
+import { hostname } from 'node:os'
+import type {
+  AgentPlace,
+  Backend,
+  BackendCapabilities,
+  BackendListener,
+  BackendOptions,
+  DefaultStore,
+  DestroyOptions,
+  Instance,
+  InstanceSpec,
+  LogsOptions,
+} from '../../src/backend.js'
+import type { Elector } from '../../src/elector.js'
+import { FleetError, messageOf, throwIfAborted } from '../../src/errors.js'
+import { Listeners } from '../../src/platform/listeners.js'
+import { unlessAborted } from '../../src/platform/unless-aborted.js'
+import { shown } from '../../src/rules/problem.js'
+import { keyOf, type Ref } from '../../src/rules/resources.js'
+import { defaultNamespace } from '../../src/rules/validation.js'
+import type { Store } from '../../src/store.js'
+import { findAgentPlace } from './agent-place.js'
+import { statusOf } from './api-failures.js'
+import { KubernetesApi } from './api.js'
+import { Configuration } from './configuration.js'
+import { leaseElector, leaseName } from './elector.js'
+import { defaultKubeConfig } from './kube-config.js'
+import { pathOf, pods as podType } from './kube-objects.js'
+import { evictAnnotation, namesOf } from './labels.js'
+import { NodePorts } from './node-ports.js'
+import type { ResolvedKubernetesOptions } from './options.js'
+import { type Created, PodCreation } from './pod-creation.js'
+import { PodEnding } from './pod-ending.js'
+import { podLogs } from './pod-logs.js'
+import { isUnstarted, lacksPorts } from './pod-status.js'
+import { Pods, type SeenPod } from './pods.js'
+import { type KubernetesStore, openKubernetesStore } from './store.js'
+
+/** What is made in time belongs to whoever comes next; what is not, is found half made and removed. */
+const closingMs = 2_000
+
+export class KubernetesBackend implements Backend {
+  readonly name = 'kubernetes'
+  readonly capabilities: BackendCapabilities = Object.freeze({ template: 'pod', agent: true })
+  readonly defaultStore: DefaultStore
+  readonly defaultElector: Elector
+
+  readonly #options: ResolvedKubernetesOptions
+  readonly #api: KubernetesApi
+  readonly #pods: Pods
+  readonly #ports: NodePorts
+  readonly #configuration: Configuration
+  /** Namespace of what is the fleet's own. */
+  readonly #home: string
+  readonly #listeners: Listeners
+  readonly #creating = new Map<string, { readonly creation: PodCreation; readonly done: Promise<Instance> }>()
+  readonly #ending = new Map<
+    string,
+    { readonly uid: string; readonly ending: PodEnding; readonly done: Promise<void> }
+  >()
+  /** What the cluster will never make a pod of: there is nothing else that could tell of it. */
+  readonly #refused = new Map<string, Instance>()
+  /** Pods that were found half made, and are being removed, by their own uid. */
+  readonly #discarding = new Map<string, Promise<void>>()
+  #opening: Promise<void> | undefined
+  #store: KubernetesStore | undefined
+  #closed = false
+
+  constructor(options: ResolvedKubernetesOptions) {
+    const { apiGroup, clock, logger, namespaces, publicAddress, portRange } = options
+    const { requestsPerSecond, connections, callMs } = options
+    const config = options.kubeConfig ?? defaultKubeConfig()
+    this.#options = options
+    this.#api = new KubernetesApi({ config, clock, requestsPerSecond, connections, callMs })
+    this.#home = options.home ?? this.#api.namespace ?? namespaces?.[0] ?? defaultNamespace
+    this.#listeners = new Listeners(this.name, logger)
+    this.#pods = new Pods({
+      ...{ api: this.#api, clock, logger, namespaces, publicAddress, names: namesOf(apiGroup) },
+      onChange: (seen) => this.#changed(seen),
+      onGone: (seen) => this.#gone(seen),
+    })
+    this.#configuration = new Configuration({ api: this.#api, clock, logger, pods: this.#pods })
+    this.#ports = new NodePorts(portRange, clock, () => this.#heldPorts())
+    this.defaultStore = Object.freeze({ kind: 'own', open: () => this.#openStore() })
+    this.defaultElector = leaseElector({
+      ...{ api: this.#api, clock, logger, namespace: this.#home, leaseMs: options.leaseMs },
+      name: leaseName(apiGroup, namespaces),
+      identity: options.identity ?? `${hostname()}-${Buffer.from(clock.randomBytes(4)).toString('hex')}`,
+    })
+  }
+
+  async agentPlace(asked: { readonly host?: string | undefined }): Promise<AgentPlace> {
+    await this.#open()
+    return findAgentPlace({ host: asked.host, nodes: this.#pods.nodes() })
+  }
+
+  async create(spec: InstanceSpec, options: BackendOptions = {}): Promise<Instance> {
+    throwIfAborted(options.signal)
+    await this.#open()
+    throwIfAborted(options.signal)
+    const key = keyOf(spec.ref)
+    if (this.#ending.has(key)) throw new FleetError('conflict', `an earlier instance ${key} is just being ended`)
+    const refused = this.#refused.get(key)
+    if (refused?.uid === spec.uid) return refused
+    const same = this.#creating.get(key)
+    if (same) {
+      if (same.creation.uid === spec.uid) return unlessAborted(same.done, options.signal)
+      throw new FleetError('conflict', `another instance ${key} is just being created`)
+    }
+    const { apiGroup: group, packed, clock } = this.#options
+    const nonce = Buffer.from(clock.randomBytes(4)).toString('hex')
+    const creation = new PodCreation({
+      ...{ spec, api: this.#api, pods: this.#pods, ports: this.#ports, group, packed },
+      secret: `${spec.ref.name}-${nonce}`,
+      owner: this.#store?.ownerOfServer(spec.ref, spec.uid),
+      signal: options.signal,
+    })
+    const done = this.#carryOut(spec, creation)
+    this.#creating.set(key, { creation, done })
+    try {
+      return await done
+    } finally {
+      this.#creating.delete(key)
+    }
+  }
+
+  async destroy(ref: Ref, uid: string, options: DestroyOptions): Promise<void> {
+    const { graceMs, signal } = options
+    throwIfAborted(signal)
+    if (!(graceMs >= 0)) throw new FleetError('invalid', `graceMs must be a number ≥ 0, but is ${shown(graceMs)}`)
+    await this.#open()
+    throwIfAborted(signal)
+    const key = keyOf(ref)
+    const same = this.#ending.get(key)
+    if (same) {
+      // One of another uid cannot be there as well.
+      if (same.uid !== uid) return
+      same.ending.shorten(graceMs, this.#pods.find(ref))
+      return unlessAborted(same.done, signal)
+    }
+    const { clock, endMs } = this.#options
+    const ending = new PodEnding({ api: this.#api, pods: this.#pods, clock, graceMs, limitMs: endMs })
+    const done = this.#end(key, ref, uid, ending)
+    this.#ending.set(key, { uid, ending, done })
+    const over = () => void this.#ending.delete(key)
+    done.then(over, over)
+    await unlessAborted(done, signal)
+  }
+
+  async list(options: BackendOptions = {}): Promise<readonly Instance[]> {
+    throwIfAborted(options.signal)
+    await this.#open()
+    throwIfAborted(options.signal)
+    const seen = await this.#pods.list(options.signal)
+    const whole = await Promise.all(seen.map((one) => this.#isWhole(one, options.signal)))
+    return [...this.#refused.values(), ...seen.filter((_, i) => whole[i]).map((one) => this.#shown(one))]
+  }
+
+  watch(listener: BackendListener): () => void {
+    if (this.#closed) return () => {}
+    const stop = this.#listeners.add(listener)
+    void this.#open().then(
+      () => this.#listeners.tell(listener, (told) => told.resync()),
+      (error: unknown) => {
+        if (this.#closed) return
+        this.#options.logger.warn({ error: messageOf(error) }, `pods cannot be watched yet: ${messageOf(error)}`)
+      },
+    )
+    return stop
+  }
+
+  async protect(ref: Ref, uid: string, options: BackendOptions = {}): Promise<void> {
+    throwIfAborted(options.signal)
+    await this.#open()
+    const seen = this.#pods.find(ref)
+    if (seen?.identity.uid !== uid) return
+    const { active } = namesOf(this.#options.apiGroup)
+    const { labels = {}, annotations = {} } = seen.pod.metadata ?? {}
+    if (labels[active] === 'true' && annotations[evictAnnotation] === 'false') return
+    const metadata = { uid: seen.podUid, labels: { [active]: 'true' }, annotations: { [evictAnnotation]: 'false' } }
+    try {
+      await this.#api.request({
+        ...{ what: `mark pod ${ref.name} as played on`, method: 'PATCH', path: pathOf(podType, ref) },
+        ...{ body: { metadata }, signal: options.signal },
+      })
+    } catch (error) {
+      const status = statusOf(error)
+      // Gone, or another one by now.
+      if (status !== 404 && status !== 409) throw error
+    }
+  }
+
+  async *logs(ref: Ref, options: LogsOptions = {}): AsyncGenerator<string> {
+    await this.#open()
+    if (options.signal?.aborted) return
+    const seen = this.#pods.find(ref)
+    if (!seen) throw new FleetError('not-found', `there is no pod of server ${keyOf(ref)}, and so no log`)
+    const isRunning = () => {
+      const now = this.#pods.find(ref)
+      return now?.podUid === seen.podUid && now.instance.phase !== 'exited'
+    }
+    yield* podLogs({ api: this.#api, seen, isRunning }, options)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#listeners.clear()
+    const creations = [...this.#creating.values()].map(({ done }) => done)
+    const underway = [...creations, ...[...this.#ending.values()].map(({ done }) => done)]
+    // A creation that is cut short leaves something for the next host to clear up: mostly it takes but a moment more.
+    await this.#atMost(
+      closingMs,
+      Promise.allSettled(creations).then(() => this.#configuration.idle()),
+    )
+    this.#pods.stop()
+    // A store that is still open has its last words to say.
+    if (!this.#store) this.#api.close()
+    // Each failure has reached the caller that it belongs to.
+    await Promise.allSettled([this.#opening, ...underway])
+  }
+
+  async #openStore(): Promise<Store> {
+    if (this.#closed) throw closed()
+    const { apiGroup: group, namespaces, clock, logger } = this.#options
+    const home = this.#home
+    const store = await openKubernetesStore({ api: this.#api, clock, logger, group, home, namespaces })
+    this.#store = store
+    const close = async () => {
+      try {
+        await store.close()
+      } finally {
+        this.#store = undefined
+        if (this.#closed) this.#api.close()
+      }
+    }
+    return { ...store, close }
+  }
+
+  async #atMost(ms: number, work: Promise<unknown>): Promise<void> {
+    let cancel = () => {}
+    const late = new Promise<void>((resolve) => (cancel = this.#options.clock.after(ms, resolve)))
+    await Promise.race([work, late])
+    cancel()
+  }
+
+  /** Lists what there is, and follows it from then on. After a failure the next call tries again. */
+  async #open(): Promise<void> {
+    if (this.#closed) throw closed()
+    this.#opening ??= this.#pods.start().catch((error: unknown) => {
+      this.#opening = undefined
+      throw error
+    })
+    await this.#opening
+    if (this.#isClosed()) throw closed()
+  }
+
+  /** It changes while something is awaited. */
+  #isClosed(): boolean {
+    return this.#closed
+  }
+
+  async #carryOut(spec: InstanceSpec, creation: PodCreation): Promise<Instance> {
+    // A half made pod of that name is removed first.
+    await this.#discarding.get(this.#pods.find(spec.ref)?.podUid ?? '')
+    const outcome: Created = await creation.run()
+    if ('refused' in outcome) {
+      this.#refused.set(keyOf(spec.ref), outcome.refused)
+      this.#listeners.tellAll((listener) => listener.changed(outcome.refused))
+      return outcome.refused
+    }
+    this.#configuration.want(outcome.seen, spec)
+    return this.#shown(outcome.seen)
+  }
+
+  async #end(key: string, ref: Ref, uid: string, ending: PodEnding): Promise<void> {
+    // A creation that fails has said so to its caller.
+    await this.#creating.get(key)?.done.catch(() => {})
+    if (this.#refused.get(key)?.uid === uid) {
+      this.#refused.delete(key)
+      this.#listeners.tellAll((listener) => listener.gone(ref, uid))
+    }
+    // Also one that came to be without an answer, before anything was told of it.
+    const seen = this.#pods.find(ref) ?? (await this.#pods.ask(ref, undefined))
+    if (seen?.identity.uid === uid) await ending.run(seen)
+  }
+
+  /**
+   * False for a pod that waits for a configuration that nobody is going to write, since the host that made it has gone
+   * before it had: it is removed, and whoever wants it asks for it again.
+   */
+  async #isWhole(seen: SeenPod, signal: AbortSignal | undefined): Promise<boolean> {
+    const { pod, podUid, identity } = seen
+    const key = keyOf(identity.ref)
+    if (!this.#discarding.has(podUid)) {
+      const isWaiting = isUnstarted(pod) && pod.metadata?.deletionTimestamp === undefined
+      if (!isWaiting || this.#creating.has(key) || (await this.#configuration.has(seen, signal))) return true
+    }
+    const underway = this.#discarding.get(podUid) ?? this.#discard(seen)
+    this.#discarding.set(podUid, underway)
+    await underway
+    return false
+  }
+
+  /** Once it has begun, nobody is told of this pod any more: nobody ever was. */
+  async #discard(seen: SeenPod): Promise<void> {
+    const { identity, podUid } = seen
+    try {
+      await this.#api.request({
+        ...{ what: `delete pod ${identity.ref.name}`, method: 'DELETE', path: pathOf(podType, identity.ref) },
+        body: { gracePeriodSeconds: 0, preconditions: { uid: podUid } },
+      })
+    } catch (error) {
+      const status = statusOf(error)
+      // Gone already, or another one by now.
+      if (status !== 404 && status !== 409) {
+        this.#discarding.delete(podUid)
+        throw error
+      }
+    }
+    await this.#pods.untilGone(seen, this.#options.callMs)
+  }
+
+  #shown({ pod, identity, instance }: SeenPod): Instance {
+    if (!lacksPorts(pod) || instance.phase !== 'pending') return instance
+    // Others have its ports on every node: with other ports there may be room.
+    const { ref, uid, ports } = identity
+    const numbers = ports.map((port) => port.public).join(', ')
+    const reason = `not all of its public ports ${numbers} are free on any node, since pods that are not the fleet's have them`
+    return { ref, uid, phase: 'exited', blameless: true, reason, ports }
+  }
+
+  #changed(seen: SeenPod): void {
+    if (this.#discarding.has(seen.podUid)) return
+    this.#configuration.look(seen)
+    if (lacksPorts(seen.pod)) this.#ports.markForeign(seen.identity.ports.map((port) => port.public))
+    // Its creation tells of it.
+    if (this.#creating.has(keyOf(seen.identity.ref))) return
+    const shown = this.#shown(seen)
+    this.#listeners.tellAll((listener) => listener.changed(shown))
+  }
+
+  #gone(seen: SeenPod): void {
+    this.#configuration.forget(seen)
+    // Nobody was ever told of it.
+    if (this.#discarding.delete(seen.podUid)) return
+    const { ref, uid } = seen.identity
+    const { instance } = seen
+    // Somebody has deleted it without leaving a trace: its end is told, so that nobody has to guess at it.
+    const isSudden = instance.phase !== 'exited' && !this.#ending.has(keyOf(ref))
+    if (isSudden) {
+      const end = { ...instance, phase: 'exited', blameless: true, reason: 'its pod was deleted' } as const
+      this.#listeners.tellAll((listener) => listener.changed(end))
+    }
+    this.#listeners.tellAll((listener) => listener.gone(ref, uid))
+  }
+
+  *#heldPorts() {
+    yield* this.#pods.heldPorts()
+    for (const { creation } of this.#creating.values()) {
+      for (const port of creation.ports) yield { port, node: undefined }
+    }
+  }
+}
+
+function closed(): FleetError {
+  return new FleetError('closed', 'the Kubernetes backend is closed')
+}

@@ -1,0 +1,149 @@
+/**
+ * Builds as GameServerBuild objects. What people ask for is in the spec and what hosts know in the status, which are written
+ * apart; and so are the figures for people, which change often and must not be taken for a change of the record.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { FleetError } from '../../src/errors.js'
+import { type Build, type BuildSpec, keyOf, type Ref } from '../../src/rules/resources.js'
+import type { StoreOptions, Versioned } from '../../src/store.js'
+import { type BuildFigures, buildStatus, hasStatus, newBuildObject, readBuild } from './build-object.js'
+import { type CollectionParts, CustomCollection, wholeOrUnknown } from './custom-collection.js'
+import type { FleetResources } from './fleet-resources.js'
+import { type KubeObject, type OwnerReference, revisionOf } from './kube-objects.js'
+import { ownerOf } from './owners.js'
+
+interface Known {
+  readonly record: Build
+  /** Of the object. */
+  readonly actual: string
+  /** What the record's revision is called: older than `actual` when only figures were written since. */
+  readonly shown: string
+  readonly owner: OwnerReference | undefined
+}
+
+export class BuildCollection extends CustomCollection<Build> {
+  readonly #resources: FleetResources
+  readonly #known = new Map<string, Known>()
+  readonly #figures = new Map<string, BuildFigures>()
+
+  constructor(parts: CollectionParts, resources: FleetResources) {
+    super(parts, {
+      resource: resources.builds,
+      read: (object) => readBuild(object, resources),
+      create: (build) => newBuildObject(build, resources),
+      rest: (build, upon) => (hasStatus(build) ? buildStatus(build, {}, upon) : undefined),
+    })
+    this.#resources = resources
+  }
+
+  /** For what a build has: it goes when the build does. Undefined when this build was not seen. */
+  owner(ref: Ref, uid?: string): OwnerReference | undefined {
+    const known = this.#known.get(keyOf(ref))
+    return uid === undefined || known?.record.uid === uid ? known?.owner : undefined
+  }
+
+  override versioned(object: KubeObject): Versioned<Build> | undefined {
+    const found = super.versioned(object)
+    if (!found) return undefined
+    const { record, revision } = found
+    const key = keyOf(record)
+    const known = this.#known.get(key)
+    // What is of before this store's own last write says nothing new.
+    if (known && !isNewer(revision, known.actual)) return { record: known.record, revision: known.shown }
+    if (known && isDeepStrictEqual(known.record, record)) {
+      // Only figures, or what is none of the record: who holds it goes on holding it.
+      this.#known.set(key, { ...known, actual: revision })
+      return { record: known.record, revision: known.shown }
+    }
+    this.#known.set(key, {
+      record,
+      actual: revision,
+      shown: revision,
+      owner: ownerOf(this.#resources.builds, object),
+    })
+    return found
+  }
+
+  override forget(ref: Ref, last?: KubeObject): void {
+    const key = keyOf(ref)
+    const known = this.#known.get(key)
+    // There is another one of that name already.
+    if (known && last && isNewer(known.actual, revisionOf(last))) return
+    this.#known.delete(key)
+    this.#figures.delete(key)
+  }
+
+  async update(record: Build, revision: string, options?: StoreOptions): Promise<string> {
+    const key = keyOf(record)
+    const known = await this.#at(record, this.revision(revision, record), options)
+    let upon = known.actual
+    if (!isSameSpec(record.spec, known.record.spec)) {
+      upon = await this.patchSpec(record, upon, record.spec, options)
+      const before = known.record
+      const isAll = before.crashes === record.crashes && isDeepStrictEqual(withoutSpec(before), withoutSpec(record))
+      if (isAll) return this.#written(key, known, record, upon)
+      const writing = this.putStatus(record, upon, this.#status(record, upon), options)
+      return this.#written(key, known, record, await wholeOrUnknown(writing))
+    }
+    const actual = await this.putStatus(record, upon, this.#status(record, upon), options)
+    return this.#written(key, known, record, actual)
+  }
+
+  override async delete(ref: Ref, revision: string, options?: StoreOptions): Promise<void> {
+    const known = this.#known.get(keyOf(ref))
+    await super.delete(ref, known?.shown === revision ? known.actual : revision, options)
+  }
+
+  /** Writes figures beside the record. False when there is no such build, or somebody else has just written it. */
+  async show(ref: Ref, figures: BuildFigures): Promise<boolean> {
+    const key = keyOf(ref)
+    this.#figures.set(key, figures)
+    const known = this.#known.get(key)
+    if (!known) return false
+    try {
+      const actual = await this.putStatus(ref, known.actual, this.#status(known.record, known.actual))
+      // The record is what it was: who holds it goes on holding it.
+      if (this.#known.get(key) === known) this.#known.set(key, { ...known, actual })
+      return true
+    } catch (error) {
+      if (FleetError.is(error, 'conflict') || FleetError.is(error, 'not-found')) return false
+      throw error
+    }
+  }
+
+  #status(record: Build, upon: string): object {
+    return buildStatus(record, this.#figures.get(keyOf(record)) ?? {}, upon)
+  }
+
+  async #at(record: Build, revision: string, options: StoreOptions | undefined): Promise<Known> {
+    const known = this.#known.get(keyOf(record))
+    if (known?.shown === revision) return known
+    const object = await this.call('GET', record, {}, options)
+    const now = this.versioned(object)
+    const found = this.#known.get(keyOf(record))
+    if (now?.revision === revision && found) return found
+    const { namespace, name } = record
+    if (!now) throw new FleetError('not-found', `GameServerBuild ${namespace}/${name} is being deleted`)
+    throw new FleetError('conflict', `GameServerBuild ${namespace}/${name} is at another revision`)
+  }
+
+  #written(key: string, known: Known, record: Build, actual: string): string {
+    const now = this.#known.get(key)
+    // A watch may have shown it, or a later one, before the answer came.
+    if (!now || !isNewer(now.actual, actual)) this.#known.set(key, { ...known, record, actual, shown: actual })
+    return actual
+  }
+}
+
+/** Revisions of one object are numbers that grow, whatever else they may be. */
+function isNewer(a: string, b: string): boolean {
+  return Number(a) > Number(b)
+}
+
+function isSameSpec(a: BuildSpec, b: BuildSpec): boolean {
+  return a === b || isDeepStrictEqual(a, b)
+}
+
+function withoutSpec({ spec: _, ...rest }: Build): Omit<Build, 'spec'> {
+  return rest
+}

@@ -1,0 +1,132 @@
+/**
+ * The secrets that hold what a game's SDK has to know. A pod is made first, and waits for its own: only once it has a node is
+ * its address known. A secret belongs to its pod and goes with it.
+ */
+import type { InstanceSpec } from '../../src/backend.js'
+import type { Clock } from '../../src/clock.js'
+import { messageOf } from '../../src/errors.js'
+import type { Logger } from '../../src/logger.js'
+import { pauseMs } from '../../src/rules/backoff.js'
+import { keyOf } from '../../src/rules/resources.js'
+import { statusOf } from './api-failures.js'
+import type { KubernetesApi } from './api.js'
+import { pathOf, secrets } from './kube-objects.js'
+import { secretNameOf, secretOf } from './pod-spec.js'
+import { isUnstarted } from './pod-status.js'
+import type { Pods, SeenPod } from './pods.js'
+
+export interface ConfigurationInput {
+  readonly api: KubernetesApi
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly pods: Pods
+}
+
+const retryLimits = { firstMs: 200, lastMs: 10_000 }
+
+export class Configuration {
+  readonly #input: ConfigurationInput
+  /** By the pod's own uid: what is to be written once it has a node. */
+  readonly #wanted = new Map<string, InstanceSpec>()
+  readonly #writing = new Set<string>()
+  /** Pods that have theirs, as far as they have not started yet. */
+  readonly #written = new Set<string>()
+  #onIdle = () => {}
+
+  constructor(input: ConfigurationInput) {
+    this.#input = input
+  }
+
+  /** This pod is to run that. */
+  want(seen: SeenPod, spec: InstanceSpec): void {
+    if (this.#written.has(seen.podUid) || !isUnstarted(seen.pod)) return
+    this.#wanted.set(seen.podUid, spec)
+    this.look(seen)
+  }
+
+  /** The pod has changed. Never throws: what fails is tried again for as long as the pod waits for it. */
+  look(seen: SeenPod): void {
+    if (!isUnstarted(seen.pod)) return this.forget(seen)
+    if (!this.#wanted.has(seen.podUid) || seen.pod.spec?.nodeName === undefined) return
+    if (this.#writing.has(seen.podUid)) return
+    this.#writing.add(seen.podUid)
+    void this.#carryOut(seen)
+  }
+
+  /** Resolves when every pod has what it waits for. */
+  idle(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onIdle = resolve
+      this.#settle()
+    })
+  }
+
+  forget({ podUid }: SeenPod): void {
+    this.#wanted.delete(podUid)
+    this.#written.delete(podUid)
+    this.#settle()
+  }
+
+  #settle(): void {
+    if (this.#wanted.size === 0) this.#onIdle()
+  }
+
+  /** True when a pod that has not started has its secret, or is just getting it. */
+  async has({ pod, podUid, identity }: SeenPod, signal: AbortSignal | undefined): Promise<boolean> {
+    if (this.#wanted.has(podUid) || this.#written.has(podUid)) return true
+    const name = secretNameOf(pod)
+    if (name === undefined) return true
+    const path = pathOf(secrets, { namespace: identity.ref.namespace, name })
+    try {
+      await this.#input.api.request({ what: `show secret ${name}`, method: 'GET', path, signal })
+    } catch (error) {
+      if (statusOf(error) === 404) return false
+      throw error
+    }
+    this.#written.add(podUid)
+    return true
+  }
+
+  async #carryOut(first: SeenPod): Promise<void> {
+    const { api, logger, pods } = this.#input
+    const { podUid, identity } = first
+    for (let failures = 0; !api.closed;) {
+      const seen = pods.find(identity.ref)
+      const spec = this.#wanted.get(podUid)
+      if (!spec || seen?.podUid !== podUid) break
+      try {
+        if (await this.#write(seen, spec)) break
+      } catch (error) {
+        failures++
+        logger.debug(
+          { error: messageOf(error) },
+          `the configuration of ${keyOf(identity.ref)} could not be written yet`,
+        )
+      }
+      await api.pause(pauseMs(Math.max(1, failures), retryLimits))
+    }
+    this.#writing.delete(podUid)
+  }
+
+  /** False when its address is not known yet. */
+  async #write({ pod, podUid, identity }: SeenPod, spec: InstanceSpec): Promise<boolean> {
+    const { api, pods } = this.#input
+    const name = secretNameOf(pod)
+    const node = pod.spec?.nodeName
+    const address = pods.addressOf(pod)
+    if (name === undefined) return true
+    if (node === undefined || address === undefined) return false
+    const body = secretOf(name, spec, identity.ports, { uid: podUid, node, address })
+    const { namespace } = identity.ref
+    try {
+      await api.request({ what: `create secret ${name}`, method: 'POST', path: pathOf(secrets, { namespace }), body })
+    } catch (error) {
+      // From a call that was not answered: nobody else knows its name.
+      if (statusOf(error) !== 409) throw error
+    }
+    this.#wanted.delete(podUid)
+    this.#written.add(podUid)
+    this.#settle()
+    return true
+  }
+}

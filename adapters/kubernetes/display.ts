@@ -1,0 +1,181 @@
+/**
+ * Writes what `kubectl get` and `kubectl describe` show beside the records: the figures of builds, and Events. The fleet never
+ * reads any of it, and never waits for it; what the API server does not take now is written with the next change.
+ */
+import type { Clock } from '../../src/clock.js'
+import { messageOf } from '../../src/errors.js'
+import type { FleetEvent } from '../../src/events.js'
+import type { Logger } from '../../src/logger.js'
+import { keyOf, type Ref } from '../../src/rules/resources.js'
+import type { GameServerBuild } from '../../src/rules/wire.js'
+import type { StoreDisplay } from '../../src/store.js'
+import type { KubernetesApi } from './api.js'
+import type { BuildCollection } from './build-collection.js'
+import { type FleetResources, headOf, rfc3339 } from './fleet-resources.js'
+import { kubeEvents, type OwnerReference, pathOf } from './kube-objects.js'
+
+export interface DisplayParts {
+  readonly api: KubernetesApi
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly builds: BuildCollection
+  readonly resources: FleetResources
+  readonly ownerOfServer: (ref: Ref) => OwnerReference | undefined
+}
+
+/** Figures of one build are written at most this often. */
+const betweenMs = 1_000
+/** More Events than these are of use to nobody. */
+const eventsAtOnce = 50
+const eventsPerSecond = 5
+
+interface Told {
+  readonly type: 'Normal' | 'Warning'
+  readonly reason: string
+  readonly message: string
+  readonly at: number
+  readonly about: { readonly kind: string; readonly apiVersion: string; readonly uid?: string } & Ref
+}
+
+export function storeDisplay(parts: DisplayParts): StoreDisplay & { close(): Promise<void> } {
+  const { api, clock, logger, builds, resources } = parts
+  const wanted = new Map<string, { readonly ref: Ref; readonly status: GameServerBuild['status'] }>()
+  /** Builds that are being written, or were just now. */
+  const busy = new Set<string>()
+  const underway = new Set<Promise<void>>()
+  let isClosed = false
+  let eventsLeft = eventsAtOnce
+  let countedAt = clock.elapsed()
+  let drawn = 0
+
+  function own(work: Promise<void>): void {
+    const owned = work.catch((error: unknown) => {
+      if (!isClosed) logger.debug({ error: messageOf(error) }, 'what kubectl shows could not be written')
+    })
+    underway.add(owned)
+    void owned.finally(() => underway.delete(owned))
+  }
+
+  async function showBuild(key: string): Promise<void> {
+    const next = wanted.get(key)
+    if (!next || isClosed) return
+    wanted.delete(key)
+    busy.add(key)
+    try {
+      const { currentActive, currentStandingBy, currentPending, currentInitializing, rollout } = next.status
+      const { currentStandingByReadyDesired } = next.status
+      const figures = { currentActive, currentStandingBy, currentPending, currentInitializing }
+      const all = { ...figures, currentStandingByReadyDesired, ...(rollout && { rollout }) }
+      const isShown = await builds.show(next.ref, all)
+      // Somebody else has written the build: its watch tells soon, and then there is something to write upon.
+      if (!isShown && !wanted.has(key) && builds.owner(next.ref)) wanted.set(key, next)
+    } finally {
+      clock.after(betweenMs, () => {
+        busy.delete(key)
+        if (wanted.has(key)) own(showBuild(key))
+      })
+    }
+  }
+
+  function mayTell(): boolean {
+    const now = clock.elapsed()
+    eventsLeft = Math.min(eventsAtOnce, eventsLeft + ((now - countedAt) / 1_000) * eventsPerSecond)
+    countedAt = now
+    if (eventsLeft < 1) return false
+    eventsLeft--
+    return true
+  }
+
+  async function tell({ type, reason, message, at, about }: Told): Promise<void> {
+    const { namespace, name } = about
+    const time = rfc3339(at).replace(/\.\d+Z$/, 'Z')
+    const suffix = `${Math.floor(at).toString(16)}${(drawn++ % 4096).toString(16).padStart(3, '0')}`
+    const body = {
+      metadata: { namespace, name: `${name}.${suffix}` },
+      involvedObject: about,
+      ...{ type, reason, message: message.slice(0, 1_000) },
+      ...{ firstTimestamp: time, lastTimestamp: time, count: 1 },
+      source: { component: 'gamekeeper' },
+    }
+    await api.request({
+      what: `create an event about ${namespace}/${name}`,
+      method: 'POST',
+      path: pathOf(kubeEvents, { namespace }),
+      body,
+    })
+  }
+
+  return {
+    build(ref, status) {
+      const key = keyOf(ref)
+      wanted.set(key, { ref, status })
+      if (!busy.has(key)) own(showBuild(key))
+    },
+    event(event) {
+      const told = toldOf(event, parts)
+      if (told && !isClosed && mayTell()) own(tell(told))
+    },
+    async close() {
+      isClosed = true
+      await Promise.all([...underway])
+    },
+  }
+
+  function toldOf(event: FleetEvent, { ownerOfServer }: DisplayParts): Told | undefined {
+    const { message, at } = event
+    switch (event.type) {
+      case 'BuildHealthChanged':
+        return {
+          type: event.health === 'Healthy' ? 'Normal' : 'Warning',
+          reason: event.health,
+          message,
+          at,
+          about: aboutBuild(event.build),
+        }
+      case 'ConditionChanged':
+        return {
+          type: event.status ? 'Warning' : 'Normal',
+          reason: event.status ? event.condition : `${event.condition}Over`,
+          ...{ message, at, about: aboutBuild(event.build) },
+        }
+      case 'TemplateFieldsSkipped':
+      case 'BuildPatched':
+      case 'BuildUpdated':
+        return { type: 'Normal', reason: event.type, message, at, about: aboutBuild(event.build) }
+      case 'ServerStartFailed':
+      case 'ReconcileFailed':
+        return { type: 'Warning', reason: event.type, message, at, about: aboutBuild(event.build) }
+      case 'ServerEnding': {
+        if (!event.crash) return undefined
+        // The server is gone soon, and with it what is told of it: its build is where people look.
+        return { type: 'Warning', reason: event.reason, message, at, about: aboutBuild(event.build) }
+      }
+      case 'ServerHealthChanged': {
+        const owner = ownerOfServer(event.server)
+        const about = { ...headOf(resources.servers), ...event.server, ...(owner && { uid: owner.uid }) }
+        return event.health === 'Unhealthy' ? { type: 'Warning', reason: 'Unhealthy', message, at, about } : undefined
+      }
+      // They come by the dozen, or are seen in the objects themselves.
+      case 'BuildCreated':
+      case 'BuildDeleted':
+      case 'BuildPreparing':
+      case 'ServerCreated':
+      case 'ServerStateChanged':
+      case 'ServerRemoved':
+      case 'Allocated':
+      case 'PlayersChanged':
+      case 'DrainProgress':
+      case 'OrphanFound':
+      case 'BackendAway':
+      case 'BackendBack':
+      case 'LeadershipChanged':
+      case 'WebhookFailed':
+        return undefined
+    }
+  }
+
+  function aboutBuild(ref: Ref): Told['about'] {
+    const uid = builds.owner(ref)?.uid
+    return { ...headOf(resources.builds), namespace: ref.namespace, name: ref.name, ...(uid !== undefined && { uid }) }
+  }
+}

@@ -1,0 +1,65 @@
+/** What a pod's labels and annotations say of it: which server it is, and of which build. Pure. */
+import { isPort } from '../../src/rules/ports.js'
+import type { PortPair, Ref } from '../../src/rules/resources.js'
+import type { Pod } from './pod-objects.js'
+
+export interface Identity {
+  readonly ref: Ref
+  /** The server's, not the pod's. */
+  readonly uid: string
+  /** Name of the container whose end is the server's. */
+  readonly container: string
+  /** In the order of `portsToExpose`. */
+  readonly ports: readonly PortPair[]
+}
+
+/** All begin with the API group of the fleet's resources, so that fleets of two groups do not see each other. */
+export interface Names {
+  readonly build: string
+  readonly server: string
+  readonly uid: string
+  readonly ports: string
+  /** `true` from the moment on at which players may be on it: what a PodDisruptionBudget selects. */
+  readonly active: string
+}
+
+export function namesOf(group: string): Names {
+  return {
+    build: `${group}/build`,
+    server: `${group}/server`,
+    uid: `${group}/uid`,
+    ports: `${group}/ports`,
+    active: `${group}/active`,
+  }
+}
+
+/** Known to kubectl: whose log it shows. In a template it names the container that is the game server. */
+export const containerAnnotation = 'kubectl.kubernetes.io/default-container'
+
+/** Known to the cluster autoscaler. */
+export const evictAnnotation = 'cluster-autoscaler.kubernetes.io/safe-to-evict'
+
+export function labelsOf(names: Names, build: string, { ref, uid }: Identity): Readonly<Record<string, string>> {
+  return { [names.build]: build, [names.server]: ref.name, [names.uid]: uid }
+}
+
+export function annotationsOf(names: Names, { ports, container }: Identity): Readonly<Record<string, string>> {
+  const written = ports.map((port) => `${port.container}:${port.public}`).join(',')
+  return { [names.ports]: written, [containerAnnotation]: container }
+}
+
+/** Undefined when it is no pod of this fleet. */
+export function identityOf(names: Names, { metadata = {}, spec }: Pod): Identity | undefined {
+  const { name, namespace, labels = {}, annotations = {} } = metadata
+  const uid = labels[names.uid]
+  const ports = readPorts(annotations[names.ports] ?? '')
+  if (name === undefined || namespace === undefined || uid === undefined || !ports) return undefined
+  const container = annotations[containerAnnotation] ?? spec?.containers?.[0]?.name ?? ''
+  return { ref: { namespace, name }, uid, container, ports }
+}
+
+function readPorts(text: string): readonly PortPair[] | undefined {
+  const pairs = text === '' ? [] : text.split(',').map((pair) => pair.split(':').map(Number))
+  const ports = pairs.map(([container, number]) => ({ container: container ?? 0, public: number ?? 0 }))
+  return ports.every((port) => isPort(port.container) && isPort(port.public)) ? ports : undefined
+}

@@ -1,0 +1,82 @@
+/** Deletes a pod and waits until it is gone. One for all callers that want the same pod ended. */
+import type { Clock } from '../../src/clock.js'
+import { FleetError } from '../../src/errors.js'
+import { keyOf } from '../../src/rules/resources.js'
+import { statusOf } from './api-failures.js'
+import type { KubernetesApi } from './api.js'
+import { pathOf, pods as podType } from './kube-objects.js'
+import type { Pods, SeenPod } from './pods.js'
+
+export interface PodEndingInput {
+  readonly api: KubernetesApi
+  readonly pods: Pods
+  readonly clock: Clock
+  readonly graceMs: number
+  /** How long a node may take beyond the grace period. */
+  readonly limitMs: number
+}
+
+/** A node that says nothing is given this long beyond the grace period before its pod is taken off the books. */
+const silentNodeMs = 5_000
+
+export class PodEnding {
+  readonly #input: PodEndingInput
+  #deadline: number
+  #asked = Infinity
+
+  constructor(input: PodEndingInput) {
+    this.#input = input
+    this.#deadline = input.clock.elapsed() + input.graceMs
+  }
+
+  /** A further caller with less patience. Never lengthens. */
+  shorten(graceMs: number, seen: SeenPod | undefined): void {
+    this.#deadline = Math.min(this.#deadline, this.#input.clock.elapsed() + graceMs)
+    if (seen) this.#input.pods.wake(seen)
+  }
+
+  /** Resolves when there is no such pod any more. */
+  async run(seen: SeenPod): Promise<void> {
+    const { clock, limitMs, pods } = this.#input
+    while (pods.find(seen.identity.ref)?.podUid === seen.podUid) {
+      if (this.#deadline < this.#asked) await this.#delete(seen, this.#leastSeconds())
+      const late = clock.elapsed() - this.#deadline
+      if (late >= limitMs) throw this.#tooLate(seen)
+      const isLost = !pods.isHeard(seen)
+      if (isLost && late >= silentNodeMs) await this.#delete(seen, 0)
+      const waitMs = isLost ? Math.max(silentNodeMs - late, 1_000) : limitMs - late
+      await pods.untilGone(seen, waitMs)
+    }
+  }
+
+  /** With none at all the API server forgets a pod whose process still runs, and whose ports are still taken. */
+  #leastSeconds(): number {
+    return Math.max(1, Math.ceil((this.#deadline - this.#input.clock.elapsed()) / 1000))
+  }
+
+  async #delete({ identity, podUid }: SeenPod, gracePeriodSeconds: number): Promise<void> {
+    const { ref } = identity
+    this.#asked = this.#deadline
+    try {
+      await this.#input.api.request({
+        what: `delete pod ${ref.name}`,
+        method: 'DELETE',
+        path: pathOf(podType, ref),
+        body: { gracePeriodSeconds, preconditions: { uid: podUid } },
+      })
+    } catch (error) {
+      const status = statusOf(error)
+      // Gone already, or another one by now: the watch tells, or the question does.
+      if (status !== 404 && status !== 409) {
+        this.#asked = Infinity
+        throw error
+      }
+      await this.#input.pods.ask(ref, undefined)
+    }
+  }
+
+  #tooLate({ identity, pod }: SeenPod): FleetError {
+    const where = pod.spec?.nodeName === undefined ? '' : ` on ${pod.spec.nodeName}`
+    return new FleetError('unavailable', `pod ${keyOf(identity.ref)}${where} was deleted and does not end`)
+  }
+}

@@ -1,0 +1,150 @@
+/** Reads what a pod says of itself: whether its game waits, runs or has ended, and why. Pure. */
+import type { Instance } from '../../src/backend.js'
+import type { Identity } from './labels.js'
+import type { ContainerStatus, Pod } from './pod-objects.js'
+
+/** What is to be known of its node. */
+export interface NodeFacts {
+  /** Where players connect. */
+  readonly address: string | undefined
+}
+
+export function instanceOf(pod: Pod, identity: Identity, { address }: NodeFacts): Instance {
+  const { ref, uid, ports } = identity
+  const node = pod.spec?.nodeName
+  const known = {
+    ref,
+    uid,
+    ...(address !== undefined && { address }),
+    ...(node !== undefined && { node }),
+    ports,
+  }
+  return { ...known, ...lifeOf(pod, identity) }
+}
+
+type Life = Pick<Instance, 'phase' | 'exitCode' | 'blameless' | 'reason' | 'stuck'>
+
+function lifeOf(pod: Pod, identity: Identity): Life {
+  const own = ownEndOf(pod, identity)
+  if (own) return own
+  // Nothing takes a deletion back: whatever still runs of it is on its way out.
+  if (pod.metadata?.deletionTimestamp !== undefined) return { phase: 'exited', blameless: true, reason: deletedBy(pod) }
+  const { phase, reason, message } = pod.status ?? {}
+  if (phase === 'Failed' || phase === 'Succeeded') return endOfPod(reason, message)
+  const game = statusOf(pod, identity)
+  if (game?.state?.running) return { phase: 'running', ...ailingOf(pod, identity) }
+  return { phase: 'pending', ...waitOf(pod, game) }
+}
+
+/** The game's process, or what had to run before it, has ended by itself. */
+function ownEndOf(pod: Pod, identity: Identity): Life | undefined {
+  const game = statusOf(pod, identity)
+  const end = game?.state?.terminated ?? failedInit(pod)?.state?.terminated
+  if (!end || isByDeletion(pod, end.finishedAt)) return undefined
+  // The node gives no code of its own when it ends a whole pod: that is no end of the game's.
+  if (isEndedByNode(pod)) return undefined
+  const { exitCode } = end
+  const init = game?.state?.terminated ? undefined : failedInit(pod)?.name
+  const reason = endReason(pod, identity, end)
+  const told = init === undefined ? reason : `its init container ${init} has failed${reason ? `: ${reason}` : ''}`
+  return {
+    phase: 'exited',
+    ...(exitCode !== undefined && { exitCode }),
+    ...(told !== undefined && { reason: told }),
+  }
+}
+
+type End = NonNullable<NonNullable<ContainerStatus['state']>['terminated']>
+
+function endReason(pod: Pod, { container }: Identity, { reason, message, exitCode }: End): string | undefined {
+  if (reason === 'OOMKilled') {
+    const limit = pod.spec?.containers?.find(({ name }) => name === container)?.resources?.limits?.['memory']
+    return `it was killed for using more memory than ${limit === undefined ? 'there is' : `its limit of ${limit}`}`
+  }
+  const [, program, why] = /exec: "([^"]*)": (.*?)(?:: unknown)?$/.exec(message?.trim() ?? '') ?? []
+  if (program !== undefined) return `cannot run ${program}: ${why}`
+  if (message) return message.trim()
+  // These two say no more than the code does.
+  return reason === 'Error' || reason === 'Completed' || exitCode === 0 ? undefined : reason
+}
+
+function endOfPod(reason: string | undefined, message: string | undefined): Life {
+  const words = [reason, message].filter((word) => word !== undefined && word !== '').join(': ')
+  return { phase: 'exited', blameless: true, reason: words || 'its pod has ended without a word' }
+}
+
+/** Evicted for want of room, preempted, taken down with its node, or lost with it. */
+function isEndedByNode({ status }: Pod): boolean {
+  return status?.phase === 'Failed' && status.reason !== undefined && status.reason !== 'DeadlineExceeded'
+}
+
+function isByDeletion({ metadata }: Pod, finishedAt: string | undefined): boolean {
+  if (metadata?.deletionTimestamp === undefined) return false
+  const graceMs = (metadata.deletionGracePeriodSeconds ?? 0) * 1000
+  const askedAt = Date.parse(metadata.deletionTimestamp) - graceMs
+  // The cluster's times are whole seconds: one that ended in the very second of its deletion did so by it.
+  return finishedAt === undefined || Date.parse(finishedAt) >= askedAt
+}
+
+function deletedBy({ status }: Pod): string {
+  if (status?.reason === 'NodeLost') return `its node is lost: ${status.message ?? 'it does not answer'}`
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready')
+  return ready?.reason === 'NodeNotReady' || ready?.status === 'Unknown'
+    ? 'its node does not answer, and its pod is deleted'
+    : 'its pod is deleted'
+}
+
+function ailingOf(pod: Pod, identity: Identity): Pick<Life, 'reason'> {
+  const ended = pod.status?.containerStatuses?.find(
+    ({ name, state }) => name !== identity.container && (state?.terminated?.exitCode ?? 0) !== 0,
+  )
+  if (!ended) return {}
+  return { reason: `its container ${ended.name ?? ''} has exited with ${ended.state?.terminated?.exitCode}` }
+}
+
+/** These go by without anybody's help. */
+const passing: ReadonlySet<string> = new Set(['PodInitializing', 'ContainerCreating', ''])
+
+function waitOf(pod: Pod, game: ContainerStatus | undefined): Pick<Life, 'reason' | 'stuck'> {
+  const scheduled = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled')
+  if (scheduled?.status === 'False') {
+    return {
+      stuck: true,
+      reason: `it cannot be scheduled: ${scheduled.message ?? scheduled.reason ?? 'nobody says why'}`,
+    }
+  }
+  if (pod.spec?.nodeName === undefined) return { reason: 'it waits for a node' }
+  const statuses = [...(pod.status?.initContainerStatuses ?? []), ...(game ? [game] : [])]
+  const waits = [...statuses, ...(pod.status?.containerStatuses ?? [])]
+  for (const { name, state } of waits) {
+    const { reason = '', message } = state?.waiting ?? {}
+    if (passing.has(reason)) continue
+    return {
+      stuck: true,
+      reason: `its container ${name ?? ''} cannot start: ${[reason, message].filter(Boolean).join(': ')}`,
+    }
+  }
+  return { reason: `it is being started on ${pod.spec.nodeName}` }
+}
+
+function statusOf({ status }: Pod, { container }: Identity): ContainerStatus | undefined {
+  return status?.containerStatuses?.find(({ name }) => name === container)
+}
+
+function failedInit({ status }: Pod): ContainerStatus | undefined {
+  if (status?.phase !== 'Failed') return undefined
+  return status.initContainerStatuses?.find(({ state }) => (state?.terminated?.exitCode ?? 0) !== 0)
+}
+
+/** Nothing of it has run yet, and nothing will without its configuration. */
+export function isUnstarted({ status }: Pod): boolean {
+  if (status?.phase !== undefined && status.phase !== 'Pending') return false
+  const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])]
+  return all.every(({ state }) => !state?.running && !state?.terminated)
+}
+
+/** Another pod, of this fleet or not, has one of its ports on every node that it could be on. */
+export function lacksPorts({ status }: Pod): boolean {
+  const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled')
+  return scheduled?.status === 'False' && /free ports/.test(scheduled.message ?? '')
+}

@@ -1,0 +1,164 @@
+/**
+ * Follows a collection of the API server for as long as it takes: lists it once, then hears of every change. A connection
+ * that ends is opened again where it ended; only when the server has forgotten that moment is the collection listed anew.
+ */
+import type { IncomingMessage } from 'node:http'
+import type { Clock } from '../../src/clock.js'
+import { messageOf } from '../../src/errors.js'
+import type { Logger } from '../../src/logger.js'
+import { isObject } from '../../src/rules/problem.js'
+import { refusalIn, refused, statusOf } from './api-failures.js'
+import type { KubernetesApi } from './api.js'
+import { isKubeObject, type KubeObject, revisionOf } from './kube-objects.js'
+
+export interface WatchOptions {
+  readonly api: KubernetesApi
+  readonly clock: Clock
+  readonly logger: Logger
+  /** What is watched, for messages: `pods`. */
+  readonly what: string
+  /** Of the collection. */
+  readonly path: string
+  /** Selectors, if any. */
+  readonly query?: Readonly<Record<string, string>>
+  /** A connection on which nothing has come for so long is taken for dead. Default 90 s; a live one hears every minute. */
+  readonly stallMs?: number
+}
+
+export interface WatchListener {
+  /** All there is at this moment: what is not among it is gone. At the start, and whenever changes may have been missed. */
+  listed(objects: readonly KubeObject[]): void
+  /** New or changed. */
+  changed(object: KubeObject): void
+  /** Gone; as it was last. */
+  deleted(object: KubeObject): void
+  /** Nothing is heard for now, and why; what is missed meanwhile is told later. May be told again and again. */
+  broken?(error: unknown): void
+  /** It is followed (again): what was missed has been listed, or is about to be told. */
+  followed?(): void
+}
+
+const stallMs = 90_000
+const firstPauseMs = 500
+const longestPauseMs = 30_000
+/** The server is asked to end a watch after a time of this range, so that not all are opened again at once. */
+const shortestWatchSeconds = 300
+const watchSpreadSeconds = 300
+
+/** Begins at once and goes on until the returned function is called. Neither throws nor gives up. */
+export function watchCollection(options: WatchOptions, listener: WatchListener): () => void {
+  const { api, clock, logger, what, path, query } = options
+  const stop = new AbortController()
+  const { signal } = stop
+  let revision: string | undefined
+  let failures = 0
+
+  async function run(): Promise<void> {
+    while (!isOver()) {
+      try {
+        revision ??= await list()
+        await follow(revision)
+      } catch (error) {
+        if (isOver()) return
+        if (statusOf(error) === 410) revision = undefined
+        failures++
+        listener.broken?.(error)
+        logger[failures === 1 ? 'debug' : 'warn']({ error: messageOf(error) }, `the watch of ${what} broke; it goes on`)
+        await api.pause(pauseMs(), signal)
+      }
+    }
+  }
+
+  const isOver = () => signal.aborted || api.closed
+
+  async function list(): Promise<string> {
+    const listed = await api.list({ what: `list ${what}`, method: 'GET', path, query: { ...query }, signal })
+    if (!isOver()) listener.listed(listed.items)
+    return listed.revision
+  }
+
+  /** Resolves when the server has ended the watch in order. */
+  async function follow(from: string): Promise<void> {
+    const timeoutSeconds = shortestWatchSeconds + Math.floor(chance() * watchSpreadSeconds)
+    const { body, stop: close } = await api.open({
+      what: `watch ${what}`,
+      method: 'GET',
+      path,
+      query: { ...query, watch: true, allowWatchBookmarks: true, resourceVersion: from, timeoutSeconds },
+      signal,
+    })
+    const openedAt = clock.elapsed()
+    if (!isOver()) listener.followed?.()
+    signal.addEventListener('abort', close, { once: true })
+    try {
+      await read(body, close)
+    } finally {
+      signal.removeEventListener('abort', close)
+      close()
+    }
+    // One that ends as soon as it is open would be asked again and again.
+    if (!isOver() && clock.elapsed() - openedAt < firstPauseMs) throw new Error('it ended at once')
+  }
+
+  async function read(body: IncomingMessage, close: () => void): Promise<void> {
+    const limitMs = options.stallMs ?? stallMs
+    let isStalled = false
+    const onStall = () => {
+      isStalled = true
+      close()
+    }
+    let cancel = clock.after(limitMs, onStall)
+    body.setEncoding('utf8')
+    let rest = ''
+    try {
+      for await (const chunk of body) {
+        cancel()
+        cancel = clock.after(limitMs, onStall)
+        const lines = (rest + String(chunk)).split('\n')
+        rest = lines.pop() ?? ''
+        for (const line of lines) if (line !== '' && !isOver()) take(line)
+      }
+    } catch (error) {
+      if (isStalled) throw new Error(`nothing was heard for ${limitMs / 1_000} s`, { cause: error })
+      throw error
+    } finally {
+      cancel()
+    }
+  }
+
+  function take(line: string): void {
+    const event: unknown = JSON.parse(line)
+    if (!isObject(event)) throw new Error('an event is no object')
+    const { type, object } = event
+    if (type === 'ERROR') {
+      throw refused(refusalIn(isObject(object) ? object : {}, 500), `go on with the watch of ${what}`, api.place)
+    }
+    if (!isKubeObject(object) && type !== 'BOOKMARK') throw new Error(`an event of type ${String(type)} has no object`)
+    failures = 0
+    const at = isObject(object) && isObject(object['metadata']) ? object['metadata']['resourceVersion'] : undefined
+    if (isKubeObject(object)) {
+      if (type === 'ADDED' || type === 'MODIFIED') listener.changed(object)
+      else if (type === 'DELETED') listener.deleted(object)
+      revision = revisionOf(object)
+    } else if (typeof at === 'string') revision = at
+  }
+
+  function pauseMs(): number {
+    const longest = Math.min(longestPauseMs, firstPauseMs * 2 ** Math.min(failures - 1, 10))
+    return longest * (0.5 + chance() / 2)
+  }
+
+  const chance = () => chanceOf(clock)
+
+  void run().catch((error: unknown) => {
+    // A listener that throws is our own fault; the watch must not take the host with it.
+    logger.error({ error: messageOf(error) }, `the watch of ${what} has failed`)
+  })
+  return () => stop.abort()
+}
+
+/** From 0 up to 1. */
+export function chanceOf(clock: Clock): number {
+  const [a = 0, b = 0] = clock.randomBytes(2)
+  return (a * 256 + b) / 65_536
+}

@@ -1,0 +1,29 @@
+/** Tells that a server cannot be started now, and why: in an event, and as a condition of its build until one starts again. */
+import { FleetError, messageOf } from '../errors.js'
+import { withCondition } from '../rules/status.js'
+import type { BuildWriter } from './build-writer.js'
+import { type EngineContext, serverEvent } from './context.js'
+import type { ServerEntry } from './inventory.js'
+
+export function blocked(
+  ctx: EngineContext,
+  writer: BuildWriter,
+): (entry: ServerEntry, error: unknown) => Promise<void> {
+  return async (entry, error) => {
+    const { build, record } = entry
+    const message = messageOf(error)
+    ctx.emitter.emit({
+      type: 'ServerStartFailed',
+      ...serverEvent(ctx, entry, `${record.name} could not be started yet: ${message}`),
+      reason: message,
+    })
+    if (build.deleted) return
+    const reason = FleetError.is(error) ? error.code : 'internal'
+    await writer.change(build, (before) => {
+      const condition = { type: 'CreateBlocked' as const, reason, message, since: ctx.clock.now() }
+      const conditions = withCondition(before.conditions, condition)
+      // Each server that waits fails again and again: what is told already is not written again.
+      return conditions === before.conditions ? before : { ...before, conditions }
+    })
+  }
+}

@@ -1,0 +1,294 @@
+/** What pods get, how their ends are told, and that nobody else's are touched: on a real cluster. */
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { podOf } from '../../../adapters/kubernetes/pod-spec.js'
+import type { Backend, Instance, InstanceSpec } from '../../../src/backend.js'
+import { clusterApi, kubectl, makeNamespace, removeNamespace } from './cluster.js'
+import { describeOnCluster } from './describe-on-cluster.js'
+import { baseImage, closeAll, find, linesOf, newGroup, nextRange, open, specOf } from './support.js'
+
+// Mostly they wait for the kubelet.
+vi.setConfig({ maxConcurrency: 12, testTimeout: 200_000 })
+
+const patience = { timeout: 120_000, interval: 200 }
+
+function inPhase(backend: Backend, spec: InstanceSpec, phase: Instance['phase']): Promise<Instance> {
+  return vi.waitFor(async () => {
+    const instance = await find(backend, spec)
+    if (instance?.phase !== phase) throw new Error(`${spec.ref.name} is ${instance?.phase}: ${instance?.reason}`)
+    return instance
+  }, patience)
+}
+
+describeOnCluster('the Kubernetes backend on a real cluster', () => {
+  const api = clusterApi()
+  let space = ''
+  beforeAll(async () => {
+    space = await makeNamespace(api)
+  })
+  afterAll(async () => {
+    await closeAll()
+    await removeNamespace(api, space)
+    api.close()
+  })
+
+  describe.concurrent('a pod', () => {
+    it('has its configuration, its variables and its folders in every container, whoever it runs as', async () => {
+      const backend = open(space)
+      const script = `cat $GSDK_CONFIG_FILE; echo; id -u; echo $MODE $PORT_7777 $SESSION_HOST_ID $PUBLIC_IPV4_ADDRESS $PF_VM_ID; touch /gamekeeper/GameLogs/x && echo wrote; pwd`
+      const game = { name: 'game', image: baseImage, imagePullPolicy: 'Never', command: ['sh', '-c', script] }
+      const spec = specOf(space, '', {
+        ports: [7777],
+        pod: {
+          securityContext: { runAsUser: 1000 },
+          initContainers: [{ ...game, name: 'first', command: ['sh', '-c', 'test -s $GSDK_CONFIG_FILE'] }],
+          containers: [
+            {
+              ...game,
+              env: [{ name: 'MODE', value: 'duel-$(PORT_7777)' }],
+              workingDir: '/usr',
+              ports: [{ name: 'main', containerPort: 7777 }],
+            },
+            { ...game, name: 'beside', command: ['sh', '-c', 'cat $GSDK_CONFIG_FILE; echo; sleep 600'] },
+          ],
+        },
+      })
+      await backend.create(spec)
+      const { address, node, ports } = await inPhase(backend, spec, 'exited')
+      const output = (await linesOf(backend.logs(spec.ref))).join('\n')
+      const end = output.indexOf('\n}') + 2
+      expect(JSON.parse(output.slice(0, end))).toMatchObject({
+        heartbeatEndpoint: '127.0.0.1:56001',
+        sessionHostId: spec.sdk.sessionHostId,
+        vmId: node,
+        publicIpV4Address: address,
+        buildMetadata: { map: 'dust' },
+        gamePorts: { main: '7777' },
+        gameServerConnectionInfo: {
+          gamePortsConfiguration: [{ name: 'main', serverListeningPort: 7777, clientConnectionPort: ports[0]?.public }],
+        },
+      })
+      const variables = `duel-7777 7777 ${spec.sdk.sessionHostId} ${address} ${node}`
+      expect(output.slice(end).trim()).toBe(`1000\n${variables}\nwrote\n/usr`)
+      const beside = await kubectl('logs', '-n', space, spec.ref.name, '-c', 'beside')
+      expect(beside.trim()).toBe(output.slice(0, end))
+      // Nothing of the secret is in what those see who may look at pods.
+      const shown = await kubectl('get', 'pod', '-n', space, spec.ref.name, '-o', 'json')
+      expect(shown).not.toContain(spec.sdk.sessionHostId)
+    })
+
+    it('keeps what its template says, and goes with whoever owns it', async () => {
+      const backend = open(space)
+      const spec = specOf(space, 'sleep 600', {
+        ports: [7777],
+        metadata: { labels: { team: 'red' }, annotations: { note: 'keep' } },
+        container: { ports: [{ name: 'game', containerPort: 7777, protocol: 'UDP' }, { containerPort: 9000 }] },
+        pod: { restartPolicy: 'Always', terminationGracePeriodSeconds: 7, tolerations: [{ operator: 'Exists' }] },
+      })
+      const { ports } = await backend.create(spec)
+      const pod = JSON.parse(await kubectl('get', 'pod', '-n', space, spec.ref.name, '-o', 'json'))
+      expect(pod.metadata.labels).toMatchObject({ team: 'red', [`${backend.apiGroup}/build`]: 'arena' })
+      expect(pod.metadata.annotations).toMatchObject({
+        note: 'keep',
+        'cluster-autoscaler.kubernetes.io/safe-to-evict': 'true',
+      })
+      expect(pod.spec).toMatchObject({ restartPolicy: 'Never', terminationGracePeriodSeconds: 7 })
+      const number = ports[0]?.public
+      expect(pod.spec.containers[0].ports).toEqual([
+        { containerPort: 9000, protocol: 'TCP' },
+        { name: 'game', containerPort: 7777, hostPort: number, protocol: 'UDP' },
+        { containerPort: 7777, hostPort: number, protocol: 'TCP' },
+      ])
+      await inPhase(backend, spec, 'running')
+      expect(await kubectl('get', 'secrets', '-n', space, '-o', 'name')).toContain(spec.ref.name)
+      await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
+      await vi.waitFor(async () => {
+        expect(await kubectl('get', 'secrets', '-n', space, '-o', 'name')).not.toContain(spec.ref.name)
+      }, patience)
+    })
+
+    it('that players may be on is marked so for whatever clears nodes, once', async () => {
+      const backend = open(space)
+      const spec = specOf(space, 'sleep 600')
+      await backend.create(spec)
+      await inPhase(backend, spec, 'running')
+      await backend.protect(spec.ref, spec.uid)
+      await backend.protect(spec.ref, 'another')
+      const { metadata } = JSON.parse(await kubectl('get', 'pod', '-n', space, spec.ref.name, '-o', 'json'))
+      expect(metadata.annotations).toMatchObject({ 'cluster-autoscaler.kubernetes.io/safe-to-evict': 'false' })
+      expect(metadata.labels).toMatchObject({ [`${backend.apiGroup}/active`]: 'true' })
+      await backend.protect({ namespace: space, name: 'nobody' }, 'another')
+    })
+
+    it('of several containers ends with its game server, which an annotation may name', async () => {
+      const backend = open(space)
+      const container = (name: string, script: string) => ({
+        ...{ name, image: baseImage, imagePullPolicy: 'Never', command: ['sh', '-c', script] },
+      })
+      const spec = specOf(space, '', {
+        metadata: { annotations: { 'kubectl.kubernetes.io/default-container': 'game' } },
+        pod: { containers: [container('beside', 'exit 9'), container('game', 'sleep 8; echo played; exit 4')] },
+      })
+      await backend.create(spec)
+      const told = await vi.waitFor(async () => {
+        const instance = await find(backend, spec)
+        if (instance?.phase !== 'running' || instance.reason === undefined) throw new Error('nothing is told yet')
+        return instance.reason
+      }, patience)
+      expect(told).toBe('its container beside has exited with 9')
+      expect(await inPhase(backend, spec, 'exited')).toMatchObject({ exitCode: 4 })
+      expect(await linesOf(backend.logs(spec.ref))).toEqual(['played'])
+    })
+
+    it('that uses too much memory is told as such', async () => {
+      const backend = open(space)
+      const hungry = `exec node -e 'const all = []; for (;;) all.push(Buffer.alloc(1e6, 1))'`
+      const spec = specOf(space, hungry, { container: { resources: { limits: { memory: '64Mi' } } } })
+      await backend.create(spec)
+      expect(await inPhase(backend, spec, 'exited')).toMatchObject({
+        exitCode: 137,
+        reason: 'it was killed for using more memory than its limit of 64Mi',
+      })
+    })
+
+    it.each([
+      {
+        what: 'no node takes',
+        options: { pod: { nodeSelector: { nowhere: 'at-all' } } },
+        says: /^it cannot be scheduled: .*node/,
+      },
+      {
+        what: 'has no image',
+        options: { container: { image: 'nobody/has:this' } },
+        says: /^its container game cannot start: ErrImageNeverPull: .*nobody\/has:this/,
+      },
+      {
+        what: 'wants a configuration that is not there',
+        options: { container: { envFrom: [{ configMapRef: { name: 'nowhere' } }] } },
+        says: /^its container game cannot start: CreateContainerConfigError: .*nowhere/,
+      },
+    ])('that $what says so and waits', async ({ options, says }) => {
+      const backend = open(space)
+      const spec = specOf(space, 'sleep 600', options)
+      await backend.create(spec)
+      await vi.waitFor(async () => {
+        const instance = await find(backend, spec)
+        expect(instance).toMatchObject({ phase: 'pending', stuck: true, reason: expect.stringMatching(says) })
+      }, patience)
+    })
+
+    it('that the cluster refuses is an exited instance with the reason, until it is destroyed', async () => {
+      const backend = open(space)
+      const spec = specOf(space, 'sleep 600', { container: { imagePullPolicy: 'Sometimes' } })
+      const refused = await backend.create(spec)
+      expect(refused).toMatchObject({ phase: 'exited', exitCode: 125, reason: expect.stringMatching(/Sometimes/) })
+      expect(await backend.list()).toEqual([refused])
+      await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
+      expect(await backend.list()).toEqual([])
+    })
+
+    it('that somebody deletes has ended through no fault of its own, at once, and can be created again', async () => {
+      const backend = open(space)
+      const spec = specOf(space, `trap 'exit 0' TERM; sleep 600 & wait`)
+      await backend.create(spec)
+      await inPhase(backend, spec, 'running')
+      const told: Instance[] = []
+      const gone: string[] = []
+      backend.watch({
+        changed: (instance) => void told.push(instance),
+        gone: (_, uid) => void gone.push(uid),
+        resync: () => {},
+        heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1000 }),
+      })
+      await kubectl('delete', 'pod', '-n', space, spec.ref.name, '--wait=false')
+      await vi.waitFor(() => {
+        expect(told).toContainEqual(
+          expect.objectContaining({ phase: 'exited', blameless: true, reason: 'its pod is deleted' }),
+        )
+      }, patience)
+      await vi.waitFor(() => expect(gone).toEqual([spec.uid]), patience)
+      expect(await backend.create(spec)).toMatchObject({ uid: spec.uid, phase: 'pending' })
+    })
+
+    it('on a node that does not answer is given up once its time is over', async () => {
+      const node = `ghost-${newGroup().split('.')[0]}`
+      const body = { apiVersion: 'v1', kind: 'Node', metadata: { name: node } }
+      await api.request({ what: 'make a node', method: 'POST', path: '/api/v1/nodes', body })
+      const backend = open(space)
+      const spec = specOf(space, 'sleep 600', { pod: { nodeName: node } })
+      try {
+        await backend.create(spec)
+        expect(await find(backend, spec)).toMatchObject({ phase: 'pending', node })
+        await backend.destroy(spec.ref, spec.uid, { graceMs: 1_000 })
+        expect(await backend.list()).toEqual([])
+      } finally {
+        await api.request({ what: 'remove a node', method: 'DELETE', path: `/api/v1/nodes/${node}` })
+      }
+    })
+
+    it('whose creation was cut short is removed when nobody wants it, and made anew when somebody does', async () => {
+      const backend = open(space)
+      const spec = specOf(space, 'sleep 600')
+      // As a host leaves it that dies before the pod has a node: it waits for a secret that nobody writes.
+      const body = podOf({
+        ...{ spec, ports: [], group: backend.apiGroup, secret: 'never-written', owner: undefined, packed: true },
+      })
+      await api.request({ what: 'make a pod', method: 'POST', path: `/api/v1/namespaces/${space}/pods`, body })
+      expect(await backend.list()).toEqual([])
+      await backend.create(spec)
+      await inPhase(backend, spec, 'running')
+    })
+  })
+
+  describe.concurrent('public ports', () => {
+    it('that pods of others hold are left alone for other ones', async () => {
+      const portRange = nextRange(2)
+      const stranger = open(space, { portRange: { first: portRange.first, last: portRange.first } })
+      await stranger.create(specOf(space, 'sleep 600', { ports: [7777] }))
+      const backend = open(space, { portRange })
+      const first = specOf(space, 'sleep 600', { ports: [7777] })
+      await backend.create(first)
+      const exited = await inPhase(backend, first, 'exited')
+      expect(exited).toMatchObject({ blameless: true, reason: expect.stringContaining(String(portRange.first)) })
+      await backend.destroy(first.ref, first.uid, { graceMs: 0 })
+      const second = specOf(space, 'sleep 600', { ports: [7777] })
+      expect((await backend.create(second)).ports).toEqual([{ container: 7777, public: portRange.last }])
+      await inPhase(backend, second, 'running')
+    })
+
+    it('on the network of the node are what the game listens on', async () => {
+      const backend = open(space)
+      const script = 'cat $GSDK_CONFIG_FILE; echo; echo $PORT_7777'
+      const spec = specOf(space, script, { ports: [7777], pod: { hostNetwork: true } })
+      await backend.create(spec)
+      const { ports } = await inPhase(backend, spec, 'exited')
+      const output = (await linesOf(backend.logs(spec.ref))).join('\n')
+      const number = ports[0]?.public
+      expect(JSON.parse(output.slice(0, output.indexOf('\n}') + 2))).toMatchObject({
+        gamePorts: { port_7777: String(number) },
+      })
+      expect(output.trim().split('\n').at(-1)).toBe(String(number))
+    })
+  })
+
+  describe.concurrent('the log of a pod', () => {
+    it('is read whole, its last lines, or as it grows', async () => {
+      const backend = open(space)
+      const spec = specOf(space, 'echo one; echo two; until [ -e /go ]; do sleep 0.1; done; echo late; exit 3')
+      await backend.create(spec)
+      await inPhase(backend, spec, 'running')
+      const read = (options: object) => linesOf(backend.logs(spec.ref, options))
+      await vi.waitFor(async () => expect(await read({})).toEqual(['one', 'two']), patience)
+      expect(await read({ tail: 1 })).toEqual(['two'])
+      expect(await read({ tail: 0 })).toEqual([])
+      const stop = new AbortController()
+      const cut = read({ follow: true, signal: stop.signal })
+      const followed = read({ follow: true, tail: 0 })
+      stop.abort()
+      expect((await cut).length).toBeLessThanOrEqual(2)
+      await kubectl('exec', '-n', space, spec.ref.name, '--', 'touch', '/go')
+      expect(await followed).toEqual(['late'])
+      await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
+      await expect(read({})).rejects.toMatchObject({ code: 'not-found' })
+    })
+  })
+})

@@ -1,0 +1,67 @@
+/** The Kubernetes backend passes on a real cluster, with real pods, the suite that every backend passes. */
+import { kubernetesBackend } from 'gamekeeper/kubernetes'
+import { backendConformance, type ConformanceProgram } from 'gamekeeper/testing'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { clusterApi, kubectl, makeNamespace, removeNamespace } from './cluster.js'
+import { describeOnCluster } from './describe-on-cluster.js'
+import { baseImage, newGroup, nextRange } from './support.js'
+
+// A pod takes seconds to come and more of them to go, in which a case only waits.
+vi.setConfig({ maxConcurrency: 12 })
+
+describeOnCluster('the Kubernetes backend', () => {
+  const api = clusterApi()
+  const namespaces: [string, string] = ['', '']
+
+  beforeAll(async () => {
+    namespaces[0] = await makeNamespace(api)
+    namespaces[1] = await makeNamespace(api)
+  })
+  afterAll(async () => {
+    await Promise.all(namespaces.map((name) => removeNamespace(api, name)))
+    api.close()
+  })
+
+  const sh = (script: string) => ['sh', '-c', script]
+  const commands: Record<ConformanceProgram, readonly string[]> = {
+    // The first process of a container does not end by a signal that it does not handle.
+    runs: sh(`trap 'exit 0' TERM; sleep 600 & wait`),
+    'exits-0': sh('exit 0'),
+    'exits-3': sh('exit 3'),
+    'exits-5-late': sh('sleep 1; exit 5'),
+    'ignores-terminate': sh(`trap '' TERM; echo up; while :; do sleep 1; done`),
+    'no-such-command': ['/no/such/command'],
+  }
+  const cases = backendConformance({
+    graceMs: 1_000,
+    timeoutMs: 150_000,
+    namespaces,
+    template: (program) => ({
+      spec: {
+        automountServiceAccountToken: false,
+        containers: [{ name: 'game', image: baseImage, imagePullPolicy: 'Never', command: commands[program] }],
+      },
+    }),
+    async programUp({ ref }) {
+      const log = () => kubectl('logs', '-n', ref.namespace, ref.name)
+      await vi.waitFor(async () => expect(await log()).toContain('up'), { timeout: 60_000, interval: 200 })
+    },
+    async open({ publicPorts = 100 }) {
+      const apiGroup = newGroup()
+      const portRange = nextRange(publicPorts)
+      const open = () => kubernetesBackend({ apiGroup, namespaces, portRange })
+      return {
+        backend: open(),
+        reopen: async () => open(),
+        async cleanup() {
+          const query = { labelSelector: `${apiGroup}/server` }
+          const { items } = await api.list({ what: 'list pods', method: 'GET', path: '/api/v1/pods', query })
+          expect(items.map(({ metadata }) => metadata.name)).toEqual([])
+        },
+      }
+    },
+  })
+  describe.concurrent('passes:', () => {
+    for (const one of cases) it(one.name, { timeout: 300_000 }, () => one.run())
+  })
+})

@@ -1,0 +1,225 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { parseAllDocuments } from 'yaml'
+import { fleetResources } from '../../../adapters/kubernetes/fleet-resources.js'
+import { pathOf } from '../../../adapters/kubernetes/kube-objects.js'
+import { FleetError } from '../../../src/errors.js'
+import { isObject } from '../../../src/rules/problem.js'
+import { defaultApiGroup } from '../../../src/rules/wire.js'
+import { readBuildInput } from '../../../src/rules/validation.js'
+import { clusterApi, makeNamespace, namespaceName, removeNamespace } from './cluster.js'
+import { definitionsText, installDefinitions } from './definitions.js'
+import { describeOnCluster } from './describe-on-cluster.js'
+
+type Json = Readonly<Record<string, unknown>>
+
+const good: Json = {
+  buildID: '85ffe8da-c82f-4035-86c5-9d2b5f42d6f6',
+  standingBy: 2,
+  max: 4,
+  portsToExpose: [7777, 7778],
+  crashesToMarkUnhealthy: 5,
+  health: {
+    firstHeartbeatSeconds: 1,
+    silenceSeconds: 1,
+    initializingSeconds: 1,
+    sessionSeconds: 1,
+    endLongSessions: true,
+  },
+  buildMetadata: { region: 'north' },
+  template: {
+    metadata: { labels: { tier: 'gold' } },
+    spec: {
+      terminationGracePeriodSeconds: 5,
+      containers: [
+        {
+          name: 'game',
+          image: 'arena:1',
+          workingDir: '/srv',
+          command: ['./arena'],
+          args: ['--level=7'],
+          env: [{ name: 'MODE', value: 'duel' }],
+          ports: [{ name: 'game', containerPort: 7777, protocol: 'UDP' }],
+          resources: { limits: { cpu: '500m' } },
+        },
+      ],
+    },
+  },
+}
+
+/** Every place of a good spec that has a rule. */
+const places = [
+  'buildID',
+  'standingBy',
+  'max',
+  'portsToExpose',
+  'portsToExpose.0',
+  'crashesToMarkUnhealthy',
+  'health',
+  'health.firstHeartbeatSeconds',
+  'health.silenceSeconds',
+  'health.initializingSeconds',
+  'health.sessionSeconds',
+  'health.endLongSessions',
+  'buildMetadata',
+  'buildMetadata.region',
+  'template',
+  'template.spec',
+  'template.spec.terminationGracePeriodSeconds',
+  'template.spec.containers',
+  'template.spec.containers.0',
+  'template.spec.containers.0.name',
+  'template.spec.containers.0.image',
+  'template.spec.containers.0.workingDir',
+  'template.spec.containers.0.command',
+  'template.spec.containers.0.command.0',
+  'template.spec.containers.0.args',
+  'template.spec.containers.0.env',
+  'template.spec.containers.0.env.0',
+  'template.spec.containers.0.env.0.name',
+  'template.spec.containers.0.env.0.value',
+  'template.spec.containers.0.ports',
+  'template.spec.containers.0.ports.0',
+  'template.spec.containers.0.ports.0.containerPort',
+  'template.spec.containers.0.ports.0.protocol',
+  'template.spec.containers.0.ports.0.name',
+  'template.spec.containers.0.resources',
+  'template.spec.containers.0.resources.limits',
+]
+
+const absent = Symbol('absent')
+const oddities: readonly unknown[] = [
+  absent,
+  null,
+  'x',
+  'a=b',
+  'y'.repeat(128),
+  'y'.repeat(129),
+  0,
+  1,
+  -1,
+  1.5,
+  65_535,
+  65_536,
+  true,
+  [],
+  ['x'],
+  [1],
+  [1, 1],
+  [1.5],
+  {},
+  { x: 1 },
+]
+
+/** What a schema cannot say; the leader says it in the condition Invalid, or clamps. `place = value`. */
+const beyondSchema: ReadonlySet<string> = new Set([
+  // standingBy must not be above max.
+  'standingBy = 65535',
+  'standingBy = 65536',
+  'max = 0',
+  'max = 1',
+  // Null is as good as a string there: an API server may take an empty string for null.
+  'buildMetadata.region = null',
+  'template.spec.containers.0.command.0 = null',
+])
+
+describe('the custom resource definitions', () => {
+  it('are those of the resources that the store keeps', async () => {
+    const documents = parseAllDocuments(await definitionsText()).map((document): unknown => document.toJS())
+    const found = documents.map((document) => {
+      const spec = at(document, 'spec')
+      return { group: at(spec, 'group'), plural: at(spec, 'names.plural'), kind: at(spec, 'names.kind') }
+    })
+    const { builds, servers, details } = fleetResources()
+    expect(found).toEqual([builds, servers, details].map(({ group, plural, kind }) => ({ group, plural, kind })))
+  })
+
+  it('know the fields of a build that validation knows, and no others', async () => {
+    const [build] = parseAllDocuments(await definitionsText()).map((document): unknown => document.toJS())
+    const spec = at(build, 'spec.versions.0.schema.openAPIV3Schema.properties.spec')
+    const fieldsOf = (schema: unknown) => Object.keys(Object(at(schema, 'properties'))).toSorted()
+    const knownTo = (input: unknown) => {
+      const checked = readBuildInput(input)
+      const message = checked.ok ? '' : checked.problem.message
+      return (/known are (.*)/.exec(message)?.[1] ?? '').split(', ').toSorted()
+    }
+    const metadata = { name: 'arena' }
+    expect(fieldsOf(spec)).toEqual(knownTo({ metadata, spec: { ...good, other: 1 } }))
+    expect(fieldsOf(at(spec, 'properties.health'))).toEqual(
+      knownTo({ metadata, spec: { ...good, health: { other: 1 } } }),
+    )
+  })
+})
+
+describeOnCluster('the schema of a build', () => {
+  const api = clusterApi()
+  const namespace = namespaceName()
+  beforeAll(async () => {
+    await installDefinitions()
+    await makeNamespace(api, namespace)
+  })
+  afterAll(async () => {
+    await removeNamespace(api, namespace)
+    api.close()
+  })
+
+  const { builds } = fleetResources()
+
+  /** The spec as it would be kept, without nulls and unknown fields; undefined when the schema refuses it. */
+  async function kept(name: string, spec: unknown): Promise<unknown> {
+    const body = { apiVersion: `${defaultApiGroup}/v1alpha1`, kind: builds.kind, metadata: { name, namespace }, spec }
+    const call = { what: 'try', method: 'POST', path: pathOf(builds, { namespace }), query: { dryRun: 'All' } } as const
+    try {
+      return (await api.object({ ...call, body }))['spec']
+    } catch (error) {
+      if (FleetError.is(error, 'invalid')) return undefined
+      throw error
+    }
+  }
+
+  const followsRules = (name: string, spec: unknown) => readBuildInput({ metadata: { name, namespace }, spec }).ok
+
+  it('takes a good one', async () => {
+    expect(followsRules('arena', good)).toBe(true)
+    expect(await kept('arena', good)).toEqual(good)
+  })
+
+  it.each(places)('takes and refuses at spec.%s what the rules take and refuse', async (place) => {
+    const wrong = await Promise.all(
+      oddities.map(async (value) => {
+        const spec = replaced(good, place.split('.'), value)
+        const what = `${place} = ${value === absent ? 'absent' : JSON.stringify(value)}`
+        const stored = await kept('arena', spec)
+        if (stored === undefined) return followsRules('arena', spec) ? [`${what}: only the schema refuses it`] : []
+        const isRight = followsRules('arena', stored)
+        if (beyondSchema.has(what)) return isRight ? [`${what}: the rules take it as well`] : []
+        return isRight ? [] : [`${what}: the schema takes it, and the rules refuse what is kept`]
+      }),
+    )
+    expect(wrong.flat()).toEqual([])
+  })
+
+  it.each(['a', 'a-b', 'A', 'a.b', '-a', 'a_b', 'a'.repeat(57), 'a'.repeat(58)])(
+    'takes and refuses the name %s as the rules do',
+    async (name) => {
+      expect((await kept(name, good)) !== undefined).toBe(followsRules(name, good))
+    },
+  )
+})
+
+function at(value: unknown, path: string): unknown {
+  return path.split('.').reduce<unknown>((found, key) => {
+    if (Array.isArray(found)) return found[Number(key)]
+    return isObject(found) ? found[key] : undefined
+  }, value)
+}
+
+function replaced(value: unknown, [key, ...rest]: readonly string[], by: unknown): unknown {
+  if (key === undefined) return by
+  if (Array.isArray(value)) {
+    const next = replaced(value[Number(key)], rest, by)
+    return value.flatMap((item: unknown, i) => (i !== Number(key) ? [item] : next === absent ? [] : [next]))
+  }
+  const object = isObject(value) ? value : {}
+  const next = replaced(object[key], rest, by)
+  return Object.fromEntries(Object.entries({ ...object, [key]: next }).filter(([, entry]) => entry !== absent))
+}

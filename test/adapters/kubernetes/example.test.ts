@@ -1,0 +1,119 @@
+/** What examples/kubernetes says, done as it says: one command brings up a fleet that hands out servers. */
+import { execFile } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { readFile, rm, mkdtemp, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Allocation, GameServer } from 'gamekeeper'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { root } from '../../package/sources.js'
+import { clusterApi, kubectl, makeNamespace, namespaceName, removeNamespace } from './cluster.js'
+import { describeOnCluster } from './describe-on-cluster.js'
+import { sayTcp, sayUdp } from './support.js'
+
+const run = promisify(execFile)
+const patience = { timeout: 180_000, interval: 500 }
+const at = (path: string) => join(root, path)
+
+describeOnCluster('examples/kubernetes', () => {
+  const api = clusterApi()
+  const host = namespaceName()
+  let games = ''
+  let folder = ''
+
+  beforeAll(async () => {
+    await run(process.execPath, [at('test/package/build.mjs'), '--js'])
+    await run(process.execPath, [at('test/package/bundle.mjs')])
+    const build = (dockerfile: string, tag: string) =>
+      run('docker', ['build', '-q', '-f', dockerfile, '-t', tag, '.'], { cwd: root })
+    await build('examples/server/Dockerfile', 'gamekeeper')
+    await build('examples/game-server/Dockerfile', 'gamekeeper-example')
+    games = await makeNamespace(api)
+    // As it stands there, but for names that no other fleet on this cluster has.
+    const text = (await readFile(at('examples/kubernetes/gamekeeper.yaml'), 'utf8'))
+      .replaceAll(/namespace: gamekeeper$/gm, `namespace: ${host}`)
+      .replaceAll(/^( {2}name: )gamekeeper$(?=\n---\napiVersion: v1\nkind: ServiceAccount)/gm, `$1${host}`)
+      .replaceAll('gamekeeper-nodes', `${host}-nodes`)
+      .replaceAll('namespace: default', `namespace: ${games}`)
+      .replaceAll('value: default }', `value: ${games} }`)
+      .replaceAll('value: 10000-12000', 'value: 25800-25899')
+    folder = await mkdtemp(join(tmpdir(), 'gamekeeper-example-'))
+    await writeFile(join(folder, 'gamekeeper.yaml'), text)
+  }, 280_000)
+  afterAll(async () => {
+    // What the host makes anew has to go after the host.
+    await removeNamespace(api, host)
+    await removeNamespace(api, games)
+    for (const kind of ['clusterroles', 'clusterrolebindings']) {
+      const path = `/apis/rbac.authorization.k8s.io/v1/${kind}/${host}-nodes`
+      await api.request({ what: `remove a ${kind}`, method: 'DELETE', path })
+    }
+    api.close()
+    await rm(folder, { recursive: true })
+  })
+
+  it(
+    'is applied by one command and hands out a server, which is reached by TCP and UDP',
+    { timeout: 300_000 },
+    async () => {
+      await kubectl('apply', '-f', at('adapters/kubernetes/crds.yaml'), '-f', folder)
+      await vi.waitFor(async () => {
+        expect(await kubectl('get', 'gsb', '-n', games, '--no-headers')).toMatch(/^arena +2\/2 +0 +0 +Healthy/)
+      }, patience)
+
+      const buildID = await kubectl('get', 'gsb', '-n', games, 'arena', '-o', 'jsonpath={.spec.buildID}')
+      const service = await kubectl(
+        'get',
+        'svc',
+        '-n',
+        host,
+        'gamekeeper-allocation',
+        '-o',
+        'jsonpath={.spec.clusterIP}',
+      )
+      const sessionID = randomUUID()
+      const body = JSON.stringify({ buildID, sessionID, sessionCookie: 'map=dust', initialPlayers: ['amie'] })
+      const allocate = async (): Promise<Allocation> => {
+        const answer = await fetch(`http://${service}:5000/api/v1/allocate?wait=30`, { method: 'POST', body })
+        if (answer.status !== 200) throw new Error(await answer.text())
+        return JSON.parse(await answer.text())
+      }
+      const allocation = await allocate()
+      expect(await allocate()).toEqual(allocation)
+      const { IPV4Address, Ports } = allocation
+      const port = Number(Ports.split(':')[1])
+      const said = `session ${sessionID} cookie map=dust players`
+      await vi.waitFor(async () => {
+        expect(await sayTcp(IPV4Address, port, 'hello bob')).toContain(said)
+      }, patience)
+      expect(await sayUdp(IPV4Address, port, 'hello bob')).toContain(said)
+
+      const listed: { readonly items: readonly GameServer[] } = JSON.parse(
+        await kubectl('get', 'gs', '-n', games, '-o', 'json'),
+      )
+      const active = listed.items.find(({ status }) => status.sessionID === sessionID)
+      expect(active?.status).toMatchObject({ state: 'Active', publicIP: IPV4Address, ports: Ports })
+      // The autoscaler is told with the match, and the players are told of by the game.
+      await vi.waitFor(async () => {
+        const pod = JSON.parse(await kubectl('get', 'pod', '-n', games, active?.metadata.name ?? '', '-o', 'json'))
+        expect(pod.metadata.annotations['cluster-autoscaler.kubernetes.io/safe-to-evict']).toBe('false')
+        expect(pod.metadata.ownerReferences).toMatchObject([{ kind: 'GameServer', name: active?.metadata.name }])
+      }, patience)
+
+      // One of the hosts leads and is the one that is ready.
+      const ready = '-o=jsonpath={.status.readyReplicas}/{.status.replicas}'
+      await vi.waitFor(async () => {
+        expect(await kubectl('get', 'deployment', '-n', host, 'gamekeeper', ready)).toBe('1/2')
+      }, patience)
+      await kubectl('scale', 'gsb', '-n', games, 'arena', '--replicas', '1')
+      await vi.waitFor(async () => {
+        expect(await kubectl('get', 'gsb', '-n', games, '--no-headers')).toMatch(/^arena +1\/1 +1 +0 +Healthy/)
+      }, patience)
+      await kubectl('delete', 'gsb', '-n', games, 'arena', '--wait=false')
+      await vi.waitFor(async () => {
+        expect(await kubectl('get', 'pods', '-n', games, '-o', 'name')).toBe('')
+      }, patience)
+    },
+  )
+})

@@ -1,0 +1,158 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { memoryBackend } from 'gamekeeper/memory'
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { KubernetesApi } from '../../../adapters/kubernetes/api.js'
+import { leaseElector } from '../../../adapters/kubernetes/elector.js'
+import { defaultKubeConfig } from '../../../adapters/kubernetes/kube-config.js'
+import { openKubernetesStore } from '../../../adapters/kubernetes/store.js'
+import { systemClock } from '../../../src/clock.js'
+import { createFleet } from '../../../src/create-fleet.js'
+import { FleetError } from '../../../src/errors.js'
+import type { Fleet } from '../../../src/fleet.js'
+import { silentLogger } from '../../../src/logger.js'
+import type { Allocation } from '../../../src/rules/wire.js'
+import { defaultApiGroup } from '../../../src/rules/wire.js'
+import { until } from '../../e2e/until.js'
+import { type ApiProxy, apiProxy } from './api-proxy.js'
+import { clusterApi, kubectlWith, makeNamespace, namespaceName, removeNamespace } from './cluster.js'
+import { installDefinitions } from './definitions.js'
+import { describeOnCluster } from './describe-on-cluster.js'
+import { buildManifest, openStore } from './fleets.js'
+
+const leaseMs = 4_000
+const servers = 60
+
+describeOnCluster('hosts that lose the API server or each other in the middle of allocations', () => {
+  const api = clusterApi()
+  const namespaces: string[] = []
+  beforeAll(installDefinitions)
+  afterAll(async () => {
+    for (const namespace of namespaces) await removeNamespace(api, namespace)
+    api.close()
+  })
+
+  /** Hosts of one fleet, each behind a proxy of its own; the game servers are played in memory, and outlive each host. */
+  async function scene() {
+    const namespace = await makeNamespace(api, namespaceName())
+    namespaces.push(namespace)
+    const [clock, logger] = [systemClock, silentLogger]
+    const backend = memoryBackend({ clock })
+    const endings: string[] = []
+
+    async function host(identity: string): Promise<{ readonly fleet: Fleet; readonly proxy: ApiProxy }> {
+      const proxy = await apiProxy(defaultKubeConfig())
+      const limits = { requestsPerSecond: 1_000, connections: 32, callMs: 3_000 }
+      const own = new KubernetesApi({ config: proxy.config, clock, ...limits })
+      const place = { home: namespace, namespaces: [namespace] }
+      const store = await openKubernetesStore({ api: own, clock, logger, group: defaultApiGroup, ...place })
+      const elector = leaseElector({ api: own, clock, logger, namespace, name: 'fleet', identity, leaseMs })
+      const fleet = await createFleet({ backend, store, elector, limits: { backoffLastMs: 2_000 } })
+      fleet.on('ServerEnding', ({ message }) => endings.push(message))
+      onTestFinished(async () => {
+        await fleet.close()
+        await store.close()
+        own.close()
+        await proxy.close()
+      })
+      return { fleet, proxy }
+    }
+
+    const build = { standingBy: servers, max: servers }
+    const start = async (fleet: Fleet) => {
+      await kubectlWith(buildManifest(namespace, 'arena', build), 'apply', '-f', '-')
+      await until('all stand by', async () => {
+        const { status } = await fleet.builds.get({ namespace, name: 'arena' })
+        return status.currentStandingBy === servers
+      })
+    }
+    return { namespace, host, start, endings }
+  }
+
+  /** Asks until it is answered, of whichever host answers, as a matchmaker does. */
+  async function persist(fleets: readonly Fleet[], sessionID: string): Promise<Allocation> {
+    for (;;) {
+      for (const fleet of fleets) {
+        try {
+          return await fleet.allocate({ buildID: 'id-of-arena', sessionID })
+        } catch (error) {
+          if (!FleetError.is(error) || !error.retryable) throw error
+        }
+      }
+      await pause(50)
+    }
+  }
+
+  async function allocateThrough(fleets: readonly Fleet[], trouble: () => Promise<void>) {
+    const sessions = Array.from({ length: servers - 5 }, () => randomUUID())
+    const answers = new Map<string, Allocation>()
+    let troubled: Promise<void> | undefined
+    const left = [...sessions]
+    const caller = async () => {
+      for (let session = left.pop(); session !== undefined; session = left.pop()) {
+        answers.set(session, await persist(fleets, session))
+        // A third is through: the rest meets what happens now.
+        if (answers.size >= sessions.length / 3) troubled ??= trouble()
+        await pause(50)
+      }
+    }
+    await Promise.all(Array.from({ length: 8 }, caller))
+    await troubled
+    return answers
+  }
+
+  async function check(namespace: string, fleets: readonly Fleet[], answers: ReadonlyMap<string, Allocation>) {
+    expect(answers.size).toBe(servers - 5)
+    const places = [...answers.values()].map(({ IPV4Address, Ports }) => `${IPV4Address} ${Ports}`)
+    expect(new Set(places).size).toBe(answers.size)
+    for (const [session, answer] of answers) expect(await persist(fleets, session)).toEqual(answer)
+    const store = await openStore(api, namespace)
+    const records = (await store.servers.list()).map(({ record }) => record)
+    await store.close()
+    const active = records.filter(({ state }) => state === 'Active')
+    expect(active.map(({ session }) => session?.id).toSorted((a = '', b = '') => a.localeCompare(b))).toEqual(
+      [...answers.keys()].toSorted((a, b) => a.localeCompare(b)),
+    )
+  }
+
+  it('hands every session out once though the API server is gone for 30 s', { timeout: 180_000 }, async () => {
+    const { namespace, host, start, endings } = await scene()
+    const { fleet, proxy } = await host('host-1')
+    await start(fleet)
+    const answers = await allocateThrough([fleet], async () => {
+      proxy.set('refuse')
+      await pause(30_000)
+      proxy.set('pass')
+    })
+    await check(namespace, [fleet], answers)
+    expect(endings).toEqual([])
+  })
+
+  it('hands every session out once though the API server hangs for 15 s', { timeout: 180_000 }, async () => {
+    const { namespace, host, start, endings } = await scene()
+    const { fleet, proxy } = await host('host-1')
+    await start(fleet)
+    const answers = await allocateThrough([fleet], async () => {
+      proxy.set('stall')
+      await pause(15_000)
+      proxy.set('pass')
+    })
+    await check(namespace, [fleet], answers)
+    expect(endings).toEqual([])
+  })
+
+  it('goes on with another host when the leading one is cut off', { timeout: 180_000 }, async () => {
+    const { namespace, host, start, endings } = await scene()
+    const first = await host('host-1')
+    await start(first.fleet)
+    const second = await host('host-2')
+    const fleets = [first.fleet, second.fleet]
+    const answers = await allocateThrough(fleets, async () => {
+      first.proxy.set('refuse')
+      await until('the second leads', () => second.fleet.builds.list().then(() => true))
+      first.proxy.set('pass')
+    })
+    await check(namespace, fleets, answers)
+    expect(endings).toEqual([])
+  })
+})

@@ -1,0 +1,151 @@
+/** What is made of what a pod says of itself: a table of pods as clusters have shown them. */
+import { describe, expect, it } from 'vitest'
+import type { Identity } from '../../../adapters/kubernetes/labels.js'
+import type { ContainerState, Pod } from '../../../adapters/kubernetes/pod-objects.js'
+import { instanceOf, isUnstarted, lacksPorts } from '../../../adapters/kubernetes/pod-status.js'
+
+const ports = [{ container: 7777, public: 10_003 }]
+const identity: Identity = { ref: { namespace: 'default', name: 'arena-a1b2c' }, uid: 'u', container: 'game', ports }
+
+interface Sketch {
+  readonly phase?: string
+  readonly game?: ContainerState
+  readonly init?: ContainerState
+  readonly status?: Pod['status']
+  readonly metadata?: Pod['metadata']
+  readonly nodeName?: string
+}
+
+function podOf({ phase = 'Running', game, init, status, metadata, nodeName = 'node-1' }: Sketch): Pod {
+  const limits = { memory: '64Mi' }
+  return {
+    metadata: { name: 'arena-a1b2c', namespace: 'default', ...metadata },
+    spec: { ...(nodeName !== '' && { nodeName }), containers: [{ name: 'game', resources: { limits } }] },
+    status: {
+      phase,
+      ...(init && { initContainerStatuses: [{ name: 'first', state: init }] }),
+      ...(game && { containerStatuses: [{ name: 'game', state: game }] }),
+      ...status,
+    },
+  }
+}
+
+const unscheduled = (message: string) => ({
+  conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }],
+})
+const exits = (exitCode: number, more: object = {}): ContainerState => ({ terminated: { exitCode, ...more } })
+const deletedAt = { deletionTimestamp: '2026-01-01T00:00:40Z', deletionGracePeriodSeconds: 30 }
+
+const table: readonly (readonly [string, Sketch, object])[] = [
+  ['nothing but a name', { phase: 'Pending', nodeName: '' }, { phase: 'pending', reason: 'it waits for a node' }],
+  [
+    'no node has room for',
+    { phase: 'Pending', nodeName: '', status: unscheduled('0/3 nodes are available: 3 Insufficient cpu.') },
+    { phase: 'pending', stuck: true, reason: 'it cannot be scheduled: 0/3 nodes are available: 3 Insufficient cpu.' },
+  ],
+  [
+    'is being made',
+    { phase: 'Pending', game: { waiting: { reason: 'ContainerCreating' } } },
+    { phase: 'pending', reason: 'it is being started on node-1' },
+  ],
+  [
+    'has no image',
+    { phase: 'Pending', game: { waiting: { reason: 'ImagePullBackOff', message: 'Back-off pulling image "a:1"' } } },
+    {
+      phase: 'pending',
+      stuck: true,
+      reason: 'its container game cannot start: ImagePullBackOff: Back-off pulling image "a:1"',
+    },
+  ],
+  ['runs', { game: { running: {} } }, { phase: 'running' }],
+  ['has ended well', { phase: 'Succeeded', game: exits(0, { reason: 'Completed' }) }, { phase: 'exited', exitCode: 0 }],
+  ['has failed', { phase: 'Failed', game: exits(3, { reason: 'Error' }) }, { phase: 'exited', exitCode: 3 }],
+  [
+    'has used too much memory',
+    { phase: 'Failed', game: exits(137, { reason: 'OOMKilled' }) },
+    {
+      phase: 'exited',
+      exitCode: 137,
+      reason: 'it was killed for using more memory than its limit of 64Mi',
+    },
+  ],
+  [
+    'has no such command',
+    {
+      phase: 'Failed',
+      game: exits(127, {
+        reason: 'ContainerCannotRun',
+        message: 'OCI runtime create failed: exec: "/no/such": stat /no/such: no such file or directory: unknown',
+      }),
+    },
+    { phase: 'exited', exitCode: 127, reason: 'cannot run /no/such: stat /no/such: no such file or directory' },
+  ],
+  [
+    'has an init container that failed',
+    { phase: 'Failed', init: exits(2, { reason: 'Error' }), game: { waiting: { reason: 'PodInitializing' } } },
+    { phase: 'exited', exitCode: 2, reason: 'its init container first has failed' },
+  ],
+  [
+    'was evicted',
+    {
+      phase: 'Failed',
+      game: exits(137, { reason: 'Error' }),
+      status: { phase: 'Failed', reason: 'Evicted', message: 'The node was low on resource: memory.' },
+    },
+    { phase: 'exited', blameless: true, reason: 'Evicted: The node was low on resource: memory.' },
+  ],
+  [
+    'went down with its node',
+    { phase: 'Failed', status: { phase: 'Failed', reason: 'Shutdown', message: 'Node is shutting, evicting pods' } },
+    { phase: 'exited', blameless: true, reason: 'Shutdown: Node is shutting, evicting pods' },
+  ],
+  [
+    'is deleted while it runs',
+    { game: { running: {} }, metadata: deletedAt },
+    { phase: 'exited', blameless: true, reason: 'its pod is deleted' },
+  ],
+  [
+    'ended by its deletion',
+    { phase: 'Failed', game: exits(143, { finishedAt: '2026-01-01T00:00:11Z' }), metadata: deletedAt },
+    { phase: 'exited', blameless: true, reason: 'its pod is deleted' },
+  ],
+  [
+    'had ended before it was deleted',
+    { phase: 'Failed', game: exits(3, { finishedAt: '2026-01-01T00:00:09Z' }), metadata: deletedAt },
+    { phase: 'exited', exitCode: 3 },
+  ],
+  [
+    'is lost with its node',
+    {
+      game: { running: {} },
+      metadata: deletedAt,
+      status: { conditions: [{ type: 'Ready', status: 'False', reason: 'NodeNotReady' }] },
+    },
+    { phase: 'exited', blameless: true, reason: 'its node does not answer, and its pod is deleted' },
+  ],
+]
+
+describe('an instance whose pod', () => {
+  it.each(table)('%s', (_, sketch, life) => {
+    const node = sketch.nodeName === '' ? {} : { node: 'node-1' }
+    const { ref, uid } = identity
+    const expected = { ref, uid, ports, address: '203.0.113.7', ...node, ...life }
+    expect(instanceOf(podOf(sketch), identity, { address: '203.0.113.7' })).toEqual(expected)
+  })
+})
+
+describe('a pod', () => {
+  it('has not started as long as none of its containers has', () => {
+    expect(isUnstarted(podOf({ phase: 'Pending', game: { waiting: {} } }))).toBe(true)
+    expect(isUnstarted(podOf({ phase: 'Pending', init: { running: {} } }))).toBe(false)
+    expect(isUnstarted(podOf({ game: { running: {} } }))).toBe(false)
+  })
+
+  it('lacks ports where the scheduler says so', () => {
+    const says = (message: string) => podOf({ phase: 'Pending', nodeName: '', status: unscheduled(message) })
+    expect(
+      lacksPorts(says("0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.")),
+    ).toBe(true)
+    expect(lacksPorts(says('0/1 nodes are available: 1 Insufficient cpu.'))).toBe(false)
+  })
+})

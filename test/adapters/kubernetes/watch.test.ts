@@ -1,0 +1,121 @@
+import type { ServerResponse } from 'node:http'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { watchCollection } from '../../../adapters/kubernetes/watch.js'
+import { systemClock } from '../../../src/clock.js'
+import { silentLogger } from '../../../src/logger.js'
+import { until } from '../../e2e/until.js'
+import { apiOf, configFor, fakeApiServer, say, statusOf } from './fake-api-server.js'
+
+const path = '/api/v1/namespaces/games/pods'
+
+/** A collection whose list and watches the test plays. */
+async function scene(options: { readonly stallMs?: number; readonly tokens?: readonly string[] } = {}) {
+  const watches: { readonly from: string; readonly url: URL; readonly response: ServerResponse }[] = []
+  const heard: string[] = []
+  let revision = 100
+  const server = await fakeApiServer((request, response, url) => {
+    if (options.tokens && request.headers.authorization !== `Bearer ${options.tokens.at(-1)}`) {
+      return say(response, 401, statusOf(401, 'Unauthorized'))
+    }
+    if (!url.searchParams.has('watch')) {
+      const items = [{ metadata: { name: `at-${revision}`, resourceVersion: String(revision) } }]
+      return say(response, 200, { metadata: { resourceVersion: String(revision) }, items })
+    }
+    response.writeHead(200)
+    response.flushHeaders()
+    watches.push({ from: url.searchParams.get('resourceVersion') ?? '', url, response })
+  })
+  const api = apiOf(configFor(server.url, options.tokens))
+  const parts = { api, clock: systemClock, logger: silentLogger, what: 'pods', path }
+  const stop = watchCollection(
+    { ...parts, ...(options.stallMs !== undefined && { stallMs: options.stallMs }) },
+    {
+      listed: (objects) => heard.push(`listed ${objects.map(({ metadata }) => metadata.name).join()}`),
+      changed: ({ metadata }) => heard.push(`changed ${metadata.name}`),
+      deleted: ({ metadata }) => heard.push(`deleted ${metadata.name}`),
+    },
+  )
+  onTestFinished(stop)
+  const send = (n: number, type: string, name: string, at: number) =>
+    watches[n]?.response.write(
+      `${JSON.stringify({ type, object: { metadata: { name, resourceVersion: `${at}` } } })}\n`,
+    )
+  const opened = (count: number) => until(`watch ${count} is open`, () => watches.length >= count, 20_000)
+  const lists = () => server.asked.filter((line) => !line.includes('watch=true')).length
+  return { server, watches, heard, send, opened, lists, stop, setRevision: (next: number) => void (revision = next) }
+}
+
+describe('a watch', () => {
+  it('lists once, then hears of every change, in whatever pieces it comes', async () => {
+    const { watches, heard, opened, lists } = await scene()
+    await opened(1)
+    const event = (type: string, name: string) => ({ type, object: { metadata: { name, resourceVersion: '101' } } })
+    const text = `${JSON.stringify(event('ADDED', 'ä'))}\n${JSON.stringify(event('DELETED', 'b'))}\n`
+    for (const byte of Buffer.from(text)) watches[0]?.response.write(Buffer.from([byte]))
+    await until('both are heard', () => heard.length === 3)
+    expect(heard).toEqual(['listed at-100', 'changed ä', 'deleted b'])
+    expect([lists(), watches[0]?.from]).toEqual([1, '100'])
+    const query = watches[0]?.url.searchParams
+    expect(query?.get('allowWatchBookmarks')).toBe('true')
+    expect(Number(query?.get('timeoutSeconds'))).toBeGreaterThanOrEqual(300)
+  })
+
+  it('that the server ends goes on where it was, by the last event or bookmark, without a list', async () => {
+    const { watches, heard, send, opened, lists } = await scene()
+    await opened(1)
+    send(0, 'MODIFIED', 'a', 105)
+    send(0, 'BOOKMARK', '', 110)
+    watches[0]?.response.end()
+    await opened(2)
+    send(1, 'MODIFIED', 'c', 111)
+    await until('it is heard', () => heard.includes('changed c'))
+    expect([lists(), watches[1]?.from]).toEqual([1, '110'])
+  })
+
+  it('that breaks, again and again, is opened again without a list, and not at once', async () => {
+    const { server, opened, lists } = await scene()
+    const begun = performance.now()
+    for (const count of [1, 2, 3]) {
+      await opened(count)
+      server.cutAll()
+    }
+    await opened(4)
+    expect(lists()).toBe(1)
+    expect(performance.now() - begun).toBeGreaterThan(700)
+  })
+
+  it('that comes too late for what has happened lists again, once', async () => {
+    const { watches, heard, opened, lists, setRevision } = await scene()
+    await opened(1)
+    setRevision(200)
+    watches[0]?.response.end(`${JSON.stringify({ type: 'ERROR', object: statusOf(410, 'Expired') })}\n`)
+    await opened(2)
+    expect(heard).toEqual(['listed at-100', 'listed at-200'])
+    expect([lists(), watches[1]?.from]).toEqual([2, '200'])
+  })
+
+  it('on which nothing is heard any more is given up, and opened again', async () => {
+    const { watches, send, opened, lists, heard } = await scene({ stallMs: 300 })
+    await opened(2)
+    send(1, 'ADDED', 'a', 101)
+    await until('it is heard', () => heard.includes('changed a'))
+    expect(watches[0]?.response.destroyed || watches[0]?.response.socket?.destroyed).toBe(true)
+    expect(lists()).toBe(1)
+  })
+
+  it('whose credentials have expired goes on with new ones', async () => {
+    const { heard, opened, send } = await scene({ tokens: ['old', 'new'] })
+    await opened(1)
+    send(0, 'ADDED', 'a', 101)
+    await until('it is heard', () => heard.includes('changed a'))
+  })
+
+  it('that is stopped says and asks nothing more', async () => {
+    const { server, watches, heard, opened, send, stop } = await scene()
+    await opened(1)
+    stop()
+    await until('its connection is closed', () => watches[0]?.response.socket?.destroyed !== false)
+    send(0, 'ADDED', 'a', 101)
+    expect([heard, server.asked.length]).toEqual([['listed at-100'], 2])
+  })
+})

@@ -1,0 +1,133 @@
+/** What a backend that clears machines is told of players, and what a build says of instances that do not come to run. */
+import { type Backend, createFleet, type Fleet, type FleetEvent, FleetError, type Store } from 'gamekeeper'
+import { memoryBackend } from 'gamekeeper/memory'
+import { virtualClock, type VirtualClock } from 'gamekeeper/testing'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import type { BackendListener, Instance } from '../../src/backend.js'
+import { memoryStore } from '../../src/stores/memory.js'
+import { aBuild, ask, only, statusOf } from './stage.js'
+
+interface Scene {
+  readonly clock: VirtualClock
+  readonly fleet: Fleet
+  readonly store: Store
+  readonly events: readonly FleetEvent[]
+}
+
+async function scene(more: (inner: Backend) => Partial<Backend>, clock = virtualClock(), store = memoryStore()) {
+  const inner = memoryBackend({ clock })
+  const { create, destroy, list, watch, close } = inner
+  const calls = { create, destroy, list, watch, close }
+  const bound = Object.fromEntries(Object.entries(calls).map(([name, call]) => [name, call.bind(inner)]))
+  const { name, capabilities, defaultStore } = inner
+  const backend = { ...calls, ...bound, name, capabilities, defaultStore, ...more(inner) }
+  const fleet = await createFleet({ backend, store, clock })
+  onTestFinished(() => fleet.close())
+  const events: FleetEvent[] = []
+  fleet.on('*', (event) => events.push(event))
+  return { clock, fleet, store, events } satisfies Scene
+}
+
+describe('a backend that clears machines', () => {
+  it('is told of a server once players may be on it, and of no other', async () => {
+    const told: string[] = []
+    const { clock, fleet } = await scene(() => ({ protect: async ({ name }) => void told.push(name) }))
+    await fleet.builds.create(aBuild({ standingBy: 2, max: 2 }))
+    await clock.advance(10_000)
+    expect(told).toEqual([])
+    await fleet.allocate(ask(1))
+    await clock.advance(10_000)
+    const active = (await fleet.servers.list()).filter(({ status }) => status.state === 'Active')
+    expect(told).toEqual([only(active).metadata.name])
+  })
+
+  it('is told again until it has understood; nobody waits for that', async () => {
+    let failures = 3
+    let told = 0
+    const { clock, fleet } = await scene(() => ({
+      protect: async () => {
+        told++
+        if (failures-- > 0) throw new FleetError('unavailable', 'it is away')
+      },
+    }))
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await clock.advance(10_000)
+    await fleet.allocate(ask(1))
+    await clock.advance(60_000)
+    expect(told).toBe(4)
+  })
+
+  it('is told of running matches by a host that has come anew', async () => {
+    const store = memoryStore()
+    const clock = virtualClock()
+    const first = await scene(() => ({}), clock, store)
+    await first.fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await clock.advance(10_000)
+    await first.fleet.allocate(ask(1))
+    const instances = only((await store.servers.list()).map(({ record }) => record))
+    const running: Instance = { ref: instances, uid: instances.uid, phase: 'running', ports: [] }
+    await first.fleet.close()
+    const told: string[] = []
+    await scene(
+      () => ({ list: async () => [running], protect: async ({ name }) => void told.push(name) }),
+      clock,
+      store,
+    )
+    await clock.advance(1_000)
+    expect(told).toEqual([instances.name])
+  })
+})
+
+describe('a game that is quicker than its backend', () => {
+  it('can be handed out as soon as it is ready, since where it is was told before', async () => {
+    let made: Instance | undefined
+    const { clock, fleet, store } = await scene(() => ({
+      create: async ({ ref, uid }) => {
+        const ports = [{ container: 7777, public: 10_000 }]
+        return (made = { ref, uid, phase: 'pending', reason: 'it is being started', address: '10.0.0.1', ports })
+      },
+      list: async () => (made ? [made] : []),
+    }))
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await clock.advance(1_000)
+    const { name, token } = only((await store.servers.list()).map(({ record }) => record))
+    fleet.heartbeat(`${name}.${token}`, { state: 'StandingBy', health: 'Healthy', players: [] })
+    await clock.advance(1_000)
+    expect(await fleet.allocate(ask(1))).toMatchObject({ IPV4Address: '10.0.0.1', Ports: '7777:10000' })
+  })
+})
+
+describe('an instance that does not come to run by itself', () => {
+  it('is told in its status, in an event and as a condition of its build, until it does', async () => {
+    let tell = (_: (listener: BackendListener) => void) => {}
+    let made: Instance | undefined
+    const { clock, fleet, events } = await scene(() => ({
+      create: async ({ ref, uid }) => (made = { ref, uid, phase: 'pending', reason: 'it waits for a node', ports: [] }),
+      list: async () => (made ? [made] : []),
+      watch: (listener) => {
+        tell = (call) => call(listener)
+        return () => {}
+      },
+    }))
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await clock.advance(1_000)
+    expect(await statusOf(fleet)).not.toHaveProperty('conditions')
+    const stuck = {
+      ...(made ?? expect.fail()),
+      stuck: true,
+      reason: 'it cannot be scheduled: no node has room',
+    } as const
+    made = stuck
+    for (let i = 0; i < 3; i++) tell((listener) => listener.changed(stuck))
+    await clock.advance(1_000)
+    expect(only(await fleet.servers.list()).status).toMatchObject({ state: 'Pending', message: stuck.reason })
+    const blocked = { type: 'CreateBlocked', reason: 'unavailable', message: stuck.reason }
+    expect((await statusOf(fleet)).conditions).toMatchObject([blocked])
+    expect(events.filter(({ type }) => type === 'ServerStartFailed')).toHaveLength(1)
+    made = { ref: stuck.ref, uid: stuck.uid, phase: 'running', address: '10.0.0.1', ports: [] }
+    const running = made
+    tell((listener) => listener.changed(running))
+    await clock.advance(1_000)
+    expect(await statusOf(fleet)).not.toHaveProperty('conditions')
+  })
+})

@@ -1,0 +1,196 @@
+/** What people write in a store that hosts share: it arrives at once, and what breaks a rule is told. */
+import type { Build, Fleet, Store } from 'gamekeeper'
+import type { FleetEvent } from '../../src/events.js'
+import type { GameServerBuild } from '../../src/rules/wire.js'
+import { describe, expect, it } from 'vitest'
+import { sharedMemory } from '../stores/shared-memory.js'
+import { aBuild, ask, failureOf, only, session, stage, statusOf, untilReady } from './stage.js'
+
+const ref = { namespace: 'default', name: 'arena' }
+/** So long that nothing here can be due to it. */
+const resyncMs = 3_600_000
+
+async function scene(shown?: Store['display']) {
+  const memory = sharedMemory()
+  const others = memory.open()
+  const theatre = stage({ limits: { resyncMs } })
+  const fleet = await theatre.open({ store: { ...memory.open(), ...(shown && { display: shown }) } })
+  const { clock } = theatre
+  const edit = async (change: (build: Build) => Build, of = ref) => {
+    const found = await others.builds.get(of)
+    if (!found) throw new Error('there is no such build')
+    await others.builds.update(change(found.record), found.revision)
+    await clock.advance(5_000)
+  }
+  const editSpec = (change: Partial<Build['spec']>, of = ref) =>
+    edit((build) => ({ ...build, spec: { ...build.spec, ...change } }), of)
+  return { ...theatre, fleet, others, edit, editSpec, memory }
+}
+
+const conditionsOf = async (fleet: Fleet, build = 'arena') =>
+  ((await statusOf(fleet, build)).conditions ?? []).map(({ type, message }) => `${type}: ${message}`)
+
+describe('a build that is written in the store by hand', () => {
+  it('is taken in at once', async () => {
+    const { clock, fleet, others } = await scene()
+    const { metadata, spec } = aBuild({ standingBy: 2 })
+    const known = { uid: 'by-hand', createdAt: 0, crashes: 0, countedCrashes: [], conditions: [] }
+    await others.builds.create({ ...metadata, ...ref, spec, ...known })
+    await clock.advance(5_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 2 })
+  })
+
+  it('is scaled by an edit at once', async () => {
+    const { fleet, editSpec } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 5 }))
+    await editSpec({ standingBy: 4 })
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 4 })
+  })
+
+  it('has standingBy clamped to max, which is told until it is put right', async () => {
+    const { fleet, editSpec, eventsOf } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 3 }))
+    await editSpec({ standingBy: 9 })
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 3 })
+    const told = 'standingBy is 9 and max is 3: standingBy counts as 3'
+    expect(await conditionsOf(fleet)).toEqual([`Clamped: ${told}`])
+    expect(only(eventsOf('ConditionChanged'))).toMatchObject({ condition: 'Clamped', status: true, message: told })
+    await editSpec({ max: 10 })
+    expect(await conditionsOf(fleet)).toEqual([])
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 9 })
+  })
+
+  it('creates nothing while its spec breaks a rule, keeps what it has, and goes on when that is put right', async () => {
+    const { clock, fleet, editSpec, others } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 2, max: 5 }))
+    await clock.advance(5_000)
+    await fleet.allocate(ask(1))
+    await editSpec({ portsToExpose: [7777, 7777], standingBy: 4 })
+    expect(await conditionsOf(fleet)).toEqual([
+      'Invalid: spec.portsToExpose[1] must not repeat a port, but 7777 stands twice',
+    ])
+    const before = await others.servers.list()
+    expect(before.filter(({ record }) => record.session).length).toBe(1)
+    expect(before.length).toBeLessThanOrEqual(3)
+    await editSpec({ portsToExpose: [7777] })
+    expect(await conditionsOf(fleet)).toEqual([])
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 4, currentActive: 1 })
+  })
+
+  it('waits for its buildID while another build has it', async () => {
+    const { clock, fleet, others } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    const { spec } = aBuild({ buildID: 'arena', standingBy: 1 })
+    const known = { uid: 'second', createdAt: 0, crashes: 0, countedCrashes: [], conditions: [] }
+    await others.builds.create({ ...ref, name: 'second', spec, ...known })
+    await clock.advance(5_000)
+    expect(await conditionsOf(fleet, 'second')).toEqual([
+      'Invalid: spec.buildID "arena" is already the buildID of build default/arena',
+    ])
+    expect(await statusOf(fleet, 'second')).toMatchObject({ currentStandingBy: 0, currentPending: 0 })
+    await fleet.builds.delete('arena')
+    await clock.advance(5_000)
+    expect(await conditionsOf(fleet, 'second')).toEqual([])
+    expect(await fleet.allocate(ask(1, { buildID: 'arena' }))).toMatchObject({ SessionID: session(1) })
+  })
+
+  it('is found by the buildID that an edit gives it, and not by the old one', async () => {
+    const { fleet, editSpec } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    await editSpec({ buildID: 'arena-2' })
+    expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('not-found')
+    expect(await fleet.allocate(ask(1, { buildID: 'arena-2' }))).toMatchObject({ SessionID: session(1) })
+    await fleet.builds.create(aBuild({ name: 'other', buildID: 'arena', standingBy: 1 }))
+  })
+
+  it('ends with its servers when it is deleted', async () => {
+    const { clock, fleet, others, backend } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 2 }))
+    await clock.advance(5_000)
+    await fleet.allocate(ask(1))
+    const found = await others.builds.get(ref)
+    await others.builds.delete(ref, found?.revision ?? '')
+    await clock.advance(60_000)
+    expect([await fleet.builds.list(), await fleet.servers.list(), backend.servers()]).toEqual([[], [], []])
+    expect(await others.servers.list()).toEqual([])
+  })
+})
+
+describe('a server whose record is written by others', () => {
+  it('is ended and replaced when its record is deleted', async () => {
+    const { clock, fleet, others, eventsOf, ...theatre } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
+    await untilReady({ ...theatre, clock, others, fleet, eventsOf }, fleet, 1)
+    const { record, revision } = only(await others.servers.list())
+    await others.servers.delete(record, revision)
+    await clock.advance(60_000)
+    expect(only(eventsOf('ServerEnding'))).toMatchObject({ reason: 'Deleted', crash: false })
+    const next = only(await others.servers.list()).record
+    expect([next.state, next.name === record.name]).toEqual(['StandingBy', false])
+  })
+
+  it('is handed out though its record was touched before', async () => {
+    const { clock, fleet, others } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await clock.advance(5_000)
+    const { record, revision } = only(await others.servers.list())
+    await others.servers.update(record, revision)
+    await clock.advance(5_000)
+    expect(await fleet.allocate(ask(1))).toMatchObject({ SessionID: session(1) })
+    expect(only(await others.servers.list()).record.session?.id).toBe(session(1))
+  })
+
+  it('gets back what the fleet knows of it when somebody has written nonsense there', async () => {
+    const { clock, fleet, others } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await clock.advance(5_000)
+    await fleet.allocate(ask(1))
+    await clock.advance(5_000)
+    const { record, revision } = only(await others.servers.list())
+    await others.servers.update({ ...record, address: '203.0.113.99' }, revision)
+    await clock.advance(5_000)
+    expect(only(await others.servers.list()).record).toEqual(record)
+  })
+})
+
+describe('what is shown to those who look into the store', () => {
+  it('is the counts of builds when they change, a few times a second at most, and all events', async () => {
+    const shown: GameServerBuild['status'][] = []
+    const events: FleetEvent['type'][] = []
+    const display = {
+      build: (_: unknown, status: GameServerBuild['status']) => void shown.push(status),
+      event: ({ type }: FleetEvent) => void events.push(type),
+    }
+    const { clock, fleet } = await scene(display)
+    await fleet.builds.create(aBuild({ standingBy: 20, max: 30 }))
+    await clock.advance(5_000)
+    expect(shown.at(-1)).toMatchObject({ currentStandingBy: 20, currentStandingByReadyDesired: '20/20' })
+    expect(shown.length).toBeLessThanOrEqual(6)
+    const before = shown.length
+    await clock.advance(600_000)
+    expect(shown).toHaveLength(before)
+    await fleet.allocate(ask(1))
+    await clock.advance(1_000)
+    expect(shown.at(-1)).toMatchObject({ currentActive: 1 })
+    expect(new Set(events)).toContain('Allocated')
+  })
+})
+
+it('a store that is watched is not read again at every resync', async () => {
+  const { clock, fleet, memory } = await scene()
+  await fleet.builds.create(aBuild({ standingBy: 1 }))
+  let lists = 0
+  const store = memory.open()
+  const counted = { ...store.servers, list: () => (lists++, store.servers.list()) }
+  await fleet.close()
+  const next = await stageWith({ ...store, servers: counted }, clock)
+  expect(lists).toBe(1)
+  await clock.advance(3 * 60_000)
+  expect(lists).toBe(1)
+  await next.close()
+})
+
+async function stageWith(store: Store, clock: ReturnType<typeof stage>['clock']): Promise<Fleet> {
+  const theatre = stage()
+  return theatre.open({ store, clock })
+}
