@@ -59,7 +59,7 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
     if (state === 'Terminating' && isEndCertain(entry)) return terminate
     if (!session) return goOn
     entry.answers ??= sessionAnswers(entry, limits.heartbeatIntervalMs)
-    return heartbeat.state === 'StandingBy' && state === 'Active' ? entry.answers.active : entry.answers.lasting
+    return heartbeat.state === 'StandingBy' ? entry.answers.active : entry.answers.lasting
   }
 
   return {
@@ -86,11 +86,12 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
 }
 
 /**
- * On record, or said by the game itself. Before that, a host that took this one's place would know nothing of it, and
- * hand out a server that is leaving.
+ * On record, or said by the game itself, or the end of a match. An idle server's end before that is nothing that a host
+ * which took this one's place would know of: it would hand out a server that is leaving.
  */
 function isEndCertain({ record, stored, recordGone, build }: ServerEntry): boolean {
-  return recordGone || build.deleted || stored?.state === 'Terminating' || record.ending?.reason === 'Exited'
+  if (record.session !== undefined || record.ending?.reason === 'Exited') return true
+  return recordGone || build.deleted || stored?.state === 'Terminating'
 }
 
 function sessionAnswers(entry: ServerEntry, nextHeartbeatIntervalMs: number): NonNullable<ServerEntry['answers']> {

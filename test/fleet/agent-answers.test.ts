@@ -109,7 +109,7 @@ describe('at the end', () => {
     },
   )
 
-  it('no game is told to terminate before its end is on record', async () => {
+  it('no idle game is told to terminate before its end is on record', async () => {
     const { scene, fleet, server } = await opened()
     server.ready()
     await scene.clock.settle()
@@ -120,6 +120,17 @@ describe('at the end', () => {
     expect(server.heartbeat().operation).toBe('Continue')
     await scene.clock.advance(600)
     expect(await fleet.servers.list()).toEqual([])
+  })
+
+  it('a game is told of the end of its match at once, also while the store is slow', async () => {
+    const { scene, fleet, server } = await matched()
+    server.heartbeat()
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
+    const deletion = fleet.servers.delete(server.ref)
+    await scene.clock.settle()
+    expect(server.heartbeat().operation).toBe('Terminate')
+    await scene.clock.advance(5_000)
+    await deletion
   })
 
   it('a game whose build was deleted is told to terminate', async () => {

@@ -72,6 +72,7 @@ describe('an agent that is away', () => {
     expect(await ready).toEqual(sessionConfig)
     expect(back.beats[0]).toMatchObject({ state: 'StandingBy', players: ['amie'] })
     await until(() => back.introductions.length === 1)
+    await until(() => logger.info.mock.calls.length > 0)
     expect(logger.warn).toHaveBeenCalledTimes(1)
     expect(logger.info).toHaveBeenCalledTimes(1)
   })

@@ -142,7 +142,8 @@ describeOnOwnEngine('a daemon that is killed and comes back', () => {
       await standingBy(fleet, 4)
       const { crashesCount, health } = (await fleet.builds.get('arena')).status
       expect({ crashesCount, health }).toEqual({ crashesCount: 0, health: 'Healthy' })
-      expect(await containersOf(fleetName, engine.docker)).toHaveLength(4)
+      // What had ended is cleared away after its successors stand by.
+      await vi.waitFor(async () => expect(await containersOf(fleetName, engine.docker)).toHaveLength(4), patience)
       // Its match is over: the same session gets another server.
       await allocate(fleet, lost.SessionID)
     },

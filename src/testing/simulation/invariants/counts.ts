@@ -1,7 +1,6 @@
 /** What a build says of itself: never more than max, counters equal to a recount, crashes that never become fewer. */
 import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
 import type { BackendModel } from '../backend-model.js'
-import type { Host } from '../host.js'
 import type { World } from '../world.js'
 import { buildNameOf, type Seen } from './seen.js'
 
@@ -16,8 +15,6 @@ export class Counts {
   readonly #before = new Map<string, Before>()
   /** Names of builds that got a server since the last look. */
   readonly #created = new Set<string>()
-  /** That was looked at last. */
-  #host: Host | undefined
 
   constructor(
     readonly world: World,
@@ -41,24 +38,20 @@ export class Counts {
       if (sessions.has(sessionID)) this.world.breach(`session ${sessionID} stands on two servers of the list`)
       sessions.add(sessionID)
     }
-    const isNewLeader = this.#host !== seen.host
-    this.#host = seen.host
-    for (const build of seen.builds) this.#checkBuild(build, byBuild.get(build.metadata.name) ?? [], isNewLeader)
+    for (const build of seen.builds) this.#checkBuild(build, byBuild.get(build.metadata.name) ?? [])
     this.#created.clear()
     this.#checkPorts()
   }
 
-  #checkBuild(build: GameServerBuild, servers: readonly GameServer[], isNewLeader: boolean): void {
+  #checkBuild(build: GameServerBuild, servers: readonly GameServer[]): void {
     const { spec, status, metadata } = build
     const { name } = metadata
     const key = `${name} ${metadata.creationTimestamp}`
     const before = this.#before.get(key)
     const total = status.currentPending + status.currentInitializing + status.currentStandingBy + status.currentActive
     this.#before.set(key, { total, crashes: status.crashesCount, health: status.health })
-    // A lowered max may leave more Active servers than it allows, and a new leader finds those whose end the one before
-    // had decided and not yet written: then there must never be yet more.
-    const isFound = isNewLeader && !this.#created.has(name)
-    if (total > Math.max(spec.max, before?.total ?? 0) && !isFound) {
+    // A lowered max may leave more Active servers than it allows; then there must never be yet more.
+    if (total > Math.max(spec.max, before?.total ?? 0)) {
       this.world.breach(`more than max: build ${name} has ${total} servers with max ${spec.max}`)
     }
     if (status.crashesCount < (before?.crashes ?? 0)) {

@@ -49,11 +49,11 @@ export class Endings {
     if (!this.#firstAsked.has(spec.uid)) this.#firstAsked.set(spec.uid, spec)
   }
 
-  /** A game is told to end. A host that came after this one must find that on record, or would hand the server out. */
+  /** A game is told to end. If nobody plays on it, a host that came after must find that on record, or would hand it out. */
   told({ spec, game }: ModelInstance): void {
     const { store } = this.parts()
     const record = store.servers.get(keyOf(spec.ref))?.record
-    if (record?.uid !== spec.uid || record.state === 'Terminating') return
+    if (record?.uid !== spec.uid || record.state === 'Terminating' || record.session) return
     // A call that created it took effect again, long after the server was gone: it is begun anew before anybody gets it.
     if (record.state === 'Pending') return
     if (!game?.running || game.state === 'Terminating') return
