@@ -69,7 +69,12 @@ describe('the range', () => {
     },
   )
 
-  test.prop([fc.oneof(fc.string(), anyJson().map((value) => JSON.stringify(value)))])('never is more than two ports', (text) => {
+  test.prop([
+    fc.oneof(
+      fc.string(),
+      anyJson().map((value) => JSON.stringify(value)),
+    ),
+  ])('never is more than two ports', (text) => {
     const checked = readPortRange(text, 'ports')
     if (checked.ok) expect([isPort(checked.value.first), isPort(checked.value.last)]).toEqual([true, true])
   })
