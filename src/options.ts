@@ -68,6 +68,8 @@ export interface FleetLimits {
   readonly createsPerPass: number
   /** Most deletions started in one pass of a build. Default 20. */
   readonly deletesPerPass: number
+  /** Most Pending servers of a build: no more are begun beside them. Default 5,000. */
+  readonly maxPending: number
   /** First pause after a crash; doubles with each further one. Default 1 s. */
   readonly backoffFirstMs: number
   /** Longest pause after crashes. Default 60 s. */
@@ -97,6 +99,7 @@ export const defaultLimits: FleetLimits = Object.freeze({
   unhealthyReports: 3,
   createsPerPass: 20,
   deletesPerPass: 20,
+  maxPending: 5_000,
   backoffFirstMs: 1_000,
   backoffLastMs: 60_000,
   backoffResetMs: 60_000,

@@ -136,7 +136,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   })
   const isDraining = () => draining
   const prepare = preparation(ctx, buildsWriter)
-  const step = steps(ctx, {
+  const { step, save } = steps(ctx, {
     writer,
     buildWriter: buildsWriter,
     details,
@@ -145,7 +145,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     blocked: tellBlocked,
   })
   const scale = scaler(ctx, { waiting: room.waiting, isDraining, breaksRule: (build) => inspect.breaksRule(build) })
-  const reconcile = reconciler(ctx, { buildWriter: buildsWriter, step: stepAndTell, scale })
+  const reconcile = reconciler(ctx, { buildWriter: buildsWriter, steps: { step: stepAndTell, save }, scale })
   const queue = workQueue<BuildEntry>(clock, (build) => {
     prepare.look(build)
     show.touch(build)

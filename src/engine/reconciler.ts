@@ -10,11 +10,11 @@ import type { BuildWriter } from './build-writer.js'
 import { backoffLimits, buildEvent, buildRefOf, type EngineContext } from './context.js'
 import type { BuildEntry, ServerEntry } from './inventory.js'
 import type { Scaler } from './scaler.js'
+import { needsSaving, type Steps } from './steps.js'
 
 export interface ReconcilerParts {
   readonly buildWriter: BuildWriter
-  /** Does the next thing about a server; returns in how many ms to come back when it has to wait. */
-  readonly step: (entry: ServerEntry) => Promise<number | undefined>
+  readonly steps: Steps
   readonly scale: Scaler
 }
 
@@ -33,9 +33,10 @@ export function reconciler(ctx: EngineContext, parts: ReconcilerParts): Reconcil
   function attendAll(build: BuildEntry): number | undefined {
     let soonest: number | undefined
     for (const entry of build.todo) {
-      if (entry.busy) continue
+      if (entry.busy && !needsSaving(entry)) continue
       const pauseMs = entry.retry.until - clock.elapsed()
       if (pauseMs > 0) soonest = sooner(soonest, pauseMs)
+      else if (entry.busy) void save(entry)
       else void attend(entry)
     }
     return soonest
@@ -45,25 +46,43 @@ export function reconciler(ctx: EngineContext, parts: ReconcilerParts): Reconcil
   async function attend(entry: ServerEntry): Promise<void> {
     entry.busy = true
     try {
-      const againMs = await parts.step(entry)
+      const againMs = await parts.steps.step(entry)
       // Who only has to wait has not succeeded yet: what failed before still counts.
       const { failures } = entry.retry
       entry.retry = againMs === undefined ? noBackoff : { failures, until: clock.elapsed() + againMs }
     } catch (error) {
-      // An engine that is over does nothing again, and has nothing to tell.
-      if (ctx.stopped()) return
-      entry.retry = afterFailure(entry.retry, clock.elapsed(), backoffLimits(ctx))
-      ctx.emitter.emit({
-        type: 'ReconcileFailed',
-        at: clock.now(),
-        build: buildRefOf(entry.record),
-        message: messageOf(error),
-      })
-      ctx.logger.warn({ server: entry.record.name, error: messageOf(error) }, 'could not be done, will be tried again')
+      failed(entry, error)
     } finally {
       entry.busy = false
       ctx.enqueue(entry.build)
     }
+  }
+
+  /**
+   * Its end, or its session, does not wait to be on record until a backend answers that was asked to start it. Never
+   * rejects.
+   */
+  async function save(entry: ServerEntry): Promise<void> {
+    try {
+      await parts.steps.save(entry)
+    } catch (error) {
+      failed(entry, error)
+    } finally {
+      ctx.enqueue(entry.build)
+    }
+  }
+
+  function failed(entry: ServerEntry, error: unknown): void {
+    // An engine that is over does nothing again, and has nothing to tell.
+    if (ctx.stopped()) return
+    entry.retry = afterFailure(entry.retry, clock.elapsed(), backoffLimits(ctx))
+    ctx.emitter.emit({
+      type: 'ReconcileFailed',
+      at: clock.now(),
+      build: buildRefOf(entry.record),
+      message: messageOf(error),
+    })
+    ctx.logger.warn({ server: entry.record.name, error: messageOf(error) }, 'could not be done, will be tried again')
   }
 
   /** What is over is not told any more; returns when to look again. */

@@ -44,12 +44,14 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
       initializing: buckets.initializing.size + buckets.oldInitializing.size,
       standingBy: buckets.ready.size + buckets.unready.size + buckets.oldReady.size + buckets.oldUnready.size,
       active: takenOf(build),
+      ending: endingIn(build),
       waiting: parts.waiting(build),
       spec: withinBounds(build.record.spec),
       mayCreate,
       draining,
       createsPerPass: limits.createsPerPass,
       deletesPerPass: limits.deletesPerPass,
+      maxPending: limits.maxPending,
     })
     add(build, create)
     if (destroy.pending + destroy.initializing + destroy.standingBy === 0) return partial
@@ -87,11 +89,13 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
         standingBy: buckets.oldReady.size + buckets.oldUnready.size,
       },
       active: takenOf(build),
+      ending: endingIn(build),
       waiting: parts.waiting(build),
       spec: withinBounds(build.record.spec),
       mayCreate,
       createsPerPass: limits.createsPerPass,
       deletesPerPass: limits.deletesPerPass,
+      maxPending: limits.maxPending,
     })
     add(build, create)
     end(build, outdated, replace, 'Replaced', 'it runs a template that its build no longer has')
@@ -153,6 +157,14 @@ function withinBounds(spec: BuildSpec): BuildSpec {
 /** A server being handed out is as good as Active: it must neither be ended nor be counted as idle. */
 function takenOf({ buckets }: BuildEntry): number {
   return buckets.active.size + buckets.reserved.size
+}
+
+function endingIn({ buckets }: BuildEntry): number {
+  let count = 0
+  for (const { stored, recordGone } of buckets.terminating) {
+    if (stored?.state !== 'Terminating' && !recordGone) count++
+  }
+  return count
 }
 
 const none: readonly ServerEntry[] = []

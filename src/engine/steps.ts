@@ -30,10 +30,16 @@ export interface StepParts {
 
 const mostAttempts = 5
 
-export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry) => Promise<number | undefined> {
+export interface Steps {
+  /** Does the next thing; returns in how many ms to come back when something has to be waited for. */
+  step(entry: ServerEntry): Promise<number | undefined>
+  /** Makes durable what it is now, also while a step is under way. Throws the store's error. */
+  save(entry: ServerEntry): Promise<void>
+}
+
+export function steps(ctx: EngineContext, parts: StepParts): Steps {
   const { backend, store, clock, inventory } = ctx
 
-  /** Returns in how many ms to come back when something has to be waited for. */
   async function step(entry: ServerEntry): Promise<number | undefined> {
     await save(entry)
     // It has changed while it was being written: what it is now must be durable before anything is done about it.
@@ -184,7 +190,7 @@ export function steps(ctx: EngineContext, parts: StepParts): (entry: ServerEntry
     }
   }
 
-  return step
+  return { step, save }
 }
 
 function hasStuck({ buckets }: BuildEntry): boolean {
@@ -212,6 +218,14 @@ function withoutRemoved(build: BuildEntry, counted: readonly string[]): readonly
 /** Players may be on it, and what clears machines does not know it yet. */
 export function needsProtection({ backend }: Pick<EngineContext, 'backend'>, entry: ServerEntry): boolean {
   return entry.record.state === 'Active' && !entry.isProtected && backend.protect !== undefined
+}
+
+/** What it is now is not durable, and no write of it is under way. */
+export function needsSaving(entry: ServerEntry): boolean {
+  if (entry.saving || entry.recordGone) return false
+  // What is being handed out is saved by the call that has it.
+  const isOurs = entry.intent === undefined || entry.record.state === 'Terminating'
+  return entry.uncertain || (isOurs && !isSaved(entry))
 }
 
 /** Something is left to do that does not wait for anything to happen. */

@@ -1,9 +1,12 @@
 /**
  * A queue of keys to attend to. A key that is added twice is attended to once; one that is added while it is being
  * attended to comes again afterwards; no key runs twice at once. Passes run in a later microtask, so that all that one
- * event changes is seen together.
+ * event changes is seen together; now and then in a later turn of the event loop, which the rest of the host needs, too.
  */
 import type { Clock } from '../clock.js'
+
+/** After so many passes the queue lets everybody else have a turn. */
+const passesPerTurn = 100
 
 export interface WorkQueue<K> {
   add(key: K): void
@@ -19,18 +22,26 @@ export function workQueue<K>(clock: Clock, attend: (key: K) => number | undefine
   const queued = new Set<K>()
   const planned = new Map<K, { readonly due: number; readonly cancel: () => void }>()
   const settled = Promise.resolve()
+  /** A run is under way or about to begin. */
   let scheduled = false
   let stopped = false
+  let passes = 0
 
   function run(): void {
-    scheduled = false
     // Keys added by a pass are taken in the same run: a Set yields what is added while it is read.
     for (const key of queued) {
       if (stopped) return
+      if (passes === passesPerTurn) {
+        passes = 0
+        clock.after(0, run)
+        return
+      }
+      passes++
       queued.delete(key)
       const again = attend(key)
       if (again !== undefined) addAfter(key, again)
     }
+    scheduled = false
   }
 
   function add(key: K): void {

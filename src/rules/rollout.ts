@@ -18,10 +18,14 @@ export interface RolloutInput {
   readonly outdated: IdleCounts
   /** Of any template. */
   readonly active: number
+  /** Servers that end, and whose records do not say so yet: they hold their places in `max` until then. */
+  readonly ending: number
   readonly waiting: number
   readonly mayCreate: boolean
   readonly createsPerPass: number
   readonly deletesPerPass: number
+  /** Most Pending servers: no more are begun beside them. */
+  readonly maxPending: number
 }
 
 export interface RolloutPlan {
@@ -59,10 +63,12 @@ export function planRollout(input: RolloutInput): RolloutPlan {
   const replaced = Math.min(old, Math.max(0, notNeeded, toMakeRoom, overMax))
   const tooMany = Math.min(updated, Math.max(0, updated - wanted, overMax - replaced))
 
-  const create = Math.min(possible, input.createsPerPass)
+  const pending = current.pending + input.outdated.pending
+  const allowed = Math.max(0, Math.min(possible, room - input.ending, input.maxPending - pending))
+  const create = Math.min(allowed, input.createsPerPass)
   const replace = Math.min(replaced, input.deletesPerPass)
   const surplus = Math.min(tooMany, input.deletesPerPass - replace)
-  return { create, replace, surplus, partial: create < possible || replace < replaced || surplus < tooMany }
+  return { create, replace, surplus, partial: create < allowed || replace < replaced || surplus < tooMany }
 }
 
 function total(counts: IdleCounts): number {

@@ -8,6 +8,8 @@ export interface PlanInput {
   readonly initializing: number
   readonly standingBy: number
   readonly active: number
+  /** Servers that end, and whose records do not say so yet: they hold their places in `max` until then. */
+  readonly ending: number
   /** Callers waiting for a server. */
   readonly waiting: number
   /** False while the build is Unhealthy or backs off after a crash. */
@@ -16,6 +18,8 @@ export interface PlanInput {
   readonly draining: boolean
   readonly createsPerPass: number
   readonly deletesPerPass: number
+  /** Most Pending servers: no more are begun beside them. */
+  readonly maxPending: number
 }
 
 export interface Plan {
@@ -27,7 +31,8 @@ export interface Plan {
 }
 
 /**
- * Wanted idle = standingBy + callers waiting. Creates what is missing as far as `max` has room; ends what is too many,
+ * Wanted idle = standingBy + callers waiting. Creates what is missing as far as `max` has room, by the records: a host that
+ * dies must not leave more of them than `max` to the next. Ends what is too many,
  * whether for standingBy or for `max`, once: Pending first, then Initializing, then StandingBy. Never an Active server.
  */
 export function plan(input: PlanInput): Plan {
@@ -35,7 +40,8 @@ export function plan(input: PlanInput): Plan {
   const wanted = input.draining ? 0 : input.spec.standingBy + input.waiting
   const room = input.spec.max - idle - input.active
 
-  const missing = input.mayCreate && !input.draining ? Math.max(0, Math.min(wanted - idle, room)) : 0
+  const possible = Math.min(wanted - idle, room - input.ending, input.maxPending - input.pending)
+  const missing = input.mayCreate && !input.draining ? Math.max(0, possible) : 0
   const surplus = Math.min(idle, Math.max(0, idle - wanted, -room))
 
   const create = Math.min(missing, input.createsPerPass)

@@ -40,6 +40,23 @@ describe('the work queue', () => {
     expect(attended).toEqual(['a@0', 'a@0'])
   })
 
+  it('lets everybody else have a turn while one pass follows another', async () => {
+    const { clock, queue, attended } = queueOf((key) => {
+      if (attended.length < 1_000) queue.add(key)
+      return undefined
+    })
+    const turns: number[] = []
+    const turn = () => {
+      turns.push(attended.length)
+      if (attended.length < 1_000) clock.after(0, turn)
+    }
+    clock.after(0, turn)
+    queue.add('a')
+    await clock.settle()
+    expect(attended.length).toBe(1_000)
+    expect(turns.length).toBeGreaterThan(5)
+  })
+
   it('comes back after the time that a pass asks for', async () => {
     let again: number | undefined = 500
     const { clock, queue, attended } = queueOf(() => {

@@ -111,6 +111,48 @@ describe('a server that is asked for', () => {
     expect(scene.backend.servers().length).toBe(1)
   })
 
+  const unanswered = async () => {
+    const scene = stage()
+    scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'hang' } : undefined)
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await untilReady(scene, fleet, 1)
+    return { scene, fleet }
+  }
+
+  it('and whose start is never answered has its end on record at once', async () => {
+    const { scene, fleet } = await unanswered()
+    const { metadata } = only(await fleet.servers.list())
+    await fleet.builds.patch('arena', { standingBy: 0 })
+    await scene.clock.settle()
+    expect((await scene.records.servers.get(metadata))?.record.state).toBe('Terminating')
+  })
+
+  it('and whose start is never answered has its session found out about, if a write of it was lost', async () => {
+    const { scene, fleet } = await unanswered()
+    let writes = 0
+    scene.faults.store = ({ method }) => {
+      if (method === 'servers.update' && writes++ === 0) return { kind: 'lose-reply' }
+      return method === 'servers.get' ? { kind: 'refuse' } : undefined
+    }
+    expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
+    scene.faults.store = () => undefined
+    await scene.clock.advance(5_000)
+    expect(only(await fleet.servers.list()).status).toMatchObject({ state: 'Active', sessionID: ask(1).sessionID })
+  })
+
+  it('and whose start is never answered is tried ever more rarely while the store is away', async () => {
+    const { scene, fleet } = await unanswered()
+    only(scene.backend.servers()).exit(1)
+    scene.faults.store = () => ({ kind: 'refuse' })
+    const before = scene.calls.length
+    await scene.clock.advance(60_000)
+    expect(scene.calls.length - before).toBeLessThan(30)
+    scene.faults.store = () => undefined
+    await scene.clock.advance(60_000)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
+  })
+
   it('and not wanted any more is ended though nobody knows whether it was begun', async () => {
     const scene = stage(manual)
     scene.faults.events = () => ({ kind: 'drop' })

@@ -41,6 +41,18 @@ describe('a host that is started again', () => {
     expect(scene.eventsOf('ServerEnding')).toEqual([])
   })
 
+  it('finds no more than max on record, though ends of its predecessor were never written', async () => {
+    const { scene, fleet } = await running({ standingBy: 3, max: 4 })
+    const idle = await serversBy(fleet, 'StandingBy')
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'refuse' } : undefined)
+    for (const { metadata } of idle) scene.backend.server(metadata).silence()
+    await scene.clock.advance(25_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 0 })
+    scene.crash()
+    const found = (await scene.records.servers.list()).filter(({ record }) => record.state !== 'Terminating')
+    expect(found.length).toBe(4)
+  })
+
   it('leaves its servers running while it is away, however long', async () => {
     const { scene, fleet } = await running()
     await fleet.close()

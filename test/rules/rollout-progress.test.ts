@@ -39,7 +39,8 @@ function planOf({ standingBy, max, active, waiting }: Start, { old, starting, re
       spec: { standingBy, max },
       current: { pending: 0, initializing: starting, standingBy: ready },
       outdated: { pending: 0, initializing: 0, standingBy: old },
-      ...{ active, waiting, mayCreate: true, createsPerPass: 20, deletesPerPass: 20 },
+      ...{ active, waiting, ending: 0, mayCreate: true },
+      ...{ createsPerPass: 20, deletesPerPass: 20, maxPending: 5_000 },
     }),
   )
 }
@@ -81,8 +82,9 @@ describe('a rolling change', () => {
   const idle = fc.record({ pending: few, initializing: few, standingBy: few })
   const anyInput = fc.record({
     spec: fc.record({ standingBy: few, max: fc.nat({ max: 20 }) }),
-    ...{ current: idle, outdated: idle, active: few, waiting: few, mayCreate: fc.boolean() },
+    ...{ current: idle, outdated: idle, active: few, ending: few, waiting: few, mayCreate: fc.boolean() },
     ...{ createsPerPass: fc.integer({ min: 1, max: 9 }), deletesPerPass: fc.integer({ min: 1, max: 9 }) },
+    maxPending: fc.constantFrom(5, 5_000),
   })
 
   test.prop([anyInput])('that is over is the plan of any other build', (input) => {

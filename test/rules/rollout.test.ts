@@ -10,10 +10,12 @@ const input = (change: Partial<RolloutInput>): RolloutInput => ({
   current: none,
   outdated: { ...none, standingBy: 8 },
   active: 0,
+  ending: 0,
   waiting: 0,
   mayCreate: true,
   createsPerPass: 20,
   deletesPerPass: 20,
+  maxPending: 5_000,
   ...change,
 })
 const nothing = { create: 0, replace: 0, surplus: 0, partial: false }
@@ -43,6 +45,12 @@ describe('the plan of a rolling change', () => {
       },
       {},
     ],
+    [
+      'has no room while an end is not on record, and ends no other for that',
+      { spec: { standingBy: 8, max: 10 }, active: 2, outdated: { ...none, standingBy: 6 }, ending: 2 },
+      {},
+    ],
+    ['begins no more beside so many Pending ones', { maxPending: 1 }, { create: 1 }],
     ['creates what is missing at once, beyond the batch', { outdated: { ...none, standingBy: 1 } }, { create: 7 }],
     ['creates nothing while the build may not', { mayCreate: false }, {}],
     ['ends the old ones first when fewer are wanted', { spec: { standingBy: 2, max: 20 } }, { replace: 6, create: 1 }],

@@ -12,17 +12,19 @@ interface Case {
   readonly initializing?: number
   readonly ready?: number
   readonly active?: number
+  readonly ending?: number
   readonly waiting?: number
   readonly mayCreate?: boolean
   readonly draining?: boolean
   readonly perPass?: number
+  readonly maxPending?: number
 }
 
 function inputOf({ wants = 0, max = 100, ready = 0, perPass = 20, ...rest }: Case): PlanInput {
   return frozen({
     spec: { standingBy: wants, max },
-    ...{ pending: 0, initializing: 0, standingBy: ready, active: 0, waiting: 0 },
-    ...{ mayCreate: true, draining: false, createsPerPass: perPass, deletesPerPass: perPass },
+    ...{ pending: 0, initializing: 0, standingBy: ready, active: 0, ending: 0, waiting: 0 },
+    ...{ mayCreate: true, draining: false, createsPerPass: perPass, deletesPerPass: perPass, maxPending: 5_000 },
     ...rest,
   })
 }
@@ -45,6 +47,9 @@ describe('plan', () => {
     ['no replacement at max', { wants: 2, max: 3, ready: 1, active: 2 }, nothing],
     ['only as many as max has room for', { wants: 5, max: 6, ready: 1, active: 3 }, creates(2)],
     ['Pending counts against max', { wants: 5, max: 5, pending: 3, active: 2 }, nothing],
+    ['an end that is not on record holds its place', { wants: 3, max: 3, ready: 2, ending: 1 }, nothing],
+    ['an end that is not on record is no idle server', { wants: 3, max: 4, ready: 2, ending: 1 }, creates(1)],
+    ['an end that is not on record ends nobody else', { wants: 4, max: 4, ready: 4, ending: 2 }, nothing],
     ['max 0: none', { wants: 0, max: 0, waiting: 5 }, nothing],
     ['callers waiting are demand', { wants: 2, initializing: 2, waiting: 3 }, creates(3)],
     ['callers waiting, with standingBy 0', { wants: 0, waiting: 1 }, creates(1)],
@@ -79,6 +84,8 @@ describe('plan', () => {
     ['draining creates none, whoever waits', { wants: 3, waiting: 3, active: 2, draining: true }, nothing],
 
     ['at most so many creations a pass', { wants: 50 }, partly(creates(20))],
+    ['no more beside so many Pending ones', { wants: 9, pending: 3, ready: 1, maxPending: 5 }, creates(2)],
+    ['so many Pending ones ask for no further pass', { wants: 50, pending: 5, maxPending: 5 }, nothing],
     ['exactly so many is all', { wants: 20 }, creates(20)],
     ['at most so many deletions a pass', { wants: 0, ready: 50 }, partly(destroys(0, 0, 20))],
     [
@@ -101,14 +108,21 @@ const few = fc.nat({ max: 30 })
 const anyInput: fc.Arbitrary<PlanInput> = fc
   .record({
     spec: fc.record({ standingBy: few, max: fc.nat({ max: 60 }) }),
-    ...{ pending: few, initializing: few, standingBy: few, active: few, waiting: few },
+    ...{ pending: few, initializing: few, standingBy: few, active: few, waiting: few, ending: fc.nat({ max: 3 }) },
     ...{ mayCreate: fc.boolean(), draining: fc.boolean() },
     createsPerPass: fc.integer({ min: 1, max: 25 }),
     deletesPerPass: fc.integer({ min: 1, max: 25 }),
+    maxPending: fc.constantFrom(5, 5_000),
   })
   .map(frozen)
 
 const idleOf = ({ pending, initializing, standingBy }: Plan['destroy']): number => pending + initializing + standingBy
+
+/** What is there once a plan has been carried out, the ends are on record, and what is Pending has come to run. */
+function settled(input: PlanInput, next: Plan): PlanInput {
+  const { pending, initializing, ...rest } = applied(input, next)
+  return { ...rest, pending: 0, initializing: initializing + pending, ending: 0 }
+}
 
 /** What is there once a plan has been carried out. */
 function applied(input: PlanInput, { create, destroy }: Plan): PlanInput {
@@ -127,7 +141,9 @@ describe('any plan', () => {
     const before = idleOf(input) + input.active
     const after = applied(input, plan(input))
     expect(idleOf(after) + input.active).toBeLessThanOrEqual(Math.max(input.spec.max, before))
-    if (plan(input).create > 0) expect(idleOf(after) + input.active).toBeLessThanOrEqual(input.spec.max)
+    const { create } = plan(input)
+    if (create > 0) expect(idleOf(after) + input.active + input.ending).toBeLessThanOrEqual(input.spec.max)
+    if (create > 0) expect(after.pending).toBeLessThanOrEqual(input.maxPending)
   })
 
   test.prop([anyInput])('never ends more than there is of a state', (input) => {
@@ -175,11 +191,12 @@ describe('any plan', () => {
   })
 
   test.prop([anyInput])('carried out again and again comes to rest where it should', (start) => {
-    let input = start
+    let input = settled(start, { ...plan(start), create: 0, destroy: { pending: 0, initializing: 0, standingBy: 0 } })
     let passes = 0
     for (let next = plan(input); !isNothing(next); next = plan(input)) {
-      input = applied(input, next)
-      expect(next.partial, 'asks for another pass exactly when one follows').toBe(!isNothing(plan(input)))
+      const after = applied(input, next)
+      expect(next.partial, 'asks for another pass exactly when one follows').toBe(!isNothing(plan(after)))
+      input = settled(input, next)
       expect(++passes).toBeLessThanOrEqual(90)
     }
     const { spec, active, waiting, draining, mayCreate } = start
