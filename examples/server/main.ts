@@ -55,6 +55,8 @@ async function run(config: Config, log: ServerLog): Promise<number> {
       allocation: { ...listener, port: config.allocationPort },
       management: { ...listener, port: config.managementPort },
       metrics: fleetMetrics(fleet),
+      allowOrigins: config.allowOrigins,
+      ...(config.compat && { compat: config.compat }),
       ...(tokens.length > 0 && { authorize: bearerTokens(tokens) }),
       logger: log,
     })

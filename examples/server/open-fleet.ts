@@ -11,7 +11,8 @@ import { type Config, UsageError } from './settings.js'
 
 /** Throws UsageError, naming the variable, for a port or a directory that cannot be used. */
 export async function openFleet(config: Config, log: ServerLog): Promise<Fleet> {
-  if (config.backend === 'memory') return createFleet({ backend: backendOf(config, log), logger: log })
+  const { apiGroup } = config
+  if (config.backend === 'memory') return createFleet({ backend: backendOf(config, log), apiGroup, logger: log })
   // Where game servers are told another port than the agent's, whoever maps the one to the other keeps both. In a cluster
   // there is nothing to be kept on a disk, unless the port may be any.
   const mapped =
@@ -31,6 +32,7 @@ async function openAt(config: Config, log: ServerLog, known: number | undefined)
   const open = (port: number) =>
     createFleet({
       backend: backendOf(config, log),
+      apiGroup: config.apiGroup,
       agent: {
         port,
         ...(config.agentHost !== undefined && { host: config.agentHost }),
@@ -48,7 +50,7 @@ async function openAt(config: Config, log: ServerLog, known: number | undefined)
 }
 
 function backendOf(config: Config, logger: ServerLog): Backend {
-  const { backend, portRange, dataDir: directory, publicAddress, namespaces } = config
+  const { backend, apiGroup, portRange, dataDir: directory, publicAddress, namespaces } = config
   const address = publicAddress === undefined ? {} : { publicAddress }
   switch (backend) {
     case 'memory':
@@ -58,7 +60,9 @@ function backendOf(config: Config, logger: ServerLog): Backend {
     case 'docker':
       return orUsageError(() => dockerBackend({ directory, portRange, logger, ...address }))
     case 'kubernetes':
-      return orUsageError(() => kubernetesBackend({ portRange, logger, ...address, ...(namespaces && { namespaces }) }))
+      return orUsageError(() =>
+        kubernetesBackend({ apiGroup, portRange, logger, ...address, ...(namespaces && { namespaces }) }),
+      )
   }
 }
 

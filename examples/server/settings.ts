@@ -5,7 +5,7 @@
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import type { PortRange } from 'gamekeeper'
-import type { BearerToken, Role, TlsOptions } from 'gamekeeper/http'
+import type { BearerToken, Compat, Role, TlsOptions } from 'gamekeeper/http'
 import { type LogLevel, logLevels } from './log.js'
 
 /** Somebody asked for what cannot be had: its message names the variable or the flag, and is all that they need. */
@@ -63,6 +63,11 @@ export const settings = {
   },
   WEBHOOK_URL: { meaning: 'address to which every event is sent, signed with WEBHOOK_SECRET' },
   WEBHOOK_SECRET: { meaning: 'at least 16 characters that the receiver knows as well' },
+  COMPAT: { meaning: '`thundernetes`: the management API answers in the shapes of that project' },
+  API_GROUP: { fallback: 'mps.gamekeeper.com', meaning: 'group of the resources, in `apiVersion` and in a cluster' },
+  ALLOW_ORIGINS: {
+    meaning: 'whose pages may call the two APIs from a browser, as `https://console.example`, with commas in between',
+  },
   LOG_LEVEL: { fallback: 'info', meaning: '`debug`, `info`, `warn`, `error` or `silent`' },
 } as const satisfies Readonly<Record<string, Setting>>
 
@@ -70,6 +75,8 @@ export type SettingName = keyof typeof settings
 type Defaulted = { [N in SettingName]: (typeof settings)[N] extends { fallback: string } ? N : never }[SettingName]
 
 export const backends = ['process', 'docker', 'kubernetes', 'memory'] as const
+
+const compats: readonly Compat[] = ['thundernetes']
 
 export interface Config {
   readonly backend: (typeof backends)[number]
@@ -89,6 +96,9 @@ export interface Config {
   readonly tokens: readonly BearerToken[]
   readonly tls: TlsOptions | undefined
   readonly webhook: { readonly url: string; readonly secret: string } | undefined
+  readonly compat: Compat | undefined
+  readonly apiGroup: string
+  readonly allowOrigins: readonly string[]
   readonly logLevel: LogLevel
 }
 
@@ -108,8 +118,14 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
   const tls = readTls(given)
   const host = readHost('HOST', text('HOST'))
   const insecure = oneOf('INSECURE', text('INSECURE'), ['0', '1']) === '1'
-  if (!insecure && !isLoopback(host) && tokens.length === 0 && tls?.ca === undefined) throw openToAll(host)
+  const isAnybody = tokens.length === 0 && tls?.ca === undefined
+  if (!insecure && isAnybody && !isLoopback(host)) throw openToAll(`HOST=${host}`, 'who reaches this machine')
+  const allowOrigins = readOrigins(given)
+  if (!insecure && isAnybody && allowOrigins.includes('*')) {
+    throw openToAll('ALLOW_ORIGINS=*', 'whose page is open in a browser here')
+  }
   const namespaces = given('NAMESPACES')
+  const compat = given('COMPAT')
   return {
     backend: oneOf('BACKEND', text('BACKEND'), backends),
     host,
@@ -126,6 +142,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
     tokens,
     tls,
     webhook: readWebhook(given),
+    compat: compat === undefined ? undefined : oneOf('COMPAT', compat, compats),
+    apiGroup: readGroup('API_GROUP', text('API_GROUP')),
+    allowOrigins,
     logLevel: oneOf('LOG_LEVEL', text('LOG_LEVEL'), logLevels),
   }
 }
@@ -179,9 +198,9 @@ export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host)
 }
 
-function openToAll(host: string): UsageError {
+function openToAll(setting: string, whom: string): UsageError {
   return new UsageError(
-    `HOST=${host} would let everybody who reaches this machine hand out game servers and end matches: set ALLOCATE_TOKENS and MANAGE_TOKENS, or TLS_CERT, TLS_KEY and TLS_CLIENT_CA for client certificates, or INSECURE=1 where something in front asks who is calling`,
+    `${setting} would let everybody ${whom} hand out game servers and end matches: set ALLOCATE_TOKENS and MANAGE_TOKENS, or TLS_CERT, TLS_KEY and TLS_CLIENT_CA for client certificates, or INSECURE=1 where something in front asks who is calling`,
   )
 }
 
@@ -219,6 +238,22 @@ function readNamespaces(name: SettingName, value: string): readonly string[] {
   return namespaces
 }
 
+function readOrigins(given: Given): readonly string[] {
+  const origins = given('ALLOW_ORIGINS')?.split(',') ?? []
+  return origins.map((one) => {
+    const origin = one.trim()
+    if (origin === '*' || (URL.canParse(origin) && new URL(origin).origin === origin)) return origin
+    throw wrong('ALLOW_ORIGINS', 'must be origins like https://console.example, without a path', origin)
+  })
+}
+
+function readGroup(name: SettingName, value: string): string {
+  if (value.length > 200 || !/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?\.[a-z]+$/.test(value)) {
+    throw wrong(name, 'must be a domain such as mps.gamekeeper.com', value)
+  }
+  return value
+}
+
 function readHostAndPort(name: SettingName, value: string): string {
   const match = /^([\w.-]+)(?::(\d{1,5}))?$/.exec(value)
   if (!match || !(Number(match[2] ?? 1) >= 1 && Number(match[2] ?? 1) <= 65_535)) {
@@ -232,5 +267,5 @@ function wrong(name: SettingName, must: string, value: string): UsageError {
 }
 
 function listed(words: readonly string[]): string {
-  return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
+  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
 }

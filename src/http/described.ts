@@ -1,7 +1,7 @@
 /** What the OpenAPI document says of each operation. One that is added to `operations` must be told of here. */
 import type * as z from 'zod'
 import type { Compat } from './compat.js'
-import type { OperationName } from './operations.js'
+import type { OperationName, ProbeName } from './operations.js'
 import {
   allocation,
   allocationRequest,
@@ -17,9 +17,12 @@ import {
   gameServerDetailList,
   gameServerList,
   gameServers,
+  health,
   oneGameServerDetail,
   otherBuild,
   otherBuildInput,
+  readiness,
+  unready,
 } from './schemas.js'
 
 export interface Described {
@@ -36,6 +39,8 @@ export interface Described {
   readonly answer: z.ZodType | { readonly type: string; readonly description: string }
   /** Statuses of errors that it has besides those which every operation has. */
   readonly errors: readonly (400 | 404 | 413)[]
+  /** What a 503 holds, when that is not only an error. */
+  readonly unavailable?: z.ZodType
 }
 
 export interface QueryParameter {
@@ -49,7 +54,9 @@ const build = `${builds}/{namespace}/{name}`
 const servers = '/api/v1/gameservers'
 const server = `${servers}/{namespace}/{name}`
 
-export function describedOperations(compat?: Compat): Readonly<Record<OperationName, Described>> {
+export type DescribedName = OperationName | ProbeName
+
+export function describedOperations(compat?: Compat): Readonly<Record<DescribedName, Described>> {
   const isOther = compat === 'thundernetes'
   return {
     allocate: {
@@ -183,6 +190,25 @@ export function describedOperations(compat?: Compat): Readonly<Record<OperationN
       status: 200,
       answer: { type: 'text/plain', description: 'Metrics.' },
       errors: [],
+    },
+    checkHealth: {
+      method: 'get',
+      path: '/healthz',
+      tag: 'observation',
+      summary: 'Whether this process answers.',
+      status: 200,
+      answer: health,
+      errors: [],
+    },
+    checkReadiness: {
+      method: 'get',
+      path: '/readyz',
+      tag: 'observation',
+      summary: 'Whether calls can be sent to this host.',
+      status: 200,
+      answer: readiness,
+      errors: [],
+      unavailable: unready,
     },
   }
 }

@@ -32,8 +32,8 @@ export function observationPart(fleet: ObservedFleet, options: ObservationOption
   const { metrics } = options
   return {
     paths: {
-      '/healthz': { GET: { handle: () => Promise.resolve(json(200, { status: 'ok' })) } },
-      '/readyz': { GET: { handle: async () => readiness(await fleet.health()) } },
+      '/healthz': { GET: { probe: 'checkHealth', handle: () => Promise.resolve(json(200, { status: 'ok' })) } },
+      '/readyz': { GET: { probe: 'checkReadiness', handle: async () => readiness(await fleet.health()) } },
       ...(metrics && { '/metrics': { GET: operation('readMetrics', () => textOf(metrics)) } }),
     },
     toAnswer: (error) => answerOf(error, managementStatuses),

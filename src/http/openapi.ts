@@ -1,14 +1,14 @@
 /** The OpenAPI 3.1 document of these APIs, made of the schemas and of what is told of each operation. Pure. */
 import * as z from 'zod'
 import { FleetError } from '../errors.js'
-import { type Described, describedOperations } from './described.js'
+import { type Described, type DescribedName, describedOperations } from './described.js'
 import type { Compat } from './compat.js'
-import { type OperationName, operationNames, operations } from './operations.js'
+import { operationNames, operations, probes, type Role } from './operations.js'
 import { errorBody, named } from './schemas.js'
 
 export interface OpenApiOptions {
   /** Default: all that there are. */
-  readonly operations?: readonly OperationName[]
+  readonly operations?: readonly DescribedName[]
   readonly compat?: Compat | undefined
 }
 
@@ -24,7 +24,7 @@ export interface OpenApiDocument {
 export function openApiDocument(options: OpenApiOptions = {}): OpenApiDocument {
   const described = describedOperations(options.compat)
   const paths: Record<string, Record<string, unknown>> = {}
-  for (const name of options.operations ?? operationNames) {
+  for (const name of options.operations ?? [...operationNames, ...probes]) {
     const operation = described[name]
     const path = (paths[operation.path] ??= pathItem(operation.path))
     path[operation.method] = operationObject(name, operation)
@@ -55,8 +55,9 @@ function pathItem(path: string): Record<string, unknown> {
   }
 }
 
-function operationObject(name: OperationName, described: Described): unknown {
-  const { summary, tag, query = [], headers = [], body, status, answer, errors } = described
+function operationObject(name: DescribedName, described: Described): unknown {
+  const { summary, tag, query = [], headers = [], body, status, answer, errors, unavailable } = described
+  const { [name]: role }: Readonly<Partial<Record<DescribedName, Role>>> = operations
   const parameters = [
     ...query.map((parameter) => ({ ...parameter, in: 'query' })),
     ...headers.map((parameter) => ({ ...parameter, in: 'header' })),
@@ -65,21 +66,27 @@ function operationObject(name: OperationName, described: Described): unknown {
     operationId: name,
     tags: [tag],
     summary,
-    description: `Takes the role \`${operations[name]}\`, where there are roles.`,
-    security: [{}, { bearer: [] }],
+    description: role === undefined ? 'Anybody may ask.' : `Takes the role \`${role}\`, where there are roles.`,
+    security: role === undefined ? [] : [{}, { bearer: [] }],
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: { required: true, content: { 'application/json': { schema: schemaOf(body) } } } }),
     responses: {
       [status]: { description: 'Done.', content: contentOf(answer) },
       ...Object.fromEntries(
-        [...errors, ...always].map((error) => [error, { $ref: `#/components/responses/Error${error}` }]),
+        [...errors, ...(role === undefined ? withoutHooks : always)].map((error) => [
+          error,
+          { $ref: `#/components/responses/Error${error}` },
+        ]),
       ),
+      ...(unavailable && { 503: errorResponse(503, unavailable) }),
     },
   }
 }
 
 /** What stands before every operation, or may befall it. */
 const always = [401, 403, 429, 500, 503] as const
+/** Where nothing of a host stands before it. */
+const withoutHooks = [500, 503] as const
 
 const meanings = {
   400: 'The request is not as it should be; `error` names what is wrong.',
@@ -96,7 +103,7 @@ type ErrorStatus = keyof typeof meanings
 
 const errorStatuses = [400, 401, 403, 404, 413, 429, 500, 503] as const satisfies readonly ErrorStatus[]
 
-function errorResponse(status: ErrorStatus): unknown {
+function errorResponse(status: ErrorStatus, body: z.ZodType = errorBody): unknown {
   const isPassing = status === 429 || status === 503
   return {
     description: meanings[status],
@@ -106,7 +113,7 @@ function errorResponse(status: ErrorStatus): unknown {
         'Retry-After': { description: 'In seconds.', required: true, schema: { type: 'integer', minimum: 1 } },
       }),
     },
-    content: { 'application/json': { schema: schemaOf(errorBody) } },
+    content: { 'application/json': { schema: schemaOf(body) } },
   }
 }
 

@@ -26,6 +26,10 @@ export type OperationName = keyof typeof operations
 
 export const operationNames = Object.keys(operations).filter((name): name is OperationName => name in operations)
 
+/** Anybody may ask for these, so they take no role and no hook of a host stands before them. */
+export const probes = ['checkHealth', 'checkReadiness'] as const
+export type ProbeName = (typeof probes)[number]
+
 export interface Operation {
   readonly name: OperationName
   readonly role: Role

@@ -10,7 +10,7 @@ import { type Answer, type Exchange, failure, type Handler, json } from './excha
 import type { Guard } from './guard.js'
 import { type Match, matcher } from './matcher.js'
 import { openApiDocument } from './openapi.js'
-import { type Operation, type OperationName, operations } from './operations.js'
+import { type Operation, type OperationName, operations, type ProbeName } from './operations.js'
 import { responseOf, WebExchange } from './web-exchange.js'
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
@@ -19,6 +19,8 @@ export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 export interface Served {
   /** Absent for what anybody may ask for. */
   readonly operation?: Operation
+  /** What that is called in the document. Absent: it is not in there. */
+  readonly probe?: ProbeName
   readonly handle: Handler
 }
 
@@ -93,7 +95,7 @@ function documentOf(parts: readonly Part[], compat: Compat | undefined): Handler
   let document: Answer | undefined
   return () => {
     const served = parts.flatMap(({ paths }) => Object.values(paths)).flatMap((methods) => Object.values(methods))
-    const names = served.flatMap(({ operation }) => (operation === undefined ? [] : [operation.name]))
+    const names = served.flatMap(({ operation, probe }) => operation?.name ?? probe ?? [])
     return Promise.resolve((document ??= json(200, openApiDocument({ operations: names, compat }))))
   }
 }

@@ -250,6 +250,20 @@ export const done = as('Done', z.object({ message: z.string() }))
 
 export const errorBody = as('Error', z.object({ error: z.string().describe('A sentence that names what is wrong.') }))
 
+export const health = as('Health', z.object({ status: z.literal('ok') }))
+
+export const readiness = as(
+  'Readiness',
+  z.object({
+    ready: z.boolean(),
+    leads: z.boolean().describe('False while another host leads the fleet, or this one closes.'),
+    store: z.boolean().describe('Whether it answers.'),
+    backend: z.boolean().describe('Whether it answers.'),
+  }),
+)
+
+export const unready = as('Unready', z.union([readiness, errorBody]))
+
 const ref = z.object({ namespace: z.string(), name: z.string() })
 
 /** One event of the stream. What else it has depends on its type. */

@@ -6,6 +6,8 @@ import { type Logger, silentLogger } from '../logger.js'
 import { closeServer, httpServer, listen, type Listening } from '../platform/http-server.js'
 import { openTlsFiles, type TlsOptions } from '../platform/tls-files.js'
 import { allocationRoutes } from './allocation.js'
+import type { Compat } from './compat.js'
+import { corsOf, type CorsOptions } from './cors.js'
 import type { EventStreamOptions } from './event-stream.js'
 import type { Authorize, RateLimit } from './guard.js'
 import { resolveServeLimits, type ServeLimits } from './limits.js'
@@ -26,7 +28,8 @@ export interface ListenerOptions {
   readonly tls?: TlsOptions
 }
 
-export interface ServeOptions {
+/** `allowOrigins` holds for both. */
+export interface ServeOptions extends CorsOptions {
   readonly fleet: Fleet
   /** Default port 5000. */
   readonly allocation?: ListenerOptions
@@ -37,6 +40,8 @@ export interface ServeOptions {
   /** Asked before every operation of both. Default: none. */
   readonly rateLimit?: RateLimit
   readonly limits?: Partial<ServeLimits>
+  /** The management API answers in the shapes of another project. Default: our own. */
+  readonly compat?: Compat
   /** How `GET /api/v1/events` of the management API is served. */
   readonly events?: EventStreamOptions
   /** Served at `/metrics` of the management API: `fleetMetrics(fleet)` of `gamekeeper/metrics`. Default: nothing is. */
@@ -64,7 +69,7 @@ export interface Served {
  * the files of `tls` cannot be used.
  */
 export async function serve(options: ServeOptions): Promise<Served> {
-  const { fleet, authorize, rateLimit, logger = silentLogger } = options
+  const { fleet, authorize, rateLimit, compat, allowOrigins, logger = silentLogger } = options
   const limits = resolveServeLimits(options.limits)
   const closing = new AbortController()
   const shared = {
@@ -73,6 +78,8 @@ export async function serve(options: ServeOptions): Promise<Served> {
     closing: closing.signal,
     ...(authorize && { authorize }),
     ...(rateLimit && { rateLimit }),
+    ...(compat && { compat }),
+    ...(allowOrigins && { allowOrigins }),
     ...(options.events && { events: options.events }),
     ...(options.metrics && { metrics: options.metrics }),
   }
@@ -83,7 +90,8 @@ export async function serve(options: ServeOptions): Promise<Served> {
   let management: Listener
   try {
     const parts = [managementPart(fleet, shared, closing.signal), observationPart(fleet, shared)]
-    management = await open('management', routes(parts, { closing, cors: undefined }), defaultManagementPort)
+    const app = routes(parts, { closing, cors: corsOf(options), compat })
+    management = await open('management', app, defaultManagementPort)
   } catch (error) {
     await allocation.close()
     throw error

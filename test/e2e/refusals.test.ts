@@ -37,7 +37,7 @@ describe('the bundled server refuses', () => {
 
   it('a value that a variable cannot have', { timeout: limitMs }, async () => {
     expect(await refusal({ BACKEND: 'nomad' })).toBe(
-      'gamekeeper: BACKEND must be process, docker or memory, but is "nomad"',
+      'gamekeeper: BACKEND must be process, docker, kubernetes or memory, but is "nomad"',
     )
   })
 

@@ -30,10 +30,14 @@ describe('its settings', () => {
       dataDir: '/somewhere/.gamekeeper',
       portRange: { first: 10_000, last: 12_000 },
       publicAddress: undefined,
+      namespaces: undefined,
       sample: true,
       tokens: [],
       tls: undefined,
       webhook: undefined,
+      compat: undefined,
+      apiGroup: 'mps.gamekeeper.com',
+      allowOrigins: [],
       logLevel: 'info',
     })
   })
@@ -50,6 +54,7 @@ describe('its settings', () => {
       DATA_DIR: '/var/lib/gamekeeper',
       PORT_RANGE: '7-7',
       PUBLIC_ADDRESS: 'play.example.com',
+      NAMESPACES: 'games, more-games',
       SAMPLE: 'off',
       ALLOCATE_TOKENS: 'aaaaaaaaaaaaaaaa, bbbbbbbbbbbbbbbb',
       READ_TOKENS: 'cccccccccccccccc',
@@ -60,6 +65,9 @@ describe('its settings', () => {
       INSECURE: '0',
       WEBHOOK_URL: 'https://example.com/hook',
       WEBHOOK_SECRET: '0123456789abcdef',
+      COMPAT: 'thundernetes',
+      API_GROUP: 'mps.playfab.com',
+      ALLOW_ORIGINS: 'https://console.example, http://localhost:3000',
       LOG_LEVEL: 'silent',
     }
     expect(Object.keys(given)).toEqual(Object.keys(settings))
@@ -74,6 +82,7 @@ describe('its settings', () => {
       dataDir: '/var/lib/gamekeeper',
       portRange: { first: 7, last: 7 },
       publicAddress: 'play.example.com',
+      namespaces: ['games', 'more-games'],
       sample: false,
       tokens: [
         { token: 'aaaaaaaaaaaaaaaa', roles: ['allocate'] },
@@ -82,12 +91,15 @@ describe('its settings', () => {
       ],
       tls: { cert: 'server.pem', key: 'server.key', ca: 'ca.pem' },
       webhook: { url: 'https://example.com/hook', secret: '0123456789abcdef' },
+      compat: 'thundernetes',
+      apiGroup: 'mps.playfab.com',
+      allowOrigins: ['https://console.example', 'http://localhost:3000'],
       logLevel: 'silent',
     })
   })
 
   it.each([
-    ['BACKEND', 'Process', 'must be process, docker or memory, but is "Process"'],
+    ['BACKEND', 'Process', 'must be process, docker, kubernetes or memory, but is "Process"'],
     ['HOST', 'http://here', 'must be an address or a host name, but is "http://here"'],
     ['ALLOCATION_PORT', '-1', 'must be a port from 0 to 65535, but is "-1"'],
     ['ALLOCATION_PORT', '65536', 'must be a port from 0 to 65535, but is "65536"'],
@@ -106,6 +118,13 @@ describe('its settings', () => {
     ['PUBLIC_ADDRESS', '203.0.113.9:7777', 'must be an address or a host name, but is "203.0.113.9:7777"'],
     ['SAMPLE', 'yes', 'must be on or off, but is "yes"'],
     ['INSECURE', 'yes', 'must be 0 or 1, but is "yes"'],
+    ['COMPAT', 'agones', 'must be thundernetes, but is "agones"'],
+    ['API_GROUP', 'mps', 'must be a domain such as mps.gamekeeper.com, but is "mps"'],
+    [
+      'ALLOW_ORIGINS',
+      'https://console.example/',
+      'must be origins like https://console.example, without a path, but is "https://console.example/"',
+    ],
     ['LOG_LEVEL', 'verbose', 'must be debug, info, warn, error or silent, but is "verbose"'],
   ])('%s cannot be %j', (name, value, problem) => {
     expect(() => read({ [name]: value })).toThrow(new UsageError(`${name} ${problem}`))
@@ -123,6 +142,14 @@ describe('its settings', () => {
     for (const asked of [{ MANAGE_TOKENS: all }, { ...tls, TLS_CLIENT_CA: 'c' }, { INSECURE: '1' }]) {
       expect(read({ HOST, ...asked }).host).toBe(HOST)
     }
+  })
+
+  it('refuse pages of every origin as long as nobody is asked', () => {
+    const ALLOW_ORIGINS = '*'
+    expect(() => read({ ALLOW_ORIGINS })).toThrow(
+      /^ALLOW_ORIGINS=\* would let everybody whose page is open in a browser/,
+    )
+    expect(read({ ALLOW_ORIGINS, MANAGE_TOKENS: 'a'.repeat(16) }).allowOrigins).toEqual(['*'])
   })
 
   it.each(['127.0.0.1', '127.8.9.1', '::1', 'localhost'])('let HOST=%s be as it is', (HOST) => {

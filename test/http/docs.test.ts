@@ -21,6 +21,7 @@ const curlLines = [...text.matchAll(/```sh\n([^]*?)```/g)].flatMap(([, block = '
   block
     .replaceAll('\\\n', ' ')
     .split(/^(?=curl )/m)
+    .filter((line) => line.startsWith('curl '))
     .map((line) => {
       const body = /-d '([^']*)'/.exec(line)?.[1]
       return {

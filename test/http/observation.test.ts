@@ -6,6 +6,7 @@ import {
   managementRoutes,
   nodeHandler,
   observationRoutes,
+  type openApiDocument,
   serve,
   type Served,
 } from '../../src/http/index.js'
@@ -64,6 +65,15 @@ describe('/healthz and /readyz', () => {
   it('are 200 while all is well', async () => {
     expect(await ask('/healthz')).toMatchObject({ status: 200, text: '{"status":"ok"}' })
     expect(await ready()).toEqual(well)
+  })
+
+  it('are in the document, with a 503 of their own, for anybody to ask', async () => {
+    const { paths } = JSON.parse((await ask('/openapi.json')).text) as ReturnType<typeof openApiDocument>
+    for (const path of ['/healthz', '/readyz']) {
+      expect(paths[path]).toMatchObject({ get: { security: [], responses: { 200: {}, 503: {} } } })
+      expect(Object.keys(Object(paths[path]?.['get']).responses)).toEqual(['200', '500', '503'])
+    }
+    expect(paths).toHaveProperty(['/metrics'])
   })
 
   it.each([

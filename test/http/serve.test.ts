@@ -6,6 +6,7 @@ import { nodeHandler, managementRoutes, serve, type Served } from '../../src/htt
 import type { Fleet } from '../../src/index.js'
 import { call, listening, rawConnection, until } from './client.js'
 import { build, buildID, memoryFleet, sessionID, standingBy } from './fleet.js'
+import { validator } from './validated.js'
 
 let fleet: Fleet
 let served: Served | undefined
@@ -36,6 +37,25 @@ describe('serve', () => {
     expect(allocated).toMatchObject({ status: 200, text: expect.stringContaining(sessionID) })
     const elsewhere = await call('POST', `${served.managementUrl}/api/v1/allocate`, { body: request })
     expect(elsewhere.status).toBe(404)
+  })
+
+  it("answers in another project's shapes, and to pages of other origins, when it is told to", async () => {
+    const origin = 'https://console.example'
+    served = await serve({
+      fleet,
+      ...{ allocation: free, management: free, compat: 'thundernetes', allowOrigins: [origin] },
+    })
+    const validate = validator({ compat: 'thundernetes' })
+    const { managementUrl, allocationUrl } = served
+    const headers = { Origin: origin, 'Content-Type': 'application/json' }
+    const created = await call('POST', `${managementUrl}/api/v1/gameserverbuilds`, { body: build(), headers, validate })
+    expect(created).toMatchObject({ status: 201, headers: { 'access-control-allow-origin': origin } })
+    expect((await call('GET', `${managementUrl}/openapi.json`)).text).toContain('GameServerBuildList')
+    await standingBy(fleet, 2)
+    const allocated = await call('POST', `${allocationUrl}/api/v1/allocate`, { body: request, headers })
+    expect(allocated).toMatchObject({ status: 200, headers: { 'access-control-allow-origin': origin } })
+    const preflight = await call('OPTIONS', `${allocationUrl}/api/v1/allocate`, { headers: { Origin: origin } })
+    expect(preflight.headers).toMatchObject({ 'access-control-allow-methods': 'POST' })
   })
 
   it('names an address that this machine reaches when it listens everywhere', async () => {

@@ -41,6 +41,7 @@ describe('imports', () => {
     ['examples/server/x.ts', `import { createFleet } from '../../src/index.js'`],
     ['examples/server/x.ts', `import { y } from '../game-server/y.js'`],
     ['examples/server/x.ts', `const express = require('express')`],
+    ['examples/koa/x.ts', `import express from 'express'`],
     ['src/stores/x.ts', `import { readFile } from 'fs/promises'`],
   ])('would fail if %s had: %s', (file, text) => {
     const specifier = /'([^']+)'/.exec(text)?.[1]
@@ -54,6 +55,7 @@ describe('imports', () => {
     ['src/http/tls/x.ts', `import { Hono } from 'hono/tiny'`],
     ['adapters/memory/x.ts', `import { FleetError } from '../../src/errors.js'`],
     ['examples/server/x.ts', `import { memoryBackend } from 'gamekeeper/memory'`],
+    ['examples/express/x.ts', `import express from 'express'`],
   ])('let %s have: %s', (file, text) => {
     expect(breaches(file, text)).toEqual([])
   })

@@ -20,20 +20,20 @@ const files = (...names: readonly string[]) => names.map((name) => `src/${name}.
 const ports = ['rules', 'basics', 'contracts']
 const belowFleet = [...ports, 'platform', 'engine', 'stores', 'agent', 'fleet']
 
-/** What the examples mount routes in. */
-const frameworks = [
-  'express',
-  'fastify',
-  'koa',
-  'koa-bodyparser',
-  'hono',
-  '@hono/node-server',
-  '@nestjs/common',
-  '@nestjs/core',
-  '@nestjs/platform-express',
-  '@nestjs/platform-fastify',
-  'reflect-metadata',
-]
+/** The examples that mount routes in a framework, with its packages. */
+const hosts: Readonly<Record<string, readonly string[]>> = {
+  express: ['express'],
+  fastify: ['fastify'],
+  hono: ['hono', '@hono/node-server'],
+  koa: ['koa', 'koa-bodyparser'],
+  nestjs: [
+    '@nestjs/common',
+    '@nestjs/core',
+    '@nestjs/platform-express',
+    '@nestjs/platform-fastify',
+    'reflect-metadata',
+  ],
+}
 
 const layers: readonly Layer[] = [
   { name: 'rules', paths: ['src/rules/'], layers: [], packages: [] },
@@ -62,12 +62,13 @@ const layers: readonly Layer[] = [
   { name: 'testing', paths: ['src/testing/'], layers: [...belowFleet, 'create-fleet'], packages: ['node:'] },
   { name: 'index', paths: files('index'), layers: [...belowFleet, 'create-fleet'], packages: [] },
   { name: 'adapters', paths: ['adapters/*/'], layers: [...ports, 'platform'], packages: ['dockerode', 'node:'] },
-  {
-    name: 'examples',
-    paths: ['examples/*/'],
+  ...Object.entries(hosts).map(([name, packages]) => ({
+    name: `examples/${name}`,
+    paths: [`examples/${name}/`],
     layers: [],
-    packages: ['gamekeeper', 'node:', ...frameworks],
-  },
+    packages: ['gamekeeper', 'node:', ...packages],
+  })),
+  { name: 'examples', paths: ['examples/*/'], layers: [], packages: ['gamekeeper', 'node:'] },
 ]
 
 /** What `text`, the source of `file`, imports and may not; one sentence each. Type-only imports count. */
