@@ -160,7 +160,8 @@ export class KubernetesBackend implements Backend {
     await this.#open()
     throwIfAborted(options.signal)
     const seen = await this.#pods.list(options.signal)
-    const whole = await Promise.all(seen.map((one) => this.#isWhole(one, options.signal)))
+    // Many of them may have to be asked for, and one signal is not to be listened to by them all.
+    const whole = await unlessAborted(Promise.all(seen.map((one) => this.#isWhole(one))), options.signal)
     return [...this.#refused.values(), ...seen.filter((_, i) => whole[i]).map((one) => this.#shown(one))]
   }
 
@@ -296,14 +297,14 @@ export class KubernetesBackend implements Backend {
    * False for a pod that waits for a configuration that nobody is going to write, since the host that made it has gone
    * before it had: it is removed, and whoever wants it asks for it again.
    */
-  async #isWhole(seen: SeenPod, signal: AbortSignal | undefined): Promise<boolean> {
+  async #isWhole(seen: SeenPod): Promise<boolean> {
     const { pod, podUid, identity } = seen
     const key = keyOf(identity.ref)
     // What a host that leads is just making looks the same to one that does not.
     if (this.#fence.refusal()) return true
     if (!this.#discarding.has(podUid)) {
       const isWaiting = isUnstarted(pod) && pod.metadata?.deletionTimestamp === undefined
-      if (!isWaiting || this.#creating.has(key) || (await this.#configuration.has(seen, signal))) return true
+      if (!isWaiting || this.#creating.has(key) || (await this.#configuration.has(seen))) return true
     }
     const underway = this.#discarding.get(podUid) ?? this.#discard(seen)
     this.#discarding.set(podUid, underway)
