@@ -100,7 +100,11 @@ function leaderTerm(options: FleetOptions, resolved: ResolvedOptions, store: Sto
   const emitter = fleetEmitter(logger, limits.eventLogSize)
   const observers = observersOf(clock, logger)
   let heartbeats = 0
-  const goOn: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIntervalMs: limits.heartbeatIntervalMs }
+  const goOn: HeartbeatAnswer = {
+    operation: 'Continue',
+    nextHeartbeatIntervalMs: limits.heartbeatIntervalMs,
+    isElsewhere: true,
+  }
   let engine: Engine | undefined
   let leader: string | undefined
   let door: Gate | undefined

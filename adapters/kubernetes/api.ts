@@ -9,6 +9,7 @@ import { FleetError } from '../../src/errors.js'
 import { isObject } from '../../src/rules/problem.js'
 import { Access, type Way } from './access.js'
 import { readRefusal, refused, unreachable } from './api-failures.js'
+import type { Fence } from './fence.js'
 import type { KubeConfigLike } from './kube-config.js'
 import { isKubeObject, type KubeObject } from './kube-objects.js'
 import { Pace } from './pace.js'
@@ -22,6 +23,8 @@ export interface KubernetesApiOptions {
   readonly connections: number
   /** Longest wait for an answer, unless the call says otherwise. */
   readonly callMs: number
+  /** Asked before anything is changed. Default: anything may be. */
+  readonly fence?: Fence
 }
 
 export interface ApiCall {
@@ -38,6 +41,8 @@ export interface ApiCall {
   readonly limitMs?: number
   /** Neither waits behind other calls nor counts among them: for leases and the like. */
   readonly urgent?: boolean
+  /** Changes nothing that only the leader may change: the fence is not asked. */
+  readonly unfenced?: boolean
   readonly signal?: AbortSignal | undefined
 }
 
@@ -207,6 +212,8 @@ export class KubernetesApi {
 
   /** Settles within the limit, whatever the connection does. */
   #send(call: ApiCall, way: Way, limitMs: number): Promise<Answer> {
+    const refusal = this.#refusal(call)
+    if (refusal) return Promise.reject(refusal)
     return new Promise((resolve, reject) => {
       const request = this.#start(call, way)
       const settle = this.#limit(call, limitMs, request, reject)
@@ -216,8 +223,15 @@ export class KubernetesApi {
         response.once('error', (error) => settle(() => reject(unreachable(error, call.what, this.place))))
         response.once('end', () => settle(() => resolve(answerOf(response, chunks))))
       })
-      request.on('error', (error) => settle(() => reject(unreachable(error, call.what, this.place))))
+      request.on('error', (error) =>
+        settle(() => reject(FleetError.is(error) ? error : unreachable(error, call.what, this.place))),
+      )
     })
+  }
+
+  /** Why this call must not be sent now, if that is so. */
+  #refusal({ method, unfenced }: ApiCall): FleetError | undefined {
+    return method === 'GET' || unfenced ? undefined : this.#options.fence?.refusal()
   }
 
   #begin(call: ApiCall, way: Way): Promise<OpenAnswer | Answer> {
@@ -244,7 +258,7 @@ export class KubernetesApi {
   }
 
   #start(call: ApiCall, way: Way): ClientRequest {
-    const { method, path, query, body, contentType, urgent } = call
+    const { method, path, query, body, contentType, urgent, unfenced } = call
     const text = body === undefined ? undefined : JSON.stringify(body)
     const headers: Record<string, string | number> = { ...way.headers, accept: 'application/json' }
     if (text !== undefined) {
@@ -260,8 +274,22 @@ export class KubernetesApi {
       headers,
       agent: urgent ? way.apart : way.agent,
     })
-    request.end(text)
+    if (method === 'GET' || unfenced || !this.#options.fence) request.end(text)
+    else this.#endConnected(request, call, text)
     return request
+  }
+
+  /** A connection may take longer to come about than the lease lasts: not before it is there is anything sent. */
+  #endConnected(request: ClientRequest, call: ApiCall, text: string | undefined): void {
+    const end = () => {
+      const refusal = this.#refusal(call)
+      if (refusal) request.destroy(refusal)
+      else request.end(text)
+    }
+    request.once('socket', (socket) => {
+      if (socket.connecting) socket.once('encrypted' in socket ? 'secureConnect' : 'connect', end)
+      else end()
+    })
   }
 
   /** Ends the call at its limit, when its signal fires, or when this is closed. Returns what settles it before. */

@@ -28,6 +28,7 @@ import { statusOf } from './api-failures.js'
 import { KubernetesApi } from './api.js'
 import { Configuration } from './configuration.js'
 import { leaseElector, leaseName } from './elector.js'
+import { Fence } from './fence.js'
 import { defaultKubeConfig } from './kube-config.js'
 import { pathOf, pods as podType } from './kube-objects.js'
 import { evictAnnotation, namesOf } from './labels.js'
@@ -51,6 +52,7 @@ export class KubernetesBackend implements Backend {
 
   readonly #options: ResolvedKubernetesOptions
   readonly #api: KubernetesApi
+  readonly #fence: Fence
   readonly #pods: Pods
   readonly #ports: NodePorts
   readonly #configuration: Configuration
@@ -75,7 +77,9 @@ export class KubernetesBackend implements Backend {
     const { requestsPerSecond, connections, callMs } = options
     const config = options.kubeConfig ?? defaultKubeConfig()
     this.#options = options
-    this.#api = new KubernetesApi({ config, clock, requestsPerSecond, connections, callMs })
+    const fence = new Fence(clock)
+    this.#fence = fence
+    this.#api = new KubernetesApi({ config, clock, requestsPerSecond, connections, callMs, fence })
     this.#home = options.home ?? this.#api.namespace ?? namespaces?.[0] ?? defaultNamespace
     this.#listeners = new Listeners(this.name, logger)
     this.#pods = new Pods({
@@ -87,7 +91,7 @@ export class KubernetesBackend implements Backend {
     this.#ports = new NodePorts(portRange, clock, () => this.#heldPorts())
     this.defaultStore = Object.freeze({ kind: 'own', open: () => this.#openStore() })
     this.defaultElector = leaseElector({
-      ...{ api: this.#api, clock, logger, namespace: this.#home, leaseMs: options.leaseMs },
+      ...{ api: this.#api, clock, logger, namespace: this.#home, leaseMs: options.leaseMs, fence },
       name: leaseName(apiGroup, namespaces),
       identity: options.identity ?? `${hostname()}-${Buffer.from(clock.randomBytes(4)).toString('hex')}`,
     })
@@ -156,7 +160,8 @@ export class KubernetesBackend implements Backend {
     await this.#open()
     throwIfAborted(options.signal)
     const seen = await this.#pods.list(options.signal)
-    const whole = await Promise.all(seen.map((one) => this.#isWhole(one, options.signal)))
+    // Many of them may have to be asked for, and one signal is not to be listened to by them all.
+    const whole = await unlessAborted(Promise.all(seen.map((one) => this.#isWhole(one))), options.signal)
     return [...this.#refused.values(), ...seen.filter((_, i) => whole[i]).map((one) => this.#shown(one))]
   }
 
@@ -292,12 +297,14 @@ export class KubernetesBackend implements Backend {
    * False for a pod that waits for a configuration that nobody is going to write, since the host that made it has gone
    * before it had: it is removed, and whoever wants it asks for it again.
    */
-  async #isWhole(seen: SeenPod, signal: AbortSignal | undefined): Promise<boolean> {
+  async #isWhole(seen: SeenPod): Promise<boolean> {
     const { pod, podUid, identity } = seen
     const key = keyOf(identity.ref)
+    // What a host that leads is just making looks the same to one that does not.
+    if (this.#fence.refusal()) return true
     if (!this.#discarding.has(podUid)) {
       const isWaiting = isUnstarted(pod) && pod.metadata?.deletionTimestamp === undefined
-      if (!isWaiting || this.#creating.has(key) || (await this.#configuration.has(seen, signal))) return true
+      if (!isWaiting || this.#creating.has(key) || (await this.#configuration.has(seen))) return true
     }
     const underway = this.#discarding.get(podUid) ?? this.#discard(seen)
     this.#discarding.set(podUid, underway)

@@ -72,13 +72,13 @@ export class Configuration {
   }
 
   /** True when a pod that has not started has its secret, or is just getting it. */
-  async has({ pod, podUid, identity }: SeenPod, signal: AbortSignal | undefined): Promise<boolean> {
+  async has({ pod, podUid, identity }: SeenPod): Promise<boolean> {
     if (this.#wanted.has(podUid) || this.#written.has(podUid)) return true
     const name = secretNameOf(pod)
     if (name === undefined) return true
     const path = pathOf(secrets, { namespace: identity.ref.namespace, name })
     try {
-      await this.#input.api.request({ what: `show secret ${name}`, method: 'GET', path, signal })
+      await this.#input.api.request({ what: `show secret ${name}`, method: 'GET', path })
     } catch (error) {
       if (statusOf(error) === 404) return false
       throw error
@@ -119,7 +119,14 @@ export class Configuration {
     const body = secretOf(name, spec, identity.ports, { uid: podUid, node, address })
     const { namespace } = identity.ref
     try {
-      await api.request({ what: `create secret ${name}`, method: 'POST', path: pathOf(secrets, { namespace }), body })
+      // What a pod is to run is settled with the pod, whoever leads by now.
+      const call = {
+        what: `create secret ${name}`,
+        method: 'POST',
+        path: pathOf(secrets, { namespace }),
+        body,
+      } as const
+      await api.request({ ...call, unfenced: true })
     } catch (error) {
       // From a call that was not answered: nobody else knows its name.
       if (statusOf(error) !== 409) throw error

@@ -9,6 +9,7 @@ import { FleetError, messageOf } from '../../src/errors.js'
 import type { Logger } from '../../src/logger.js'
 import { isObject } from '../../src/rules/problem.js'
 import type { KubernetesApi } from './api.js'
+import { Fence, type Moment } from './fence.js'
 import { headOf } from './fleet-resources.js'
 import { type KubeObject, leases, pathOf, revisionOf } from './kube-objects.js'
 import { chanceOf } from './watch.js'
@@ -24,6 +25,8 @@ export interface LeaseElectorOptions {
   readonly identity: string
   /** After which a leader that is not heard of leads no more. Others take over within it, and a second. */
   readonly leaseMs: number
+  /** Shut but for the time of this host's lease. */
+  readonly fence?: Fence
 }
 
 interface Observed {
@@ -59,6 +62,7 @@ class Candidate {
   readonly #options: LeaseElectorOptions
   readonly #listener: ElectionListener
   readonly #stop = new AbortController()
+  readonly #fence: Fence
   #observed: Observed | undefined
   #leads = false
   /** Told at least once who leads. */
@@ -71,9 +75,11 @@ class Candidate {
   constructor(options: LeaseElectorOptions, listener: ElectionListener) {
     this.#options = options
     this.#listener = listener
+    this.#fence = options.fence ?? new Fence(options.clock)
   }
 
   start(): void {
+    this.#fence.shut()
     this.#running = this.#run()
   }
 
@@ -81,6 +87,7 @@ class Candidate {
     this.#stop.abort()
     const led = this.#leads
     this.#leads = false
+    this.#fence.shut()
     this.#cancelDeadline()
     await this.#running
     if (led) await this.#release()
@@ -136,7 +143,7 @@ class Candidate {
     const { api, clock, namespace, name, identity, leaseMs } = this.#options
     const now = new Date(clock.now()).toISOString().replace('Z', '000Z')
     const isRenewal = observed?.holder === identity
-    const begun = clock.elapsed()
+    const begun = this.#fence.moment()
     const body = {
       ...headOf(leases),
       metadata: { namespace, name, ...(observed && { resourceVersion: observed.revision }) },
@@ -155,7 +162,7 @@ class Candidate {
         method: observed ? 'PUT' : 'POST',
         path: pathOf(leases, at),
         body,
-        urgent: true,
+        ...apart,
         limitMs: this.#callMs(),
         signal: this.#stop.signal,
       })
@@ -168,13 +175,16 @@ class Candidate {
     }
   }
 
-  #win(since: number): void {
+  #win(begun: Moment): void {
     const { clock, leaseMs } = this.#options
     if (this.#stop.signal.aborted) return
-    const leftMs = since + leaseMs * safeShare - clock.elapsed()
+    const safeMs = leaseMs * safeShare
+    const leftMs = this.#fence.leftMs(begun, safeMs)
     this.#cancelDeadline()
-    if (leftMs <= 0) return this.#lose(undefined)
-    this.#cancelDeadline = clock.after(leftMs, () => this.#lose(undefined))
+    const lose = () => this.#lose(undefined)
+    if (leftMs <= 0) return lose()
+    this.#cancelDeadline = clock.after(leftMs, lose)
+    this.#fence.open(begun, safeMs, lose)
     if (this.#leads) return
     this.#leads = true
     this.#hasSpoken = true
@@ -188,6 +198,7 @@ class Candidate {
     this.#leads = false
     this.#hasSpoken = true
     this.#toldLeader = leader
+    this.#fence.shut()
     this.#cancelDeadline()
     this.#listener.lost(leader)
   }
@@ -197,7 +208,7 @@ class Candidate {
     const { leaseMs } = this.#options
     try {
       const path = pathOf(leases, { namespace, name })
-      const call = { path, urgent: true, limitMs: this.#callMs() }
+      const call = { path, ...apart, limitMs: this.#callMs() }
       const lease = await api.object({ what: `read lease ${namespace}/${name}`, method: 'GET', ...call })
       const spec = isObject(lease['spec']) ? lease['spec'] : {}
       if (spec['holderIdentity'] !== identity) return
@@ -215,7 +226,7 @@ class Candidate {
 
   async #read(): Promise<KubeObject | undefined> {
     const { api, namespace, name } = this.#options
-    const call = { path: pathOf(leases, { namespace, name }), urgent: true, limitMs: this.#callMs() }
+    const call = { path: pathOf(leases, { namespace, name }), ...apart, limitMs: this.#callMs() }
     try {
       const what = `read lease ${namespace}/${name}`
       return await api.object({ what, method: 'GET', ...call, signal: this.#stop.signal })
@@ -237,5 +248,7 @@ class Candidate {
   }
 }
 
+/** Calls about the lease wait for no other, and are made by every host. */
+const apart = { urgent: true, unfenced: true } as const
 /** A leader stops before others may take over: its own clock may run a little slower than theirs. */
 const safeShare = 0.9

@@ -43,6 +43,7 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
       logger.error({ error: messageOf(error) }, 'a heartbeat could not be taken')
       answer = carryOn
     }
+    if (answer.isElsewhere) response.setHeader('Connection', 'close')
     return send(response, 200, answerText(answer))
   }
 

@@ -51,7 +51,8 @@ export function answerOf(error: unknown, statuses: Statuses): Answer {
   // A code that is not known here comes from another version of this package.
   const status = statuses[code] ?? 500
   const answer = failure(status, describe(error), { [errorCodeHeader]: code, ...headersOf(status) })
-  return code === 'closed' ? { ...answer, isLast: true } : answer
+  // Whoever stands in front of several hosts gives a new connection to another one.
+  return code === 'closed' || code === 'not-leader' ? { ...answer, isLast: true } : answer
 }
 
 function headersOf(status: number): Readonly<Record<string, string>> | undefined {

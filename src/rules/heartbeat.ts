@@ -38,6 +38,8 @@ export interface HeartbeatAnswer {
   readonly nextHeartbeatIntervalMs: number
   /** Present in every answer from the allocation on. */
   readonly sessionConfig?: SessionConfig
+  /** Not sent: this host does not lead, and the connection ends, so that the next call may find the one that does. */
+  readonly isElsewhere?: true
 }
 
 /** Reads the parsed JSON of a heartbeat. A claim that is not understood counts as Invalid: a sign of life, no more. */

@@ -139,6 +139,14 @@ describe('the agent takes', () => {
 })
 
 describe('the agent answers', () => {
+  it('on behalf of a host that does not lead by ending the connection: the next one may reach the host that does', async () => {
+    answer = { ...proceed, isElsewhere: true }
+    const connection = rawConnection(url, request('PATCH', `/v1/sessionHosts/${id}`, JSON.stringify(beat)))
+    const text = await connection.closed()
+    expect(text).toMatch(/\r\nConnection: close\r\n/i)
+    expect(text).toMatch(/\r\n\r\n{"operation":"Continue","nextHeartbeatIntervalMs":1000}$/)
+  })
+
   const ask = () => call('PATCH', `${url}/v1/sessionHosts/${id}`, { body: beat })
 
   it('an operation and an interval, and no session before there is one', async () => {

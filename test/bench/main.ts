@@ -11,6 +11,7 @@ import { allocateKubernetes } from './allocate-kubernetes.js'
 import { allocateMemory } from './allocate-memory.js'
 import { dockerStart } from './docker-start.js'
 import { heartbeat } from './heartbeat.js'
+import { kubernetesStart } from './kubernetes-start.js'
 import { asJson, asTable, type Bench, type Row } from './row.js'
 import { settled } from './settled.js'
 
@@ -22,6 +23,7 @@ const benches: readonly Bench[] = [
   heartbeat,
   settled,
   dockerStart,
+  kubernetesStart,
 ]
 
 const usage = 'npm run bench -- [--json] [--only <row>] [--quick]'

@@ -274,7 +274,8 @@ describe('leadership', () => {
       const { code, message } = await failureOf(call)
       expect([code, message]).toEqual(['not-leader', 'this host does not lead the fleet; host-b does'])
     }
-    expect(fleet.heartbeat('arena-aaaaa.secret', { state: 'Active', players: [] }).operation).toBe('Continue')
+    const beat = fleet.heartbeat('arena-aaaaa.secret', { state: 'Active', players: [] })
+    expect(beat).toMatchObject({ operation: 'Continue', isElsewhere: true })
     expect(scene.calls).toEqual([])
   })
 

@@ -118,9 +118,10 @@ describe('a build that is written in the store by hand', () => {
 
 describe('a server whose record is written by others', () => {
   it('is ended and replaced when its record is deleted', async () => {
-    const { clock, fleet, others, eventsOf, ...theatre } = await scene()
+    const here = await scene()
+    const { clock, fleet, others, eventsOf } = here
     await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
-    await untilReady({ ...theatre, clock, others, fleet, eventsOf }, fleet, 1)
+    await untilReady(here, fleet, 1)
     const { record, revision } = only(await others.servers.list())
     await others.servers.delete(record, revision)
     await clock.advance(60_000)

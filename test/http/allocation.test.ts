@@ -223,6 +223,15 @@ describe('an allocation that waits', () => {
     await observer.close()
   })
 
+  it('is answered on a connection that ends when another host leads: the next one may reach that', async () => {
+    const refusing = { allocate: () => Promise.reject(new FleetError('not-leader', 'host-b does')) }
+    const follower = await listening(nodeHandler(allocationRoutes(refusing)))
+    const body = JSON.stringify(request)
+    const head = `POST /api/v1/allocate HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n`
+    expect(await rawConnection(follower.url, head + body).closed()).toMatch(/^HTTP\/1\.1 503 [^]*host-b does/)
+    await follower.close()
+  })
+
   it('is answered with 503 when this host closes', async () => {
     await nobody()
     const closing = new AbortController()

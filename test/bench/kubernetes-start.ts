@@ -1,0 +1,139 @@
+/**
+ * How fast a large fleet comes up: from the creation of the build until all stand by, on hollow nodes, whose pods run nothing
+ * and whose games speak as soon as their pod has a node; beside as many bare pods until each has its node. Left out where no
+ * cluster answers, or it has no room on hollow nodes.
+ */
+import type { KubernetesApi } from '../../adapters/kubernetes/api.js'
+import { pathOf, pods as podType } from '../../adapters/kubernetes/kube-objects.js'
+import { watchCollection } from '../../adapters/kubernetes/watch.js'
+import { systemClock } from '../../src/clock.js'
+import { silentLogger } from '../../src/logger.js'
+import { makeNamespace, removeNamespace } from '../adapters/kubernetes/cluster.js'
+import {
+  HollowGames,
+  hollowBuild,
+  hollowPod,
+  hollowRoom,
+  removePods,
+  standingBy,
+} from '../adapters/kubernetes/scale-fleet.js'
+import { onCluster } from './kubernetes.js'
+import { atLeast, type Bench } from './row.js'
+import { startSubject } from './subject.js'
+
+const size = 400
+const names = [`kubernetes-start-${size}`]
+/** Of connections: as many as a fleet has. */
+const callers = 64
+const roomMs = 60_000
+
+export async function open({ namespace, servers }: { readonly namespace: string; readonly servers: number }) {
+  const games = new HollowGames()
+  const fleet = await games.openFleet({ namespaces: [namespace], home: namespace, portRange: '22000-25000' })
+  return {
+    async seconds(): Promise<number> {
+      const since = performance.now()
+      const isUp = standingBy(fleet, servers)
+      await fleet.builds.create(hollowBuild(namespace, servers))
+      await isUp
+      return (performance.now() - since) / 1_000
+    },
+
+    async close(): Promise<void> {
+      games.stop()
+      await fleet.close()
+    },
+  }
+}
+
+export const kubernetesStart: Bench = {
+  names,
+
+  run: (quick) =>
+    onCluster(names, async (api) => {
+      const servers = quick ? 20 : size
+      if (!(await hasRoom(api, servers))) {
+        console.error(`left out ${names.join(', ')}: hollow nodes have no room for ${servers} pods`)
+        return []
+      }
+      const ours = await inNamespace(api, (namespace) => fleetSeconds(namespace, servers))
+      if (!(await hasRoom(api, servers))) throw new Error('the pods of the fleet are not gone')
+      const bare = await inNamespace(api, (namespace) => bareSeconds(api, namespace, servers))
+      return [
+        atLeast(50, {
+          name: `kubernetes-start-${size}`,
+          value: servers / ours,
+          unit: 'servers/s',
+          baseline: servers / bare,
+          note: `${servers} in ${ours.toFixed(1)} s; baseline: bare pods until each has a node`,
+        }),
+      ]
+    }),
+}
+
+/** What had it before may still be going. */
+async function hasRoom(api: KubernetesApi, servers: number): Promise<boolean> {
+  const until = performance.now() + roomMs
+  while (performance.now() < until) {
+    const room = await hollowRoom()
+    if (room >= servers) return true
+    if (room === 0) return false
+    await api.pause(1_000)
+  }
+  return false
+}
+
+async function inNamespace(api: KubernetesApi, work: (namespace: string) => Promise<number>): Promise<number> {
+  const namespace = await makeNamespace(api)
+  try {
+    return await work(namespace)
+  } finally {
+    await removePods(api, namespace)
+    await removeNamespace(api, namespace)
+  }
+}
+
+async function fleetSeconds(namespace: string, servers: number): Promise<number> {
+  const subject = await startSubject(import.meta.url, open, { namespace, servers })
+  try {
+    const seconds = await subject.seconds()
+    await subject.close()
+    return seconds
+  } finally {
+    await subject.stop()
+  }
+}
+
+async function bareSeconds(api: KubernetesApi, namespace: string, servers: number): Promise<number> {
+  const path = pathOf(podType, { namespace })
+  const placed = new Set<string>()
+  let onPlaced = () => {}
+  const all = new Promise<void>((resolve) => (onPlaced = resolve))
+  const since = performance.now()
+  const stop = watchCollection(
+    { api, clock: systemClock, logger: silentLogger, what: 'pods', path },
+    {
+      listed: () => {},
+      changed({ metadata, spec }) {
+        if (Object(spec).nodeName === undefined) return
+        placed.add(metadata.name)
+        if (placed.size === servers) onPlaced()
+      },
+      deleted: () => {},
+    },
+  )
+  let next = 0
+  const caller = async () => {
+    for (let n = next++; n < servers; n = next++) {
+      const body = hollowPod({ name: `bare-${n}`, namespace }, 22_000 + n)
+      await api.object({ what: `create pod bare-${n}`, method: 'POST', path, body })
+    }
+  }
+  try {
+    await Promise.all(Array.from({ length: callers }, caller))
+    await all
+    return (performance.now() - since) / 1_000
+  } finally {
+    stop()
+  }
+}

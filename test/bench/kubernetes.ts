@@ -1,0 +1,29 @@
+/** The Kubernetes cluster that is measured on: the one of KUBECONFIG. */
+import type { KubernetesApi } from '../../adapters/kubernetes/api.js'
+import { messageOf } from '../../src/errors.js'
+import { clusterApi } from '../adapters/kubernetes/cluster.js'
+import { installDefinitions } from '../adapters/kubernetes/definitions.js'
+import type { Row } from './row.js'
+
+/** No rows, and a line why, where none answers. */
+export async function onCluster(
+  names: readonly string[],
+  measure: (api: KubernetesApi) => Promise<readonly Row[]>,
+): Promise<readonly Row[]> {
+  let api: KubernetesApi | undefined
+  try {
+    if (process.env['KUBECONFIG'] === undefined) throw new Error('KUBECONFIG is not set')
+    api = clusterApi()
+    await api.request({ what: 'tell its version', method: 'GET', path: '/version', limitMs: 10_000 })
+  } catch (error) {
+    api?.close()
+    console.error(`left out ${names.join(', ')}: no Kubernetes cluster answers (${messageOf(error)})`)
+    return []
+  }
+  try {
+    await installDefinitions()
+    return await measure(api)
+  } finally {
+    api.close()
+  }
+}
