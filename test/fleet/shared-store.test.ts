@@ -94,6 +94,20 @@ describe('a build that is written in the store by hand', () => {
     expect(await fleet.allocate(ask(1, { buildID: 'arena' }))).toMatchObject({ SessionID: session(1) })
   })
 
+  it('is told what is wrong with its spec also while it is Unhealthy', async () => {
+    const { fleet, edit, editSpec } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 3, crashesToMarkUnhealthy: 1 }))
+    await edit((build) => ({ ...build, crashes: 1 }))
+    expect(await statusOf(fleet)).toMatchObject({ health: 'Unhealthy' })
+    await editSpec({ standingBy: 9, portsToExpose: [7777, 7777] })
+    expect(await conditionsOf(fleet)).toEqual([
+      'Clamped: standingBy is 9 and max is 3: standingBy counts as 3',
+      'Invalid: spec.portsToExpose[1] must not repeat a port, but 7777 stands twice',
+    ])
+    await editSpec({ standingBy: 1, portsToExpose: [7777] })
+    expect(await conditionsOf(fleet)).toEqual([])
+  })
+
   it('is found by the buildID that an edit gives it, and not by the old one', async () => {
     const { fleet, editSpec } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
@@ -120,7 +134,7 @@ describe('a server whose record is written by others', () => {
   it('is ended and replaced when its record is deleted', async () => {
     const { clock, fleet, others, eventsOf, ...theatre } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
-    await untilReady({ ...theatre, clock, others, fleet, eventsOf }, fleet, 1)
+    await untilReady({ ...theatre, clock, eventsOf }, fleet, 1)
     const { record, revision } = only(await others.servers.list())
     await others.servers.delete(record, revision)
     await clock.advance(60_000)
