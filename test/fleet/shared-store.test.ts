@@ -108,6 +108,28 @@ describe('a build that is written in the store by hand', () => {
     expect(await conditionsOf(fleet)).toEqual([])
   })
 
+  it('has its buildID as soon as an edit takes it from the other build', async () => {
+    const { clock, fleet, editSpec, others } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    const { spec } = aBuild({ buildID: 'arena', standingBy: 1 })
+    const known = { uid: 'second', createdAt: 0, crashes: 0, countedCrashes: [], conditions: [] }
+    await others.builds.create({ ...ref, name: 'second', spec, ...known })
+    await clock.advance(5_000)
+    expect(await conditionsOf(fleet, 'second')).toHaveLength(1)
+    await editSpec({ buildID: 'arena-2' })
+    expect(await conditionsOf(fleet, 'second')).toEqual([])
+    expect(await statusOf(fleet, 'second')).toMatchObject({ currentStandingBy: 1 })
+  })
+
+  it('sends away those who wait for it by a buildID that an edit takes from it', async () => {
+    const { clock, fleet, editSpec } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 0, max: 0 }))
+    const waiting = failureOf(fleet.allocate(ask(1), { waitMs: 60_000 }))
+    await editSpec({ buildID: 'arena-2' })
+    await clock.advance(60_000)
+    expect(await waiting).toMatchObject({ code: 'not-found' })
+  })
+
   it('is found by the buildID that an edit gives it, and not by the old one', async () => {
     const { fleet, editSpec } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
