@@ -27,6 +27,8 @@ export interface BuildOperations {
   delete(ref: Ref): Promise<void>
   /** Its record is gone from the store: its callers are sent away, and its servers end. */
   forget(build: BuildEntry): void
+  /** An edit has given it another buildID: those who wait for it asked for the old one. */
+  renamed(build: BuildEntry, before: string): void
   /** Takes in a build that the store has and this host does not know; false when another has its name. */
   adopt(found: Versioned<Build>): boolean
   /** Looks for builds that may be in the store though their creation failed. Rejects when the store cannot be read. */
@@ -210,10 +212,20 @@ export function buildOperations(ctx: EngineContext, { writer, room, load }: Buil
       const event = { type: 'end' as const, reason: 'BuildDeleted' as const, message: `build ${name} was deleted` }
       inventory.update(entry, transition(entry.record, event, clock.now()))
     }
-    // One that had to wait for its buildID has it now.
-    for (const other of inventory.builds.values()) if (isInvalid(other.record)) ctx.enqueue(other)
+    freeID()
     ctx.emitter.emit({ type: 'BuildDeleted', ...buildEvent(ctx, build.record, `build ${name} was deleted`) })
     ctx.enqueue(build)
+  }
+
+  function renamed(build: BuildEntry, before: string): void {
+    const message = `build ${build.record.name} has no longer the buildID ${JSON.stringify(before)}`
+    room.dismiss(new FleetError('not-found', message), build)
+    freeID()
+  }
+
+  /** A build that had to wait for its buildID may have it now. */
+  function freeID(): void {
+    for (const other of inventory.builds.values()) if (isInvalid(other.record)) ctx.enqueue(other)
   }
 
   async function deleteRecord(build: BuildEntry): Promise<void> {
@@ -229,7 +241,18 @@ export function buildOperations(ctx: EngineContext, { writer, room, load }: Buil
     }
   }
 
-  return { create, patch, update, setDraining, delete: remove, forget, adopt, findLost: () => findLost(), find }
+  return {
+    create,
+    patch,
+    update,
+    setDraining,
+    delete: remove,
+    forget,
+    renamed,
+    adopt,
+    findLost: () => findLost(),
+    find,
+  }
 }
 
 function claimsOf(ref: Ref, { buildID }: Pick<Build['spec'], 'buildID'>): readonly [string, string] {

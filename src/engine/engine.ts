@@ -234,6 +234,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
 
   function buildChanged(build: BuildEntry, before: Build): void {
     ctx.enqueue(build)
+    const { buildID } = before.spec
+    if (buildID !== build.record.spec.buildID) builds.renamed(build, buildID)
     const health = buildHealth(build.record)
     if (health !== buildHealth(before)) {
       const { crashes, name } = build.record

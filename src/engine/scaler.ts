@@ -28,7 +28,9 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
   function scale(build: BuildEntry): number | undefined {
     if (build.deleted) return undefined
     const pauseMs = build.backoff.until - clock.elapsed()
-    const mayCreate = pauseMs <= 0 && buildHealth(build.record) === 'Healthy' && !parts.breaksRule(build)
+    // Looked at in any case: what is wrong with its spec is told whatever else keeps it from new servers.
+    const breaksRule = parts.breaksRule(build)
+    const mayCreate = pauseMs <= 0 && !breaksRule && buildHealth(build.record) === 'Healthy'
     const draining = build.draining || parts.isDraining()
     renewBegun(build)
     const partial = draining || outdatedIn(build) === 0 ? keep(build, mayCreate, draining) : renew(build, mayCreate)

@@ -94,6 +94,42 @@ describe('a build that is written in the store by hand', () => {
     expect(await fleet.allocate(ask(1, { buildID: 'arena' }))).toMatchObject({ SessionID: session(1) })
   })
 
+  it('is told what is wrong with its spec also while it is Unhealthy', async () => {
+    const { fleet, edit, editSpec } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 3, crashesToMarkUnhealthy: 1 }))
+    await edit((build) => ({ ...build, crashes: 1 }))
+    expect(await statusOf(fleet)).toMatchObject({ health: 'Unhealthy' })
+    await editSpec({ standingBy: 9, portsToExpose: [7777, 7777] })
+    expect(await conditionsOf(fleet)).toEqual([
+      'Clamped: standingBy is 9 and max is 3: standingBy counts as 3',
+      'Invalid: spec.portsToExpose[1] must not repeat a port, but 7777 stands twice',
+    ])
+    await editSpec({ standingBy: 1, portsToExpose: [7777] })
+    expect(await conditionsOf(fleet)).toEqual([])
+  })
+
+  it('has its buildID as soon as an edit takes it from the other build', async () => {
+    const { clock, fleet, editSpec, others } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    const { spec } = aBuild({ buildID: 'arena', standingBy: 1 })
+    const known = { uid: 'second', createdAt: 0, crashes: 0, countedCrashes: [], conditions: [] }
+    await others.builds.create({ ...ref, name: 'second', spec, ...known })
+    await clock.advance(5_000)
+    expect(await conditionsOf(fleet, 'second')).toHaveLength(1)
+    await editSpec({ buildID: 'arena-2' })
+    expect(await conditionsOf(fleet, 'second')).toEqual([])
+    expect(await statusOf(fleet, 'second')).toMatchObject({ currentStandingBy: 1 })
+  })
+
+  it('sends away those who wait for it by a buildID that an edit takes from it', async () => {
+    const { clock, fleet, editSpec } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 0, max: 0 }))
+    const waiting = failureOf(fleet.allocate(ask(1), { waitMs: 60_000 }))
+    await editSpec({ buildID: 'arena-2' })
+    await clock.advance(60_000)
+    expect(await waiting).toMatchObject({ code: 'not-found' })
+  })
+
   it('is found by the buildID that an edit gives it, and not by the old one', async () => {
     const { fleet, editSpec } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1 }))

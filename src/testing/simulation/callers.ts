@@ -1,6 +1,6 @@
 /** Callers: each wants one server for one session, and does what a real matchmaker would do to get it. */
 import { FleetError } from '../../errors.js'
-import type { AllocationRequest } from '../../rules/resources.js'
+import { type AllocationRequest, keyOf } from '../../rules/resources.js'
 import { buildIDOf, buildNames, buildsThere } from './operators.js'
 import type { Scene } from './scene.js'
 import type { World } from './world.js'
@@ -15,7 +15,7 @@ export async function callers(scene: Scene, count: number): Promise<void> {
 
 async function caller(scene: Scene, build: string): Promise<void> {
   const { world } = scene
-  const request = { buildID: buildIDOf(build), sessionID: world.guid(), initialPlayers: ['amie'] }
+  const request = { buildID: currentIDOf(scene, build), sessionID: world.guid(), initialPlayers: ['amie'] }
   const waitMs = world.chance(0.5) ? 0 : world.between(1, 30_000)
   for (let attempt = 0; attempt < 6; attempt++) {
     // Impatient callers send the same request twice at once.
@@ -26,6 +26,11 @@ async function caller(scene: Scene, build: string): Promise<void> {
     // Some have the patience of a program, others that of people.
     await pause(world, world.chance(0.5) ? world.between(1, 200) : world.between(50, 10_000))
   }
+}
+
+/** As the build says: it may have been given another one by hand. */
+function currentIDOf({ store }: Scene, name: string): string {
+  return store.builds.get(keyOf({ namespace: 'default', name }))?.record.spec.buildID ?? buildIDOf(name)
 }
 
 /** True when it got a server. A host that crashes never answers: then the caller gives up, as its HTTP client would. */

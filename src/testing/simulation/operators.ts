@@ -2,7 +2,7 @@
 import { FleetError } from '../../errors.js'
 import type { BuildUpdate, Fleet } from '../../fleet.js'
 import type { DrainOptions } from '../../options.js'
-import { keyOf, type Server } from '../../rules/resources.js'
+import { type BuildSpec, keyOf, type Server } from '../../rules/resources.js'
 import type { Host } from './host.js'
 import { doomedBuild, type Scene } from './scene.js'
 import type { World } from './world.js'
@@ -81,18 +81,19 @@ function createBuild({ world }: Scene, fleet: Fleet, name: string): Promise<unkn
   const max = world.between(1, 8)
   const standingBy = world.between(0, Math.min(max, 4))
   world.note(`operator: creates build ${name} with standingBy ${standingBy}, max ${max}`)
-  return fleet.builds.create({
-    metadata: { name },
-    spec: {
-      buildID: buildIDOf(name),
-      standingBy,
-      max,
-      portsToExpose: world.chance(0.8) ? [7777] : [],
-      ...(world.chance(0.4) && { crashesToMarkUnhealthy: world.between(1, 20) }),
-      ...(world.chance(0.3) && { health: someHealth(world) }),
-      template,
-    },
-  })
+  return fleet.builds.create({ metadata: { name }, spec: buildSpec(world, name, standingBy, max) })
+}
+
+export function buildSpec(world: World, name: string, standingBy: number, max: number): BuildSpec {
+  return {
+    buildID: buildIDOf(name),
+    standingBy,
+    max,
+    portsToExpose: world.chance(0.8) ? [7777] : [],
+    ...(world.chance(0.4) && { crashesToMarkUnhealthy: world.between(1, 20) }),
+    ...(world.chance(0.3) && { health: someHealth(world) }),
+    template,
+  }
 }
 
 function createDoomed({ world }: Scene, fleet: Fleet, standingBy: number): Promise<unknown> {
@@ -103,9 +104,9 @@ function createDoomed({ world }: Scene, fleet: Fleet, standingBy: number): Promi
   })
 }
 
-const template = { spec: { containers: [{ name: 'game', image: 'game' }], terminationGracePeriodSeconds: 5 } }
+export const template = { spec: { containers: [{ name: 'game', image: 'game' }], terminationGracePeriodSeconds: 5 } }
 
-function someHealth(world: World) {
+export function someHealth(world: World) {
   return {
     firstHeartbeatSeconds: world.between(20, 60),
     silenceSeconds: world.between(8, 30),

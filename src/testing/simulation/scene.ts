@@ -1,6 +1,7 @@
 /** What all parts of a story share. */
 import type { BackendModel } from './backend-model.js'
 import type { Host } from './host.js'
+import type { ByHand } from './invariants/by-hand.js'
 import type { Creations } from './invariants/creations.js'
 import type { Endings } from './invariants/endings.js'
 import type { Sessions } from './invariants/sessions.js'
@@ -17,6 +18,7 @@ export interface Scene {
   readonly sessions: Sessions
   readonly waiting: Waiting
   readonly endings: Endings
+  readonly byHand: ByHand
   /** The build of which no server can run, if this story has one. */
   readonly doomed: Doomed | undefined
   readonly tally: { allocations: number; refusals: number; hostCrashes: number }

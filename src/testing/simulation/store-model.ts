@@ -5,6 +5,7 @@ import type { Collection, Store, Versioned } from '../../store.js'
 import { call, type CallOptions } from './calls.js'
 import { Handing } from './handing.js'
 import type { Host } from './host.js'
+import { StoreWatches } from './store-watches.js'
 import type { World } from './world.js'
 
 /** Hears of every change in the instant in which it is durable. */
@@ -13,12 +14,18 @@ export interface StoreListener {
   buildRemoved(before: Build): void
   /** `late`: by a host that led no more, which had asked for it while it still did. */
   serverWritten(before: Server | undefined, after: Server, late: boolean): void
-  serverRemoved(before: Server): void
+  /** `byHand`: past every host. */
+  serverRemoved(before: Server, byHand: boolean): void
 }
+
+/** Who else is at it: nobody, other hosts and people, or such as every host is told of. */
+export type Sharing = 'own' | 'shared' | 'watched'
 
 interface Hooks<T> {
   written(before: T | undefined, after: T, late: boolean): void
   removed(before: T): void
+  /** Of these, hosts that watch are told. */
+  readonly kind?: 'builds' | 'servers'
 }
 
 export class StoreModel {
@@ -26,6 +33,8 @@ export class StoreModel {
   readonly servers = new Map<string, Versioned<Server>>()
   readonly details = new Map<string, Versioned<Detail>>()
   readonly handing: Handing
+  /** Of hosts that are told of what changes. */
+  readonly watches: StoreWatches
   /** Calls so far. */
   calls = 0
   /** Those of them that were to change something. */
@@ -38,15 +47,28 @@ export class StoreModel {
     readonly world: World,
     readonly faultiness: number,
     readonly latencyMs: readonly [number, number],
-    /** Others write to it as well. */
-    readonly shared: boolean,
+    readonly sharing: Sharing,
     readonly listener: StoreListener,
   ) {
     this.handing = new Handing(world)
+    this.watches = new StoreWatches(world, this)
+  }
+
+  /** Others write to it as well. */
+  get shared(): boolean {
+    return this.sharing !== 'own'
+  }
+
+  get watched(): boolean {
+    return this.sharing === 'watched'
   }
 
   get away(): boolean {
     return this.world.elapsedMs < this.#awayUntil
+  }
+
+  get mute(): boolean {
+    return this.world.elapsedMs < this.#muteUntil
   }
 
   goAway(ms: number): void {
@@ -69,60 +91,68 @@ export class StoreModel {
     const options: CallOptions = {
       of: 'store',
       away: () => this.away,
-      mute: () => this.world.elapsedMs < this.#muteUntil,
+      mute: () => this.mute,
       latencyMs,
       faultiness,
       far: shared,
     }
     const servers = this.#collection(this.servers, host, options, {
       written: (before, after, late) => listener.serverWritten(before, after, late),
-      removed: (before) => listener.serverRemoved(before),
+      removed: (before) => listener.serverRemoved(before, false),
+      kind: 'servers',
     })
     return {
       shared,
       builds: this.#collection(this.builds, host, options, {
         written: (before, after) => listener.buildWritten(before, after),
         removed: (before) => listener.buildRemoved(before),
+        kind: 'builds',
       }),
       servers: this.handing.watched(host, servers, (ref) => this.servers.get(keyOf(ref))?.record),
       details: this.#collection(this.details, host, options, { written: () => {}, removed: () => {} }),
+      ...(this.watched && { watch: (heard) => this.watches.open(host, heard) }),
       close: () => Promise.resolve(),
     }
   }
 
   /** An outside hand writes a record again as it is, as a label set by hand would. */
   touch(): string | undefined {
-    const { world } = this
-    const records = world.oneOf<Map<string, Versioned<Ref>>>([this.builds, this.servers, this.servers, this.details])
+    const { world, builds, servers, details } = this
+    const records = world.oneOf<Map<string, Versioned<Ref>>>([builds, servers, servers, details])
     const key = world.oneOf([...(records?.keys() ?? [])])
     const there = key === undefined ? undefined : records?.get(key)
     if (!records || key === undefined || !there) return undefined
     records.set(key, { record: there.record, revision: this.#next() })
+    if (records === builds) this.watches.told('builds', there.record)
+    else if (records === servers) this.watches.told('servers', there.record)
     return key
   }
 
-  /** An outside hand changes what a build asks for, past every host. */
-  edit(names: readonly string[]): string | undefined {
-    const { world } = this
-    const mayEdit = ([, { record }]: [string, Versioned<Build>]) => names.includes(record.name)
-    const [key] = world.oneOf([...this.builds].filter(mayEdit)) ?? []
-    const there = key === undefined ? undefined : this.builds.get(key)
-    if (key === undefined || !there) return undefined
-    const max = world.between(0, 8)
-    const standingBy = world.between(0, Math.min(max, 4))
-    const record = { ...there.record, spec: { ...there.record.spec, standingBy, max } }
+  /** An outside hand creates a build or changes what one asks for, past every host. */
+  writeBuild(record: Build): void {
+    const key = keyOf(record)
+    const before = this.builds.get(key)?.record
     this.builds.set(key, { record, revision: this.#next() })
-    return `${key} to standingBy ${standingBy}, max ${max}`
+    this.watches.told('builds', record)
+    this.listener.buildWritten(before, record)
   }
 
-  /** An outside hand deletes a build, past every host. Returns what it was. */
-  remove(names: readonly string[]): Build | undefined {
-    const [key, there] =
-      this.world.oneOf([...this.builds].filter(([, { record }]) => names.includes(record.name))) ?? []
-    if (key === undefined || !there) return undefined
-    this.builds.delete(key)
-    this.listener.buildRemoved(there.record)
-    return there.record
+  /** An outside hand deletes a build, past every host. */
+  removeBuild(record: Build): void {
+    if (!this.builds.delete(keyOf(record))) return
+    this.#next()
+    this.watches.told('builds', record)
+    this.listener.buildRemoved(record)
+  }
+
+  /** An outside hand deletes the record of a server, past every host. */
+  removeServer({ namespace, name }: Ref): void {
+    const there = this.servers.get(keyOf({ namespace, name }))
+    if (!there) return
+    this.servers.delete(keyOf(there.record))
+    this.#next()
+    this.watches.told('servers', there.record)
+    this.listener.serverRemoved(there.record, true)
   }
 
   #next(): string {
@@ -140,6 +170,15 @@ export class StoreModel {
       this.calls++
       return call(world, host, options, effect)
     }
+    const read = <R>(effect: () => R) => {
+      const answer = ask(effect)
+      // Of a build that was written by hand it may know from now on, and tell nobody.
+      if (this.watched && hooks.kind === 'builds') void answer.then(stir, stir)
+      return answer
+    }
+    const stir = () => {
+      host.stirred = true
+    }
     const change = <R>(effect: () => R) => {
       host.acts('store')
       this.changes++
@@ -148,12 +187,13 @@ export class StoreModel {
     const put = (record: T, before: T | undefined) => {
       const revision = this.#next()
       records.set(keyOf(record), { record, revision })
+      if (hooks.kind) this.watches.told(hooks.kind, record)
       hooks.written(before, record, !(host.alive && host.leads))
       return revision
     }
     return {
-      get: (ref) => ask(() => records.get(keyOf(ref))),
-      list: () => ask(() => [...records.values()]),
+      get: (ref) => read(() => records.get(keyOf(ref))),
+      list: () => read(() => [...records.values()]),
       create: (record) =>
         change(() => {
           if (records.has(keyOf(record))) throw new FleetError('conflict', `${keyOf(record)} exists`)
@@ -172,6 +212,7 @@ export class StoreModel {
           if (!current) return
           if (current.revision !== expected) throw new FleetError('conflict', `${keyOf(ref)} has changed`)
           records.delete(keyOf(ref))
+          if (hooks.kind) this.watches.told(hooks.kind, ref)
           hooks.removed(current.record)
         }),
     }

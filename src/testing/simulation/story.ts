@@ -7,9 +7,11 @@ import type { InstanceSpec } from '../../backend.js'
 import type { Heartbeat, HeartbeatAnswer } from '../../rules/heartbeat.js'
 import { keyOf, type Ref } from '../../rules/resources.js'
 import { BackendModel, type ModelInstance } from './backend-model.js'
+import { Collector, resizeByHand, workByHand } from './by-hand.js'
 import { callers } from './callers.js'
 import { type Character, oddCharacters } from './game-model.js'
 import { Host } from './host.js'
+import { ByHand } from './invariants/by-hand.js'
 import { Counts } from './invariants/counts.js'
 import { Creations } from './invariants/creations.js'
 import { Endings } from './invariants/endings.js'
@@ -17,6 +19,7 @@ import { Patience } from './invariants/patience.js'
 import { Records } from './invariants/records.js'
 import { Restart } from './invariants/restart.js'
 import { checkRest } from './invariants/rest.js'
+import { breaksRule } from './invariants/rules.js'
 import { look, type Seen } from './invariants/seen.js'
 import { Sessions } from './invariants/sessions.js'
 import { Surplus } from './invariants/surplus.js'
@@ -24,8 +27,8 @@ import { Waiting } from './invariants/waiting.js'
 import { Lease } from './lease.js'
 import { brokenVersion, createBuilds, operate } from './operators.js'
 import { type Doomed, doomedBuild, type Scene } from './scene.js'
-import { StoreModel } from './store-model.js'
-import { editByHand, makeTrouble, muteStore, strikeLeader, touchRecord } from './troubles.js'
+import { type StoreListener, StoreModel } from './store-model.js'
+import { breakStoreWatch, makeTrouble, muteStore, strikeLeader, touchRecord } from './troubles.js'
 import { World } from './world.js'
 
 const minuteMs = 60_000
@@ -45,6 +48,7 @@ export class Story implements Scene {
   readonly sessions: Sessions
   readonly waiting: Waiting
   readonly endings: Endings
+  readonly byHand: ByHand
   readonly doomed: Doomed | undefined
   readonly tally = { allocations: 0, refusals: 0, hostCrashes: 0 }
   readonly hosts: Host[] = []
@@ -88,7 +92,15 @@ export class Story implements Scene {
       [1, 50],
       [20, 200],
     ]) ?? [0, 5]
-    this.store = new StoreModel(world, faultiness, storeMs, hosts > 1 || world.chance(0.5), this.#records)
+    const shared = hosts > 1 || world.chance(0.5)
+    const isCalm = faultiness < 0.01
+    this.byHand = new ByHand(world, () => this.#parts, {
+      editMs: (isCalm ? 2 : 6) * this.#limits.resyncMs + minuteMs / 4,
+      endMs: (isCalm ? 5 : 12) * minuteMs,
+    })
+    // Every other story: those without are what they were before there was a watch.
+    const sharing = shared ? (seed % 2 === 0 ? 'watched' : 'shared') : 'own'
+    this.store = new StoreModel(world, faultiness, storeMs, sharing, this.#listening(sharing === 'watched'))
     const range = { first: 10_000, last: 10_000 + world.between(12, 60) }
     this.backend = new BackendModel(world, faultiness, range, {
       character: (spec) => this.#character(spec),
@@ -113,7 +125,7 @@ export class Story implements Scene {
     const { firstHeartbeatMs, backoffLastMs, resyncMs } = this.#limits
     await this.#pass(2 * minuteMs + firstHeartbeatMs + backoffLastMs + resyncMs)
     // Nothing else happens to the build from here on that would give it away.
-    if (editByHand(this) !== undefined) await this.#pass(2 * minuteMs + firstHeartbeatMs + 2 * resyncMs)
+    if (resizeByHand(this) !== undefined) await this.#pass(2 * minuteMs + firstHeartbeatMs + 2 * resyncMs)
     else await this.#pass(minuteMs + resyncMs)
     await checkRest(this, this.#records, () => this.#pass(quietMs))
     world.throwIfFailed()
@@ -189,6 +201,7 @@ export class Story implements Scene {
     const { world, store, backend } = this
     const fair = leader?.answers === true && !store.away && !backend.away && !backend.isDeaf(leader)
     this.#patience.passed(fair)
+    this.byHand.passed(fair && this.#seen?.host === leader, leader)
     if (!leader?.fleet || !leader.alive) return
     // What it tells nobody is found out a little later.
     if (leader.stirred || world.elapsedMs >= this.#lookedAt + lookMs) {
@@ -201,6 +214,7 @@ export class Story implements Scene {
       this.sessions.check(this.#seen)
       this.#patience.check(this.#seen)
       this.#surplus.check(this.#seen)
+      this.byHand.check(this.#seen)
     } else if (!this.waiting.changed) return
     if (this.#seen?.host === leader && !leader.suspended) this.waiting.check(this.#seen, this.lease.leadsSince)
   }
@@ -235,6 +249,9 @@ export class Story implements Scene {
     })
     whileFaulty(5_000, 60_000, () => now(() => operate(this)))
     if (world.chance(0.75)) whileFaulty(10_000, 200_000, () => makeTrouble(this))
+    if (!this.store.watched) return
+    whileFaulty(2_000, 60_000, () => workByHand(this))
+    if (world.chance(0.7)) whileFaulty(10_000, 200_000, () => breakStoreWatch(this))
   }
 
   get #calls(): number {
@@ -244,6 +261,27 @@ export class Story implements Scene {
   get #parts() {
     const { backend, store, lease, sessions } = this
     return { backend, store, lease, sessions }
+  }
+
+  /** What hears of every change of the store. A cluster, which some stories are in, clears away what is left behind. */
+  #listening(watched: boolean): StoreListener {
+    const records = this.#records
+    const collector = watched && this.world.chance(0.5) ? new Collector(this.world, () => this) : undefined
+    return {
+      buildWritten: (before, after) => records.buildWritten(before, after),
+      buildRemoved(before) {
+        records.buildRemoved(before)
+        collector?.buildRemoved(before)
+      },
+      serverWritten(before, after, late) {
+        records.serverWritten(before, after, late)
+        collector?.serverWritten(before, after)
+      },
+      serverRemoved(before, byHand) {
+        records.serverRemoved(before, byHand)
+        collector?.serverRemoved(before)
+      },
+    }
   }
 
   #character({ build, sdk }: InstanceSpec): Character {
@@ -257,6 +295,7 @@ export class Story implements Scene {
     const { ref, uid, build } = spec
     this.endings.asked(spec)
     if (!this.#records.known.has(uid)) this.world.breach(`${ref.name} was to be started before it had a record`)
+    if (breaksRule(spec)) this.world.breach(`${ref.name} was to be started with a spec that breaks a rule`)
     if (build.name !== doomedBuild || !this.doomed) return undefined
     this.doomed.creations.asked()
     return this.doomed.kind === 'refused' && this.world.faulty ? 'no such image' : undefined

@@ -1,6 +1,6 @@
 /** What goes wrong by itself, now and then: hosts, stores, backends, watches, clocks, and hands from outside. */
+import { deleteBuildByHand, resizeByHand } from './by-hand.js'
 import { leaseMs } from './lease.js'
-import { buildNames } from './operators.js'
 import type { Scene } from './scene.js'
 
 interface Trouble {
@@ -73,16 +73,12 @@ const troubles: readonly Trouble[] = [
   {
     kind: 'store: build edited by hand',
     weight: 1,
-    happen: editByHand,
+    happen: resizeByHand,
   },
   {
     kind: 'store: build deleted by hand',
     weight: 2,
-    happen({ store, sessions }) {
-      const build = store.shared ? store.remove(buildNames) : undefined
-      if (build) sessions.allowEnd(build.uid)
-      return build?.name
-    },
+    happen: deleteBuildByHand,
   },
   {
     kind: 'store: no answers for a while',
@@ -126,16 +122,23 @@ export function muteStore({ world, store }: Scene): void {
   store.goMute(world.between(10, 300))
 }
 
+/** A host hears nothing of what changes in the store; what it missed is told afterwards, or all there is is listed. */
+export function breakStoreWatch({ world, store, hosts }: Scene): void {
+  const host = world.oneOf(hosts.filter((one) => one.alive && !one.closing))
+  if (!host) return
+  const silent = world.chance(0.5)
+  const ms = world.between(500, silent ? 120_000 : 20_000)
+  const anew = world.chance(0.5)
+  if (!store.watches.interrupt(host, ms, anew)) return
+  world.countFault(silent ? 'store watch: dies in silence' : 'store watch: interrupted')
+  world.note(`trouble: ${host.name} hears nothing of the store for ${ms / 1000} s${anew ? ', then all there is' : ''}`)
+}
+
 /** Somebody writes a record again as it is, just while it is in use. */
 export function touchRecord({ world, store }: Scene): void {
   const key = store.shared ? store.touch() : undefined
   if (key === undefined) return
   world.countFault('store: record touched by hand')
-}
-
-/** An operator changes a build in the store itself, past every host. */
-export function editByHand({ store }: Scene): string | undefined {
-  return store.shared ? store.edit(buildNames) : undefined
 }
 
 function vanish({ world, backend }: Scene, told: boolean): string | undefined {

@@ -10,6 +10,10 @@ interface CrashBook {
   readonly gone: Set<string>
   /** How often one of these crashed once more: a late call had created its record again, and nobody could know it. */
   again: number
+  /** How many records of its servers were removed by hand: whether they had crashed, only a host may know. */
+  taken: number
+  /** Those of them that told of a crash. It is counted, unless nobody led who knew it. */
+  takenTold: number
   /** What the build's record counts. */
   counted: number
   /** The build itself is gone: its crashes concern nobody. */
@@ -34,8 +38,8 @@ export class Records implements StoreListener {
 
   /** Crashed servers of a build, as their records told: how many at least and at most. */
   crashesOf(buildUid: string): readonly [number, number] {
-    const { told, again } = this.#book(buildUid)
-    return [told.size, told.size + again]
+    const { told, again, taken, takenTold } = this.#book(buildUid)
+    return [told.size - takenTold, told.size + again + taken]
   }
 
   buildWritten(before: Build | undefined, after: Build): void {
@@ -96,7 +100,8 @@ export class Records implements StoreListener {
     return this.#strays.has(uid) && session !== undefined && this.#bySession.get(session.id)?.uid !== uid
   }
 
-  serverRemoved(before: Server): void {
+  serverRemoved(before: Server, byHand: boolean): void {
+    if (byHand) return this.#taken(before)
     // A call that created it may have taken effect again, long after it had failed and the server was gone.
     if (!this.#ended.has(before.uid)) this.world.breach(`the record of ${before.name} was removed: ${before.state}`)
     this.#forget(before)
@@ -105,6 +110,13 @@ export class Records implements StoreListener {
     if (book.gone.size > book.counted && !book.deleted) {
       this.world.breach(`a crash was not counted: ${keyOf(before)} is gone, and its build counts ${book.counted}`)
     }
+  }
+
+  #taken(before: Server): void {
+    this.#forget(before)
+    const book = this.#book(before.buildUid)
+    book.taken++
+    if (before.ending?.crash) book.takenTold++
   }
 
   buildRemoved(before: Build): void {
@@ -119,7 +131,15 @@ export class Records implements StoreListener {
   #book(buildUid: string): CrashBook {
     const known = this.#crashes.get(buildUid)
     if (known) return known
-    const book = { told: new Set<string>(), gone: new Set<string>(), again: 0, counted: 0, deleted: false }
+    const book = {
+      told: new Set<string>(),
+      gone: new Set<string>(),
+      again: 0,
+      taken: 0,
+      takenTold: 0,
+      counted: 0,
+      deleted: false,
+    }
     this.#crashes.set(buildUid, book)
     return book
   }

@@ -1,4 +1,5 @@
 /** Once nothing fails any more: everything is as the builds want it, all records tell the same, and it stays quiet. */
+import { isDeepStrictEqual } from 'node:util'
 import { keyOf } from '../../../rules/resources.js'
 import { buildHealth } from '../../../rules/status.js'
 import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
@@ -26,7 +27,13 @@ export async function checkRest(scene: Scene, records: Records, passTime: () => 
 }
 
 function made({ store, backend }: Scene): string {
-  return `${store.changes} writes, ${backend.calls} creations and deletions`
+  // What is watched need not be looked at again.
+  const asked = store.watched ? `${store.calls} calls, ` : ''
+  return `${asked}${store.changes} writes, ${backend.calls} creations and deletions`
+}
+
+function isInvalid({ status }: GameServerBuild): boolean {
+  return status.conditions?.some(({ type }) => type === 'Invalid') === true
 }
 
 function checkBuild(build: GameServerBuild, { store }: Scene, records: Records): void {
@@ -34,19 +41,21 @@ function checkBuild(build: GameServerBuild, { store }: Scene, records: Records):
   const isDraining = status.conditions?.some((condition) => condition.type === 'Draining') === true
   const wanted = isDraining ? 0 : Math.max(0, Math.min(spec.standingBy, spec.max - status.currentActive))
   const idle = status.currentPending + status.currentInitializing + status.currentStandingBy
-  const enough = status.health === 'Unhealthy' ? idle <= wanted : idle === wanted
+  // It gets no new servers, and keeps what it has.
+  const isStopped = status.health === 'Unhealthy' || isInvalid(build)
+  const enough = isStopped ? idle <= wanted : idle === wanted
   // With no port left there is nothing that the fleet could do.
   const blocked = status.conditions?.some((condition) => condition.reason === 'ports-exhausted') === true
-  if (!blocked && (!enough || (status.health === 'Healthy' && status.currentStandingBy !== wanted))) {
+  if (!blocked && (!enough || (!isStopped && status.currentStandingBy !== wanted))) {
     const { standingBy, max } = spec
     throw new Violation(
       `build ${metadata.name} did not come to rest: ${JSON.stringify({ spec: { standingBy, max }, status })}`,
     )
   }
   const record = store.builds.get(keyOf(metadata))?.record
-  if (record?.spec.standingBy !== spec.standingBy || record.spec.max !== spec.max) {
-    throw new Violation(`build ${metadata.name} asks for ${JSON.stringify(record?.spec)} in the store, the fleet has
-      ${JSON.stringify(spec)}`)
+  if (!record || !isDeepStrictEqual(record.spec, spec)) {
+    const [asked, has] = [record?.spec, spec].map((one) => JSON.stringify(one))
+    throw new Violation(`build ${metadata.name} asks for ${asked} in the store, the fleet has ${has}`)
   }
   const [least, most] = records.crashesOf(record.uid)
   if (status.crashesCount !== record.crashes || record.crashes < least || record.crashes > most) {
@@ -70,7 +79,8 @@ function checkServer(server: GameServer, { store, backend }: Scene): void {
   const instance = backend.instances.get(keyOf(server.metadata))
   const build = store.builds.get(keyOf({ namespace: record.namespace, name: record.build }))?.record
   // A build that gets no new servers keeps those that it has.
-  const mayBeReplaced = build !== undefined && buildHealth(build) === 'Healthy'
+  const isInvalid = build?.conditions.some(({ type }) => type === 'Invalid')
+  const mayBeReplaced = build !== undefined && buildHealth(build) === 'Healthy' && !isInvalid
   if (state === 'StandingBy' && instance && mayBeReplaced && !runs(instance.spec, build.spec)) {
     throw new Violation(`${name} stands by and does not run what its build says`)
   }

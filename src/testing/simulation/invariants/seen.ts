@@ -24,3 +24,8 @@ export async function look(host: Host, fleet: Fleet): Promise<Seen | undefined> 
 export function buildNameOf(server: GameServer): string {
   return server.metadata.name.slice(0, server.metadata.name.lastIndexOf('-'))
 }
+
+/** Written by hand, two builds may claim one buildID. */
+export function isDisputed({ spec }: GameServerBuild, builds: readonly GameServerBuild[]): boolean {
+  return builds.filter((other) => other.spec.buildID === spec.buildID).length > 1
+}

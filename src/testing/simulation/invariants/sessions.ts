@@ -11,6 +11,8 @@ export class Sessions {
   readonly #sessionOf = new Map<ModelInstance, string>()
   /** Uids of instances that an operator has asked to end, and of builds. */
   readonly #mayEnd = new Set<string>()
+  /** Uids of servers whose record was removed by hand: nothing can be said of their sessions any more. */
+  readonly #disowned = new Set<string>()
 
   constructor(
     readonly world: World,
@@ -20,6 +22,12 @@ export class Sessions {
   /** An operator asked for the end of this server, or of all servers of this build. */
   allowEnd(uid: string): void {
     this.#mayEnd.add(uid)
+  }
+
+  /** The record of this server is removed past every host. */
+  disown(uid: string): void {
+    this.#mayEnd.add(uid)
+    this.#disowned.add(uid)
   }
 
   mayEnd({ spec }: ModelInstance): boolean {
@@ -46,11 +54,12 @@ export class Sessions {
     const { name } = instance.spec.ref
     const record = this.parts().store.servers.get(keyOf(instance.spec.ref))?.record
     const isOurs = record?.uid === instance.spec.uid
-    if (isOurs ? record.session?.id !== sessionID : this.#lives(instance)) {
+    const isKnown = this.#lives(instance) && !this.#disowned.has(instance.spec.uid)
+    if (isOurs ? record.session?.id !== sessionID : isKnown) {
       this.world.breach(`not durable: ${how} ${name} for ${sessionID}, and the store knows nothing of it`)
     }
     const other = this.#bySession.get(sessionID)
-    if (other && other !== instance && this.#lives(other)) {
+    if (other && other !== instance && this.#lives(other) && !this.#disowned.has(other.spec.uid)) {
       this.world.breach(`one session, two servers: ${how} ${name} for ${sessionID}, which is on ${other.spec.ref.name}`)
     }
     const before = this.#sessionOf.get(instance)

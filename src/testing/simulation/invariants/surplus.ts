@@ -9,7 +9,7 @@ import { templateHash } from '../../../rules/template-hash.js'
 import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
 import type { StoreModel } from '../store-model.js'
 import type { World } from '../world.js'
-import { buildNameOf, type Seen } from './seen.js'
+import { buildNameOf, isDisputed, type Seen } from './seen.js'
 import type { Waiting } from './waiting.js'
 
 /** What befell a build since the last look. */
@@ -50,6 +50,8 @@ export class Surplus {
     for (const build of seen.builds) {
       const { name } = build.metadata
       const happened = this.#happened.get(name)
+      // Two that claim one buildID: whose callers they are cannot be told from outside.
+      if (isDisputed(build, seen.builds)) continue
       if (!this.#starting && (happened?.scaledDown || happened?.replaced)) this.#checkBuild(build, happened, seen)
     }
     this.#happened = new Map()

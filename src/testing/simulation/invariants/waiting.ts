@@ -6,7 +6,7 @@ import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
 import type { Host } from '../host.js'
 import type { StoreModel } from '../store-model.js'
 import type { World } from '../world.js'
-import { buildNameOf, type Seen } from './seen.js'
+import { buildNameOf, isDisputed, type Seen } from './seen.js'
 
 export interface WaitingCall {
   readonly host: Host
@@ -78,6 +78,7 @@ export class Waiting {
     }
     const reserved = new Set(handing.reserved(host))
     for (const build of seen.builds) {
+      if (isDisputed(build, seen.builds)) continue
       const calls = [...waiting.values()].filter((call) => call.buildID === build.spec.buildID)
       const servers = [...seen.servers.values()].filter((server) => buildNameOf(server) === build.metadata.name)
       const free = servers.find((server) => isReady(server) && !handing.isBusy(host, keyOf(server.metadata)))
