@@ -48,7 +48,7 @@ async function openAt(config: Config, log: ServerLog, known: number | undefined)
 }
 
 function backendOf(config: Config, logger: ServerLog): Backend {
-  const { backend, portRange, dataDir: directory, publicAddress, namespaces } = config
+  const { backend, portRange, dataDir: directory, publicAddress, namespaces, podName } = config
   const address = publicAddress === undefined ? {} : { publicAddress }
   switch (backend) {
     case 'memory':
@@ -58,7 +58,10 @@ function backendOf(config: Config, logger: ServerLog): Backend {
     case 'docker':
       return orUsageError(() => dockerBackend({ directory, portRange, logger, ...address }))
     case 'kubernetes':
-      return orUsageError(() => kubernetesBackend({ portRange, logger, ...address, ...(namespaces && { namespaces }) }))
+      return orUsageError(() => {
+        const given = { ...(namespaces && { namespaces }), ...(podName !== undefined && { pod: podName }) }
+        return kubernetesBackend({ portRange, logger, ...address, ...given })
+      })
   }
 }
 
@@ -101,6 +104,7 @@ function inVariables(message: string): string {
     ['agent: { address }', 'AGENT_ADDRESS'],
     ['agent.host', 'AGENT_HOST'],
     ['dockerBackend', 'BACKEND=docker'],
+    ['kubernetesBackend: pod ', 'POD_NAME '],
     ['kubernetesBackend', 'BACKEND=kubernetes'],
   ] as const
   return words.reduce((text, [option, variable]) => text.replace(option, variable), message)

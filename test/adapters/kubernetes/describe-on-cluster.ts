@@ -13,7 +13,7 @@ const silence = await askCluster()
 export const describeOnCluster: Describe =
   silence === undefined ? describe : leaveOut(`no Kubernetes cluster answers: ${silence}`)
 
-function leaveOut(why: string): Describe {
+export function leaveOut(why: string): Describe {
   return (what) =>
     it(`LEFT OUT, ${why}: ${what}`, () => {
       console.warn(`left out: ${what} (${why})`)
