@@ -7,9 +7,8 @@ import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
-import { type ApiServerProcess, findApiServer } from '../adapters/kubernetes/api-server-process.js'
-import { leaveOut } from '../adapters/kubernetes/describe-on-cluster.js'
+import { expect, it, onTestFinished } from 'vitest'
+import { describeWithApiServer } from '../adapters/kubernetes/describe-with-api-server.js'
 import { allocate, buildOf, createBuild, getBuild, listServers, portOf, recount, say } from './client.js'
 import { type Host, startHost } from './host.js'
 import { until } from './until.js'
@@ -21,11 +20,7 @@ const batch = 5
 const max = 3 * batch + 2
 const outageMs = 30_000
 
-const found = await findApiServer()
-if (found) describe('a fleet of two hosts', () => scenario(found))
-else leaveOut('the API server is no process of this machine, that could be killed')('a fleet of two hosts', () => {})
-
-function scenario(apiServer: ApiServerProcess): void {
+describeWithApiServer('a fleet of two hosts', (apiServer) => {
   it(
     'keeps every session and every match whatever befalls the cluster, and hands none out twice',
     { timeout: 500_000 },
@@ -149,7 +144,7 @@ function scenario(apiServer: ApiServerProcess): void {
       }
     },
   )
-}
+})
 
 const agentPort = 20_399
 const agentHost = (number: number) => `127.0.9.${number}`
