@@ -8,7 +8,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { describeWithApiServer } from '../adapters/kubernetes/describe-with-api-server.js'
+import { apiServerProcess, describeWithApiServer } from '../adapters/kubernetes/describe-with-api-server.js'
 import { allocate, buildOf, createBuild, getBuild, listServers, portOf, recount, say } from './client.js'
 import { type Host, startHost } from './host.js'
 import { until } from './until.js'
@@ -20,11 +20,12 @@ const batch = 5
 const max = 3 * batch + 2
 const outageMs = 30_000
 
-describeWithApiServer('a fleet of two hosts', (apiServer) => {
+describeWithApiServer('a fleet of two hosts', () => {
   it(
     'keeps every session and every match whatever befalls the cluster, and hands none out twice',
     { timeout: 500_000 },
     async () => {
+      const apiServer = apiServerProcess()
       onTestFinished(() => apiServer.restart())
       const { root, running } = await workplace()
       const agents = await agentService()

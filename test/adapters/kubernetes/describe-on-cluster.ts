@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { messageOf } from '../../../src/errors.js'
 import { clusterApi } from './cluster.js'
 
-type Describe = (what: string, define: () => void) => void
+export type Describe = (what: string, define: () => void) => void
 
 const silence = await askCluster()
 
