@@ -26,8 +26,10 @@ export interface WatchOptions {
 }
 
 export interface WatchListener {
-  /** All there is at this moment: what is not among it is gone. At the start, and whenever changes may have been missed. */
-  listed(objects: readonly KubeObject[]): void
+  /**
+   * All there is as of this revision: what is not among it is gone. At the start, and whenever changes may have been missed.
+   */
+  listed(objects: readonly KubeObject[], revision: string): void
   /** New or changed. */
   changed(object: KubeObject): void
   /** Gone; as it was last. */
@@ -73,7 +75,7 @@ export function watchCollection(options: WatchOptions, listener: WatchListener):
 
   async function list(): Promise<string> {
     const listed = await api.list({ what: `list ${what}`, method: 'GET', path, query: { ...query }, signal })
-    if (!isOver()) listener.listed(listed.items)
+    if (!isOver()) listener.listed(listed.items, listed.revision)
     return listed.revision
   }
 
