@@ -64,6 +64,10 @@ export class BuildCollection extends CustomCollection<Build> {
     return found
   }
 
+  override forgetAll(): void {
+    this.#known.clear()
+  }
+
   override forget(ref: Ref, last?: KubeObject): void {
     const key = keyOf(ref)
     const known = this.#known.get(key)

@@ -125,6 +125,9 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
   /** No such object any more. `last`: as it was when it went, where that is known. */
   forget(_ref: Ref, _last?: KubeObject): void {}
 
+  /** What was known is no measure any more of what is newer. */
+  forgetAll(): void {}
+
   /** The API server has shown this. */
   protected seen(_object: KubeObject): void {}
 

@@ -48,6 +48,10 @@ export class ServerCollection extends CustomCollection<Server> {
     return known === undefined || Number(revisionOf(object)) > known.revision
   }
 
+  override forgetAll(): void {
+    this.#known.clear()
+  }
+
   override forget(ref: Ref, last?: KubeObject): void {
     const known = this.#known.get(keyOf(ref))
     // There is another one of that name already.

@@ -60,6 +60,7 @@ export async function openKubernetesStore(options: KubernetesStoreOptions): Prom
       return watchCollection(
         { api, clock, logger, what: resource.plural, path },
         {
+          restored: () => collection.forgetAll(),
           listed(objects) {
             const all = objects.map((object) => collection.versioned(object)).filter((found) => found !== undefined)
             to.listed(all, within)
