@@ -91,7 +91,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
         cause: error,
       })
     }
-    this.seen(object)
+    this.versioned(object)
     const revision = revisionOf(object)
     const rest = this.mapping.rest?.(record, revision)
     return rest === undefined ? revision : wholeOrUnknown(this.putStatus(record, revision, rest, options))
