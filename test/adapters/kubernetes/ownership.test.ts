@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto'
+import { memoryBackend } from 'gamekeeper/memory'
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
 import { KubernetesApi } from '../../../adapters/kubernetes/api.js'
 import { defaultKubeConfig } from '../../../adapters/kubernetes/kube-config.js'
 import { systemClock } from '../../../src/clock.js'
 import { FleetError } from '../../../src/errors.js'
 import type { FleetEvent } from '../../../src/events.js'
+import type { FleetOptions } from '../../../src/options.js'
 import { isObject } from '../../../src/rules/problem.js'
 import { minimalBuild, minimalServer } from '../../../src/testing/records.js'
 import { until } from '../../e2e/until.js'
@@ -33,9 +35,9 @@ describeOnCluster('who a build is, and what belongs to it', () => {
   }
 
   /** A fleet with a build that was made through its API, of which two servers stand by. */
-  async function scene() {
+  async function scene(options: Partial<FleetOptions> = {}) {
     const { namespace, k, serversNow } = await place()
-    const fleet = await openFleet(api, namespace, { limits: { resyncMs: 600_000 } })
+    const fleet = await openFleet(api, namespace, { limits: { resyncMs: 600_000 }, ...options })
     const events: FleetEvent[] = []
     fleet.on('*', (event) => events.push(event))
     const spec = { buildID: 'id-of-arena', standingBy: 2, max: 5, portsToExpose: [7777], template }
@@ -132,6 +134,35 @@ describeOnCluster('who a build is, and what belongs to it', () => {
     await store.servers.create({ ...minimalServer({ namespace, name: 'arena-2' }), uid: 'u2', buildUid: 'u1' })
     await until('it is collected', async () => (await k('get', 'gs', '-o', 'name')).trim().split('\n').length === 1)
     expect(await show('gs', '.metadata.name')).toBe('arena-1')
+  })
+
+  it('lets nobody speak for a server whose token was sealed with a key that is lost', async () => {
+    // It outlives its host, as pods do.
+    const backend = memoryBackend({ clock: systemClock })
+    const { namespace, fleet, k } = await scene({ backend })
+    await fleet.allocate({ buildID: 'id-of-arena', sessionID: randomUUID(), sessionCookie: 'a secret' })
+    await fleet.close()
+    const tokensNow = async () => {
+      const store = await openStore(api, namespace)
+      const [first, again] = [await store.servers.list(), await store.servers.list()]
+      await store.close()
+      const tokens = first.map(({ record: { name, token } }) => ({ name, token }))
+      expect(again.map(({ record: { name, token } }) => ({ name, token }))).toEqual(tokens)
+      return tokens
+    }
+    const before = await tokensNow()
+    await k('delete', 'secret', 'gamekeeper-key')
+    const next = await openFleet(api, namespace, { backend })
+    const active = (await next.servers.list()).filter(({ status }) => status.state === 'Active')
+    expect(active).toHaveLength(1)
+    const after = await tokensNow()
+    expect(after.map(({ token }) => token).filter((token) => !/^[0-9a-f]{64}$/.test(token))).toEqual([])
+    expect(after.filter(({ token }) => before.some((old) => old.token === token))).toEqual([])
+    const beat = { state: 'Active', health: 'Healthy', players: ['mallory'] } as const
+    const unknown = next.heartbeat('nobody.at-all', beat)
+    for (const { name, token } of before) {
+      expect([next.heartbeat(`${name}.`, beat), next.heartbeat(`${name}.${token}`, beat)]).toEqual([unknown, unknown])
+    }
   })
 
   it('knows its own build again when the answer to its creation was lost', async () => {
