@@ -205,6 +205,12 @@ export class KubernetesBackend implements Backend {
     }
   }
 
+  async probe({ signal }: BackendOptions = {}): Promise<void> {
+    throwIfAborted(signal)
+    await this.#open()
+    if (!this.#pods.isHeardOf) await this.#hasPods(signal)
+  }
+
   async *logs(ref: Ref, options: LogsOptions = {}): AsyncGenerator<string> {
     await this.#open()
     if (options.signal?.aborted) return
@@ -372,7 +378,7 @@ export class KubernetesBackend implements Backend {
   }
 
   /** Asked of the API server: whoever decides who leads waits for nothing else. */
-  async #hasPods(signal: AbortSignal): Promise<boolean> {
+  async #hasPods(signal: AbortSignal | undefined): Promise<boolean> {
     const { namespaces = [undefined], apiGroup, callMs } = this.#options
     const query = { labelSelector: namesOf(apiGroup).server, limit: 1 }
     for (const namespace of namespaces) {

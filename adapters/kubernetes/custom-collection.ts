@@ -41,6 +41,8 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
   }
 
   async get(ref: Ref, options?: StoreOptions): Promise<Versioned<T> | undefined> {
+    // Of other namespaces there is nothing here, and no right to look.
+    if (this.#parts.namespaces?.includes(ref.namespace) === false) return undefined
     try {
       return this.versioned(await this.call('GET', ref, {}, options))
     } catch (error) {

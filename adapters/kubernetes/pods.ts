@@ -115,6 +115,11 @@ export class Pods {
     return [...this.#pods.values()]
   }
 
+  /** True while all that was listed is also followed. */
+  get isHeardOf(): boolean {
+    return this.#followed.every(({ silence }) => silence === undefined)
+  }
+
   /** Of the API server itself. */
   async ask(ref: Ref, signal: AbortSignal | undefined): Promise<SeenPod | undefined> {
     const path = pathOf(podType, ref)
