@@ -141,6 +141,8 @@ export interface Backend {
    * they have said so. Rejects with `invalid` when only they can tell.
    */
   agentPlace?(asked: { readonly host?: string | undefined }, options?: BackendOptions): Promise<AgentPlace>
+  /** Resolves when it can be relied on now, at the least cost: asked every few seconds. Default: `list`. */
+  probe?(options?: BackendOptions): Promise<void>
   /** The lines that an instance writes to stdout and stderr. Throws `not-found` on the first read when there are none kept. */
   logs?(ref: Ref, options?: LogsOptions): AsyncIterableIterator<string>
 }

@@ -25,9 +25,11 @@ export interface HealthParts {
 export function healthCheck(parts: HealthParts): () => Promise<FleetHealth> {
   const { store, backend, clock } = parts
   const isStoreUp = probe(parts, 'the store', (signal) =>
-    store.builds.get({ namespace: 'default', name: 'x' }, { signal }),
+    store.probe ? store.probe({ signal }) : store.builds.get({ namespace: 'default', name: 'x' }, { signal }),
   )
-  const isBackendUp = probe(parts, `the ${backend.name} backend`, (signal) => backend.list({ signal }))
+  const isBackendUp = probe(parts, `the ${backend.name} backend`, (signal) =>
+    backend.probe ? backend.probe({ signal }) : backend.list({ signal }),
+  )
 
   function probe(
     { logger }: HealthParts,

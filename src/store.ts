@@ -65,6 +65,8 @@ export interface Store {
   /** Tells the listener of changes until the returned function is called. Never throws. */
   watch?(listener: StoreListener): () => void
   readonly display?: StoreDisplay
+  /** Resolves when it can be relied on now, at the least cost: asked every few seconds. Default: reads a build. */
+  probe?(options?: StoreOptions): Promise<void>
   /** Lets go of files and connections. The records stay. */
   close(): Promise<void>
 }

@@ -54,7 +54,7 @@ export default defineConfig({
           ...common,
           name: 'whole',
           include: heavy,
-          exclude: ['test/e2e/left-out.test.ts'],
+          exclude: ['test/e2e/left-out.test.ts', 'test/e2e/outages.test.ts'],
           fileParallelism: false,
           sequence: { groupOrder: 1 },
         },
@@ -90,7 +90,7 @@ export default defineConfig({
 /** The same as pods, where there is a cluster: those that need it say so themselves elsewhere. */
 function scenariosOnKubernetes(): string[] {
   if (process.env['KUBECONFIG'] === undefined) return ['test/e2e/left-out.test.ts']
-  return scenarios.map((name) => `test/e2e/${name}.test.ts`)
+  return [...scenarios, 'outages'].map((name) => `test/e2e/${name}.test.ts`)
 }
 
 /** The scenarios that are not about processes or settings, once more as containers, where there is an engine. */

@@ -32,6 +32,7 @@ import { Fence } from './fence.js'
 import { defaultKubeConfig } from './kube-config.js'
 import { pathOf, pods as podType } from './kube-objects.js'
 import { evictAnnotation, namesOf } from './labels.js'
+import { labelling } from './leader-label.js'
 import { NodePorts } from './node-ports.js'
 import type { ResolvedKubernetesOptions } from './options.js'
 import { type Created, PodCreation } from './pod-creation.js'
@@ -80,7 +81,8 @@ export class KubernetesBackend implements Backend {
     const fence = new Fence(clock)
     this.#fence = fence
     this.#api = new KubernetesApi({ config, clock, requestsPerSecond, connections, callMs, fence })
-    this.#home = options.home ?? this.#api.namespace ?? namespaces?.[0] ?? defaultNamespace
+    // The same for each host of a fleet, wherever it runs: two leases would be two leaders.
+    this.#home = options.home ?? namespaces?.toSorted()[0] ?? defaultNamespace
     this.#listeners = new Listeners(this.name, logger)
     this.#pods = new Pods({
       ...{ api: this.#api, clock, logger, namespaces, publicAddress, names: namesOf(apiGroup) },
@@ -90,11 +92,15 @@ export class KubernetesBackend implements Backend {
     this.#configuration = new Configuration({ api: this.#api, clock, logger, pods: this.#pods })
     this.#ports = new NodePorts(portRange, clock, () => this.#heldPorts())
     this.defaultStore = Object.freeze({ kind: 'own', open: () => this.#openStore() })
-    this.defaultElector = leaseElector({
+    const elector = leaseElector({
       ...{ api: this.#api, clock, logger, namespace: this.#home, leaseMs: options.leaseMs, fence },
       name: leaseName(apiGroup, namespaces),
       identity: options.identity ?? `${hostname()}-${Buffer.from(clock.randomBytes(4)).toString('hex')}`,
+      hasRun: (signal) => this.#hasPods(signal),
     })
+    const label = namesOf(apiGroup).leader
+    const pod = options.pod !== undefined && { namespace: this.#api.namespace ?? this.#home, name: options.pod }
+    this.defaultElector = pod ? labelling(elector, { api: this.#api, logger, label, pod }) : elector
   }
 
   async agentPlace(asked: { readonly host?: string | undefined }): Promise<AgentPlace> {
@@ -197,6 +203,12 @@ export class KubernetesBackend implements Backend {
       // Gone, or another one by now.
       if (status !== 404 && status !== 409) throw error
     }
+  }
+
+  async probe({ signal }: BackendOptions = {}): Promise<void> {
+    throwIfAborted(signal)
+    await this.#open()
+    if (!this.#pods.isHeardOf) await this.#hasPods(signal)
   }
 
   async *logs(ref: Ref, options: LogsOptions = {}): AsyncGenerator<string> {
@@ -363,6 +375,18 @@ export class KubernetesBackend implements Backend {
       this.#listeners.tellAll((listener) => listener.changed(end))
     }
     this.#listeners.tellAll((listener) => listener.gone(ref, uid))
+  }
+
+  /** Asked of the API server: whoever decides who leads waits for nothing else. */
+  async #hasPods(signal: AbortSignal | undefined): Promise<boolean> {
+    const { namespaces = [undefined], apiGroup, callMs } = this.#options
+    const query = { labelSelector: namesOf(apiGroup).server, limit: 1 }
+    for (const namespace of namespaces) {
+      const path = pathOf(podType, { namespace })
+      const call = { what: 'look for pods', method: 'GET', path, query, urgent: true, limitMs: callMs, signal } as const
+      if ((await this.#api.list(call)).items.length > 0) return true
+    }
+    return false
   }
 
   *#heldPorts() {

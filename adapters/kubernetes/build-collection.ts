@@ -6,10 +6,10 @@ import { isDeepStrictEqual } from 'node:util'
 import { FleetError } from '../../src/errors.js'
 import { type Build, type BuildSpec, keyOf, type Ref } from '../../src/rules/resources.js'
 import type { StoreOptions, Versioned } from '../../src/store.js'
-import { type BuildFigures, buildStatus, hasStatus, newBuildObject, readBuild } from './build-object.js'
+import { type BuildFigures, buildStatus, newBuildObject, readBuild } from './build-object.js'
 import { type CollectionParts, CustomCollection, wholeOrUnknown } from './custom-collection.js'
 import type { FleetResources } from './fleet-resources.js'
-import { type KubeObject, type OwnerReference, revisionOf } from './kube-objects.js'
+import { keyFor, type KubeObject, type OwnerReference, revisionOf } from './kube-objects.js'
 import { ownerOf } from './owners.js'
 
 interface Known {
@@ -25,21 +25,45 @@ export class BuildCollection extends CustomCollection<Build> {
   readonly #resources: FleetResources
   readonly #known = new Map<string, Known>()
   readonly #figures = new Map<string, BuildFigures>()
+  /** Records of which nobody knows yet that their status says who they are. */
+  readonly #made = new Map<string, Build>()
+  /** By namespace and uid of the record. Those that are gone as well: what is made for one yet must go at once. */
+  readonly #owners = new Map<string, OwnerReference>()
 
   constructor(parts: CollectionParts, resources: FleetResources) {
     super(parts, {
       resource: resources.builds,
-      read: (object) => readBuild(object, resources),
+      read: (object) => readBuild(object, resources, this.#made.get(keyFor(object))),
       create: (build) => newBuildObject(build, resources),
-      rest: (build, upon) => (hasStatus(build) ? buildStatus(build, {}, upon) : undefined),
+      rest: (build, upon) => buildStatus(build, {}, upon),
     })
     this.#resources = resources
   }
 
-  /** For what a build has: it goes when the build does. Undefined when this build was not seen. */
-  owner(ref: Ref, uid?: string): OwnerReference | undefined {
-    const known = this.#known.get(keyOf(ref))
-    return uid === undefined || known?.record.uid === uid ? known?.owner : undefined
+  /** The object of that name. Undefined when none is there, or it was not seen. */
+  owner(ref: Ref): OwnerReference | undefined {
+    return this.#known.get(keyOf(ref))?.owner
+  }
+
+  /** For what this very build has: it goes when the build does. Undefined when it never was seen. */
+  ownerByUid(namespace: string, uid: string): OwnerReference | undefined {
+    return this.#owners.get(ownerKey(namespace, uid))
+  }
+
+  override async create(record: Build, options?: StoreOptions): Promise<string> {
+    const key = keyOf(record)
+    this.#made.set(key, record)
+    try {
+      const revision = await super.create(record, options)
+      const known = this.#known.get(key)
+      if (known) this.#written(key, known, record, revision)
+      this.#made.delete(key)
+      return revision
+    } catch (error) {
+      // After any other it may be there, or come to be, without a status that says who it is.
+      if (FleetError.is(error, 'conflict') || FleetError.is(error, 'invalid')) this.#made.delete(key)
+      throw error
+    }
   }
 
   override versioned(object: KubeObject): Versioned<Build> | undefined {
@@ -47,21 +71,21 @@ export class BuildCollection extends CustomCollection<Build> {
     if (!found) return undefined
     const { record, revision } = found
     const key = keyOf(record)
+    const owner = ownerOf(this.#resources.builds, object)
     const known = this.#known.get(key)
     // What is of before this store's own last write says nothing new.
     if (known && !isNewer(revision, known.actual)) return { record: known.record, revision: known.shown }
     if (known && isDeepStrictEqual(known.record, record)) {
       // Only figures, or what is none of the record: who holds it goes on holding it.
-      this.#known.set(key, { ...known, actual: revision })
+      this.#know(key, { ...known, actual: revision, owner })
       return { record: known.record, revision: known.shown }
     }
-    this.#known.set(key, {
-      record,
-      actual: revision,
-      shown: revision,
-      owner: ownerOf(this.#resources.builds, object),
-    })
+    this.#know(key, { record, actual: revision, shown: revision, owner })
     return found
+  }
+
+  override forgetAll(): void {
+    this.#known.clear()
   }
 
   override forget(ref: Ref, last?: KubeObject): void {
@@ -71,6 +95,7 @@ export class BuildCollection extends CustomCollection<Build> {
     if (known && last && isNewer(known.actual, revisionOf(last))) return
     this.#known.delete(key)
     this.#figures.delete(key)
+    this.#made.delete(key)
   }
 
   async update(record: Build, revision: string, options?: StoreOptions): Promise<string> {
@@ -111,6 +136,12 @@ export class BuildCollection extends CustomCollection<Build> {
     }
   }
 
+  #know(key: string, known: Known): void {
+    this.#known.set(key, known)
+    const { record, owner } = known
+    if (owner) this.#owners.set(ownerKey(record.namespace, record.uid), owner)
+  }
+
   #status(record: Build, upon: string): object {
     return buildStatus(record, this.#figures.get(keyOf(record)) ?? {}, upon)
   }
@@ -130,9 +161,13 @@ export class BuildCollection extends CustomCollection<Build> {
   #written(key: string, known: Known, record: Build, actual: string): string {
     const now = this.#known.get(key)
     // A watch may have shown it, or a later one, before the answer came.
-    if (!now || !isNewer(now.actual, actual)) this.#known.set(key, { ...known, record, actual, shown: actual })
+    if (!now || !isNewer(now.actual, actual)) this.#know(key, { ...known, record, actual, shown: actual })
     return actual
   }
+}
+
+function ownerKey(namespace: string, uid: string): string {
+  return keyOf({ namespace, name: uid })
 }
 
 /** Revisions of one object are numbers that grow, whatever else they may be. */

@@ -1,4 +1,7 @@
-/** A Build record as a GameServerBuild object, and back. What people write is in its spec, what hosts know in its status. Pure. */
+/**
+ * A Build record as a GameServerBuild object, and back. What people write is in its spec, what hosts know in its status: who it
+ * is as well, which stays when its manifest is replaced whole, and is in no copy of it. Pure.
+ */
 import { isObject } from '../../src/rules/problem.js'
 import { type Build, type BuildSpec, type Condition, conditionTypes } from '../../src/rules/resources.js'
 import { buildHealth } from '../../src/rules/status.js'
@@ -9,17 +12,25 @@ import type { KubeObject } from './kube-objects.js'
 /** Counts and the like, which are in no record. */
 export type BuildFigures = Partial<GameServerBuild['status']>
 
-/** Undefined when it is none that could be read: an object of another version of the definitions. */
-export function readBuild({ metadata, ...object }: KubeObject, resources: FleetResources): Build | undefined {
+/**
+ * Undefined when it is none that could be read: an object of another version of the definitions. `made`: the record that is being
+ * created under this name, which is who a new object is whose status was not written yet.
+ */
+export function readBuild(
+  { metadata, ...object }: KubeObject,
+  resources: FleetResources,
+  made?: Build,
+): Build | undefined {
   const { name, namespace, annotations = {} } = metadata
   const spec = readSpec(object['spec'])
   if (namespace === undefined || !spec) return undefined
   const status = fieldsAt({ metadata, ...object }, 'status')
+  const own = made !== undefined && annotations[resources.madeAsAnnotation] === made.uid ? made : undefined
   return {
     namespace,
     name,
-    uid: annotations[resources.uidAnnotation] ?? metadata.uid ?? '',
-    createdAt: timeAt(annotations, resources.createdAtAnnotation) ?? Date.parse(metadata.creationTimestamp ?? ''),
+    uid: textAt(status, 'uid') ?? own?.uid ?? metadata.uid ?? '',
+    createdAt: timeAt(status, 'createdAt') ?? own?.createdAt ?? Date.parse(metadata.creationTimestamp ?? ''),
     spec,
     crashes: numberAt(status, 'crashesCount') ?? 0,
     countedCrashes: textsAt(status, 'countedCrashes'),
@@ -33,10 +44,7 @@ export function newBuildObject(build: Build, resources: FleetResources): object 
     metadata: {
       name: build.name,
       namespace: build.namespace,
-      annotations: {
-        [resources.uidAnnotation]: build.uid,
-        [resources.createdAtAnnotation]: rfc3339(build.createdAt),
-      },
+      annotations: { [resources.madeAsAnnotation]: build.uid },
     },
     spec: build.spec,
   }
@@ -45,6 +53,8 @@ export function newBuildObject(build: Build, resources: FleetResources): object 
 export function buildStatus(build: Build, figures: BuildFigures, upon: string): object {
   return {
     ...figures,
+    uid: build.uid,
+    createdAt: rfc3339(build.createdAt),
     crashesCount: build.crashes,
     health: buildHealth(build),
     conditions: build.conditions.map(({ type, reason, message, since }) => ({
@@ -57,11 +67,6 @@ export function buildStatus(build: Build, figures: BuildFigures, upon: string): 
     countedCrashes: build.countedCrashes,
     writtenUpon: upon,
   }
-}
-
-/** Its status says more than the one that every new object has. */
-export function hasStatus(build: Build): boolean {
-  return build.crashes > 0 || build.countedCrashes.length > 0 || build.conditions.length > 0
 }
 
 /** The schema has checked it: whatever breaks a rule beyond that is for the engine to find. */

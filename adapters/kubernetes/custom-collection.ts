@@ -41,6 +41,8 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
   }
 
   async get(ref: Ref, options?: StoreOptions): Promise<Versioned<T> | undefined> {
+    // Of other namespaces there is nothing here, and no right to look.
+    if (this.#parts.namespaces?.includes(ref.namespace) === false) return undefined
     try {
       return this.versioned(await this.call('GET', ref, {}, options))
     } catch (error) {
@@ -91,7 +93,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
         cause: error,
       })
     }
-    this.seen(object)
+    this.versioned(object)
     const revision = revisionOf(object)
     const rest = this.mapping.rest?.(record, revision)
     return rest === undefined ? revision : wholeOrUnknown(this.putStatus(record, revision, rest, options))
@@ -124,6 +126,9 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
 
   /** No such object any more. `last`: as it was when it went, where that is known. */
   forget(_ref: Ref, _last?: KubeObject): void {}
+
+  /** What was known is no measure any more of what is newer. */
+  forgetAll(): void {}
 
   /** The API server has shown this. */
   protected seen(_object: KubeObject): void {}

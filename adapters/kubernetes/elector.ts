@@ -27,6 +27,8 @@ export interface LeaseElectorOptions {
   readonly leaseMs: number
   /** Shut but for the time of this host's lease. */
   readonly fence?: Fence
+  /** Whether there is anything that only a leader can have made. Default: there is not. */
+  readonly hasRun?: (signal: AbortSignal) => Promise<boolean>
 }
 
 interface Observed {
@@ -64,6 +66,8 @@ class Candidate {
   readonly #stop = new AbortController()
   readonly #fence: Fence
   #observed: Observed | undefined
+  /** Elapsed ms at which this host saw first that there is no Lease; -Infinity when there never was one. */
+  #missingSince: number | undefined
   #leads = false
   /** Told at least once who leads. */
   #toldLeader: string | undefined
@@ -116,11 +120,31 @@ class Candidate {
   async #round(): Promise<void> {
     const { clock, identity } = this.#options
     const lease = await this.#read()
-    if (lease === undefined) return this.#write(undefined)
+    if (lease === undefined) return this.#replace()
+    this.#missingSince = undefined
     const observed = this.#observe(lease)
     const isOver = observed.holder === '' || clock.elapsed() - observed.at >= observed.leaseMs
-    if (observed.holder === identity || isOver) return this.#write(observed)
-    this.#lose(observed.holder)
+    if (observed.holder === identity || isOver) await this.#write(observed)
+    else this.#lose(observed.holder)
+  }
+
+  /**
+   * There is no Lease. Who leads may make another one and go on. The others do not know whether anybody leads: whoever did
+   * has made another one, or has noticed that it leads no more, once a lease has passed.
+   */
+  async #replace(): Promise<void> {
+    const { clock, hasRun } = this.#options
+    if (this.#leads) {
+      // Somebody else was faster, and leads.
+      if (!(await this.#write(undefined))) this.#lose(undefined)
+      return
+    }
+    if (this.#missingSince === undefined) {
+      const mayBeLed = this.#observed !== undefined || (await hasRun?.(this.#stop.signal))
+      this.#missingSince = mayBeLed ? clock.elapsed() : -Infinity
+    }
+    if (clock.elapsed() >= this.#missingSince + this.#longestLeaseMs()) await this.#write(undefined)
+    else if (!this.#hasSpoken) this.#lose(undefined)
   }
 
   #observe(lease: KubeObject): Observed {
@@ -138,8 +162,8 @@ class Candidate {
     return this.#observed
   }
 
-  /** Upon what was observed, so that of two that want it one gets it. */
-  async #write(observed: Observed | undefined): Promise<void> {
+  /** Upon what was observed, so that of two that want it one gets it. False for the other. */
+  async #write(observed: Observed | undefined): Promise<boolean> {
     const { api, clock, namespace, name, identity, leaseMs } = this.#options
     const now = new Date(clock.now()).toISOString().replace('Z', '000Z')
     const isRenewal = observed?.holder === identity
@@ -169,9 +193,11 @@ class Candidate {
       this.#observe(lease)
       // It runs from before it was asked for: nobody can have seen it earlier.
       this.#win(begun)
+      return true
     } catch (error) {
-      // Somebody else was faster: the next look tells who.
-      if (!FleetError.is(error, 'conflict')) throw error
+      // The next look tells who.
+      if (FleetError.is(error, 'conflict')) return false
+      throw error
     }
   }
 
@@ -243,8 +269,15 @@ class Candidate {
 
   #untilRunOutMs(): number {
     const observed = this.#observed
-    if (this.#leads || !observed) return Infinity
-    return Math.max(50, observed.at + observed.leaseMs - this.#options.clock.elapsed())
+    if (this.#leads) return Infinity
+    const missing = this.#missingSince
+    const end = missing === undefined ? observed && observed.at + observed.leaseMs : missing + this.#longestLeaseMs()
+    return end === undefined ? Infinity : Math.max(50, end - this.#options.clock.elapsed())
+  }
+
+  /** Of this host, or of the one that was seen to lead. */
+  #longestLeaseMs(): number {
+    return Math.max(this.#options.leaseMs, this.#observed?.leaseMs ?? 0)
   }
 }
 

@@ -9,9 +9,8 @@ export interface FleetResources {
   readonly details: ResourceType
   /** On servers, details and pods: name of the build that they are of. */
   readonly buildLabel: string
-  /** Of builds that were created through the API: what their `Build` record has and Kubernetes has no place for. */
-  readonly uidAnnotation: string
-  readonly createdAtAnnotation: string
+  /** Of builds that were created through the API: by it their maker knows its own, until their status says who they are. */
+  readonly madeAsAnnotation: string
 }
 
 /** `group`: that of `crds.yaml`, or the one that a host has put in its place. */
@@ -21,8 +20,7 @@ export function fleetResources(group: string = defaultApiGroup): FleetResources 
     servers: resourceType(group, 'v1alpha1', 'gameservers', 'GameServer'),
     details: resourceType(group, 'v1alpha1', 'gameserverdetails', 'GameServerDetail'),
     buildLabel: `${group}/build`,
-    uidAnnotation: `${group}/uid`,
-    createdAtAnnotation: `${group}/created-at`,
+    madeAsAnnotation: `${group}/made-as`,
   })
 }
 

@@ -1,5 +1,6 @@
 /** Kubernetes objects as far as this adapter needs to know them all, and where the API server keeps them. Pure. */
 import { isObject } from '../../src/rules/problem.js'
+import { keyOf } from '../../src/rules/resources.js'
 
 export interface ResourceType {
   /** Empty for the core group. */
@@ -65,6 +66,11 @@ export function pathOf(
 
 export function isKubeObject(value: unknown): value is KubeObject {
   return isObject(value) && isObject(value['metadata']) && typeof value['metadata']['name'] === 'string'
+}
+
+/** By it a map has the object, and the record that it is of. */
+export function keyFor({ metadata }: KubeObject): string {
+  return keyOf({ namespace: metadata.namespace ?? '', name: metadata.name })
 }
 
 /** Of what the API server has answered; empty only in objects that it never saw. */

@@ -21,6 +21,8 @@ export interface Names {
   readonly ports: string
   /** `true` from the moment on at which players may be on it: what a PodDisruptionBudget selects. */
   readonly active: string
+  /** `true` on the pod of the host that leads: what Services select. */
+  readonly leader: string
 }
 
 export function namesOf(group: string): Names {
@@ -30,6 +32,7 @@ export function namesOf(group: string): Names {
     uid: `${group}/uid`,
     ports: `${group}/ports`,
     active: `${group}/active`,
+    leader: `${group}/leader`,
   }
 }
 

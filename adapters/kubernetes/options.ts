@@ -18,8 +18,8 @@ export interface KubernetesBackendOptions {
   /** Namespaces that the fleet is in. Default: all of the cluster. */
   readonly namespaces?: readonly string[]
   /**
-   * Namespace of what is the fleet's own: the key that servers' tokens are sealed with, and the lease. Default: that of the
-   * kubeconfig's context or of the pod, or else the first of `namespaces`, or else `default`.
+   * Namespace of what is the fleet's own: the key that servers' tokens are sealed with, and the lease. All hosts of a fleet must
+   * have the same. Default: the first of `namespaces` in the order of the alphabet, or `default`.
    */
   readonly home?: string
   /** Group of the custom resources, and what the labels of pods begin with. Default `mps.gamekeeper.com`. */
@@ -32,6 +32,11 @@ export interface KubernetesBackendOptions {
   readonly packed?: boolean
   /** Names this host, for others to say who leads. Default: the name of its machine or pod, and something random. */
   readonly identity?: string
+  /**
+   * Name of the pod that this host runs in: it has the label `<apiGroup>/leader: "true"` while this host leads, for Services to
+   * select. Default: none is labelled.
+   */
+  readonly pod?: string
   /** A leader that could not renew its lease for so long leads no more, and another host takes over. At least 2 s. Default 15 s. */
   readonly leaseMs?: number
   /** Most calls of the API server a second; an allocation is one. Default 2,000. */
@@ -48,7 +53,7 @@ export interface KubernetesBackendOptions {
   readonly clock?: Clock
 }
 
-type Given = 'kubeConfig' | 'namespaces' | 'home' | 'publicAddress' | 'identity'
+type Given = 'kubeConfig' | 'namespaces' | 'home' | 'publicAddress' | 'identity' | 'pod'
 
 export type ResolvedKubernetesOptions = Omit<Required<KubernetesBackendOptions>, 'portRange' | Given> & {
   readonly [name in Given]: KubernetesBackendOptions[name]
@@ -63,6 +68,7 @@ const known: ReadonlySet<string> = new Set([
   'publicAddress',
   'packed',
   'identity',
+  'pod',
   'leaseMs',
   'requestsPerSecond',
   'connections',
@@ -79,7 +85,7 @@ export function resolveKubernetesOptions(options: KubernetesBackendOptions): Res
       throw new FleetError('invalid', `kubernetesBackend: ${name} is not an option; known are ${[...known].join(', ')}`)
     }
   }
-  const { kubeConfig, home, publicAddress } = options
+  const { kubeConfig, home, publicAddress, pod } = options
   if (kubeConfig !== undefined && !isKubeConfig(kubeConfig)) {
     refuse('kubeConfig', 'must be a KubeConfig of @kubernetes/client-node', 'something else')
   }
@@ -93,6 +99,7 @@ export function resolveKubernetesOptions(options: KubernetesBackendOptions): Res
     publicAddress: publicAddress === undefined ? undefined : host('publicAddress', publicAddress),
     packed: flag('packed', options.packed, true),
     identity: identity(options.identity),
+    pod: pod === undefined ? undefined : podName(pod),
     leaseMs: leaseMs(options.leaseMs ?? 15_000),
     requestsPerSecond: whole('requestsPerSecond', options.requestsPerSecond, 2_000),
     connections: whole('connections', options.connections, 64),
@@ -146,6 +153,13 @@ function identity(value: unknown): string | undefined {
   if (value === undefined) return undefined
   if (typeof value !== 'string' || !/^[\w.-]{1,200}$/.test(value)) {
     refuse('identity', 'must be 1 to 200 letters, digits, dashes, dots or underscores', value)
+  }
+  return value
+}
+
+function podName(value: unknown): string {
+  if (typeof value !== 'string' || value.length > 253 || !/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/.test(value)) {
+    refuse('pod', "must be a pod's name", value)
   }
   return value
 }

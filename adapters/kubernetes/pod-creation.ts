@@ -58,7 +58,8 @@ export class PodCreation {
       const made = await api.object({ what: `create pod ${ref.name}`, method: 'POST', path, body, signal })
       const seen = pods.learn(made)
       if (seen) return { seen }
-      throw new FleetError('unavailable', `pod ${keyOf(ref)} came back from its creation without its labels`)
+      const message = `pod ${keyOf(ref)} was created and is gone again already, or came back without its labels`
+      throw new FleetError('unavailable', message)
     } catch (error) {
       const status = statusOf(error)
       if (status === 409) return this.#meetNamesake(error)

@@ -74,7 +74,7 @@ export function podOf(input: PodSpecInput): object {
     apiVersion: apiVersionOf(podType),
     kind: podType.kind,
     metadata: {
-      ...metadata,
+      // Whatever else stands there is of an object that the template was taken from.
       ...{ name: spec.ref.name, namespace: spec.ref.namespace },
       labels: { ...objectAt(metadata, 'labels'), ...labelsOf(names, spec.build.name, identity) },
       annotations: { [evictAnnotation]: 'true', ...annotations, ...annotationsOf(names, identity) },

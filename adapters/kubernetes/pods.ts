@@ -2,18 +2,18 @@
  * The pods and nodes of one fleet, as the cluster has told of them: followed by watches, so that nobody has to ask. Knows
  * itself whether what it knows can be relied on now.
  */
+import { isDeepStrictEqual } from 'node:util'
 import type { Instance } from '../../src/backend.js'
 import type { Clock } from '../../src/clock.js'
-import { messageOf } from '../../src/errors.js'
 import type { Logger } from '../../src/logger.js'
 import { keyOf, type Ref } from '../../src/rules/resources.js'
 import { statusOf } from './api-failures.js'
 import type { KubernetesApi } from './api.js'
-import { type KubeObject, nodes as nodeType, pathOf, pods as podType } from './kube-objects.js'
+import { type KubeObject, nodes as nodeType, pathOf, pods as podType, revisionOf } from './kube-objects.js'
 import { type Identity, identityOf, type Names } from './labels.js'
 import type { HeldPort } from './node-ports.js'
 import { addressOf, answers } from './nodes.js'
-import { isNode, isPod, type Node, type Pod } from './pod-objects.js'
+import { type Node, nodeIn, type Pod, podIn } from './pod-objects.js'
 import { instanceOf } from './pod-status.js'
 import { watchCollection } from './watch.js'
 
@@ -37,6 +37,8 @@ export interface SeenPod {
   readonly instance: Instance
   /** The pod's own. */
   readonly podUid: string
+  /** As of which this is known. */
+  readonly revision: number
 }
 
 /** One collection of the API server that is followed. */
@@ -46,6 +48,10 @@ interface Followed {
   readonly namespace: string | undefined
   /** Why nothing is heard of it; undefined while it is. */
   silence: unknown
+  /** As of which all that was there has been told, by whichever list or watch: what is older and not known is gone. */
+  known: number
+  /** The same of the watch alone: that goes forward, unless the cluster itself was put back. */
+  heard: number
 }
 
 const unheard = new Error('it was not listed yet')
@@ -54,10 +60,8 @@ export class Pods {
   readonly #input: PodsInput
   readonly #pods = new Map<string, SeenPod>()
   readonly #nodes = new Map<string, Node>()
-  readonly #followed: Followed[] = []
+  #followed: readonly Followed[] = []
   readonly #stops: (() => void)[] = []
-  /** Known from the answer of their creation, and told by no watch yet. */
-  readonly #unconfirmed = new Set<string>()
   /** Wake those that wait for a pod to be gone, by the pod's own uid. */
   readonly #waiting = new Map<string, Set<() => void>>()
 
@@ -69,19 +73,23 @@ export class Pods {
   async start(): Promise<void> {
     const { api, names, namespaces = [undefined] } = this.#input
     const query = { labelSelector: names.server }
-    const collections = namespaces.map((namespace) => ({
+    this.#followed = namespaces.map((namespace) => ({
       what: namespace === undefined ? 'pods' : `pods in ${namespace}`,
       path: pathOf(podType, { namespace }),
       namespace,
+      silence: unheard,
+      known: 0,
+      heard: 0,
     }))
     // Told here and at once, while the watches would go on trying in silence.
     const nodes = await api.list({ what: 'list nodes', method: 'GET', path: pathOf(nodeType) })
     this.#takeNodes(nodes.items)
-    for (const { what, path, namespace } of collections) {
-      const { items } = await api.list({ what: `list ${what}`, method: 'GET', path, query })
-      this.#takeList(namespace, items)
+    for (const followed of this.#followed) {
+      const { what, path } = followed
+      const { items, revision } = await api.list({ what: `list ${what}`, method: 'GET', path, query })
+      this.#takeList(followed, items, Number(revision))
     }
-    for (const collection of collections) this.#follow(collection, query)
+    for (const followed of this.#followed) this.#follow(followed, query)
     this.#followNodes()
   }
 
@@ -99,37 +107,39 @@ export class Pods {
     const { api, names } = this.#input
     for (const followed of this.#followed) {
       if (followed.silence === undefined) continue
-      const { what, path, namespace } = followed
+      const { what, path } = followed
       const query = { labelSelector: names.server }
-      const { items } = await api.list({ what: `list ${what}`, method: 'GET', path, query, signal })
-      this.#takeList(namespace, items)
+      const { items, revision } = await api.list({ what: `list ${what}`, method: 'GET', path, query, signal })
+      this.#takeList(followed, items, Number(revision))
     }
     return [...this.#pods.values()]
+  }
+
+  /** True while all that was listed is also followed. */
+  get isHeardOf(): boolean {
+    return this.#followed.every(({ silence }) => silence === undefined)
   }
 
   /** Of the API server itself. */
   async ask(ref: Ref, signal: AbortSignal | undefined): Promise<SeenPod | undefined> {
     const path = pathOf(podType, ref)
+    const before = this.find(ref)
     try {
       const answer = await this.#input.api.object({ what: `show pod ${ref.name}`, method: 'GET', path, signal })
       return this.#take(answer)
     } catch (error) {
       if (statusOf(error) !== 404) throw error
       const known = this.find(ref)
-      if (known) this.#forget(known)
-      return undefined
+      // Another one may have been made since it was asked for.
+      if (known?.podUid === before?.podUid && known) this.#forget(known)
+      return this.find(ref)
     }
   }
 
-  /** What a creation was answered. */
+  /** What a creation was answered. Undefined when it has gone again already. */
   learn(object: KubeObject): SeenPod | undefined {
-    const known = isPod(object) ? identityOf(this.#input.names, object) : undefined
-    if (!known) return undefined
-    const before = this.find(known.ref)
-    // A watch was quicker, and knows more.
-    if (before?.podUid === object.metadata.uid) return before
-    if (object.metadata.uid !== undefined) this.#unconfirmed.add(object.metadata.uid)
-    return this.#take(object)
+    const seen = this.#take(object)
+    return seen?.podUid === object.metadata.uid ? seen : undefined
   }
 
   /** True once it is gone; false when `ms` have passed before. */
@@ -180,16 +190,26 @@ export class Pods {
     return node !== undefined && answers(node)
   }
 
-  #follow({ what, path, namespace }: Omit<Followed, 'silence'>, query: Readonly<Record<string, string>>): void {
+  #follow(followed: Followed, query: Readonly<Record<string, string>>): void {
     const { api, clock, logger } = this.#input
-    const followed: Followed = { what, path, namespace, silence: unheard }
-    this.#followed.push(followed)
+    const { what, path } = followed
+    const hear = (object: KubeObject) => {
+      const revision = Number(revisionOf(object))
+      followed.heard = revision
+      followed.known = Math.max(followed.known, revision)
+    }
     const stop = watchCollection(
       { api, clock, logger, what, path, query },
       {
-        listed: (objects) => this.#takeList(namespace, objects),
-        changed: (object) => void this.#confirm(object),
-        deleted: (object) => this.#remove(object),
+        listed: (objects, revision) => this.#takeWatched(followed, objects, Number(revision)),
+        changed: (object) => {
+          this.#take(object)
+          hear(object)
+        },
+        deleted: (object) => {
+          this.#remove(object)
+          hear(object)
+        },
         broken: (error) => (followed.silence = error ?? unheard),
         followed: () => (followed.silence = undefined),
       },
@@ -200,8 +220,13 @@ export class Pods {
   #followNodes(): void {
     const { api, clock, logger } = this.#input
     const take = (object: KubeObject) => {
-      if (isNode(object)) this.#nodes.set(object.metadata.name, object)
-      this.#lookAgainAt(object.metadata.name)
+      const { name } = object.metadata
+      const before = this.#nodes.get(name)
+      const node = nodeIn(object)
+      if (node) this.#nodes.set(name, node)
+      // What else a node says of itself, and most do so all the time, is nothing to its pods.
+      const isSame = before && node && addressOf(before) === addressOf(node) && answers(before) === answers(node)
+      if (!isSame) this.#lookAgainAt(name)
     }
     const stop = watchCollection(
       { api, clock, logger, what: 'nodes', path: pathOf(nodeType) },
@@ -219,72 +244,91 @@ export class Pods {
 
   #takeNodes(objects: readonly KubeObject[]): void {
     this.#nodes.clear()
-    for (const object of objects) if (isNode(object)) this.#nodes.set(object.metadata.name, object)
+    for (const object of objects) {
+      const node = nodeIn(object)
+      if (node) this.#nodes.set(object.metadata.name, node)
+    }
   }
 
   /** An address has become known or another one, or nobody answers there any more. */
   #lookAgainAt(node: string): void {
     for (const seen of this.#pods.values()) {
       if (seen.pod.spec?.nodeName !== node) continue
-      this.#see(seen.identity, seen.pod, seen.podUid)
+      this.#see(seen)
       if (!this.isHeard(seen)) this.wake(seen)
     }
   }
 
-  #takeList(namespace: string | undefined, objects: readonly KubeObject[]): void {
+  /** What the watch itself has listed. */
+  #takeWatched(followed: Followed, objects: readonly KubeObject[], revision: number): void {
+    // It has heard of later ones: the cluster was put back to an earlier state, and what was known is no measure of it.
+    if (revision < followed.heard) {
+      followed.known = 0
+      for (const [key, seen] of this.#pods) {
+        if (isOf(followed, seen.identity.ref)) this.#pods.set(key, { ...seen, revision: 0 })
+      }
+    }
+    this.#takeList(followed, objects, revision)
+    followed.heard = revision
+  }
+
+  /** It may have been long under way: what is known of later moments stays as it is. */
+  #takeList(followed: Followed, objects: readonly KubeObject[], revision: number): void {
     const listed = new Set(objects.map(({ metadata }) => metadata.uid))
     for (const seen of [...this.#pods.values()]) {
-      if (namespace !== undefined && seen.identity.ref.namespace !== namespace) continue
-      if (listed.has(seen.podUid)) continue
-      // It may have been made since the list was: its end is told by the watch, or found out here.
-      if (this.#unconfirmed.has(seen.podUid)) this.#findOut(seen)
-      else this.#forget(seen)
+      if (!isOf(followed, seen.identity.ref)) continue
+      if (!listed.has(seen.podUid) && seen.revision <= revision) this.#forget(seen)
     }
-    for (const object of objects) this.#confirm(object)
+    for (const object of objects) this.#take(object)
+    followed.known = Math.max(followed.known, revision)
   }
 
-  #findOut(seen: SeenPod): void {
-    this.ask(seen.identity.ref, undefined).catch((error: unknown) => {
-      // The next list finds it out.
-      this.#input.logger.debug({ error: messageOf(error) }, `pod ${seen.identity.ref.name} could not be looked at`)
-    })
-  }
-
-  #confirm(object: KubeObject): SeenPod | undefined {
-    if (object.metadata.uid !== undefined) this.#unconfirmed.delete(object.metadata.uid)
-    return this.#take(object)
-  }
-
+  /** Returns what is known of a pod of that name then. */
   #take(object: KubeObject): SeenPod | undefined {
-    const identity = isPod(object) ? identityOf(this.#input.names, object) : undefined
-    if (!identity || !isPod(object)) return undefined
-    const podUid = object.metadata?.uid ?? ''
+    const pod = podIn(object)
+    const identity = pod && identityOf(this.#input.names, pod)
+    if (!identity) return undefined
     const before = this.find(identity.ref)
-    if (before && before.podUid !== podUid) this.#forget(before)
-    return this.#see(identity, object, podUid)
+    const podUid = object.metadata.uid ?? ''
+    const revision = Number(revisionOf(object))
+    if (before && revision <= before.revision) return before
+    if (before?.podUid !== podUid) {
+      if (revision <= this.#knownOf(identity.ref)) return before
+      if (before) this.#forget(before)
+    }
+    return this.#see({ identity, pod, podUid, revision })
   }
 
-  #see(identity: Identity, pod: Pod, podUid: string): SeenPod {
+  /** Takes in what has become of it. */
+  #see({ identity, pod, podUid, revision }: Omit<SeenPod, 'instance'>): SeenPod {
     const key = keyOf(identity.ref)
     const before = this.#pods.get(key)
     const instance = instanceOf(pod, identity, { address: this.addressOf(pod) })
-    const seen: SeenPod = { identity, pod, instance, podUid }
+    const isSame = before !== undefined && isDeepStrictEqual(before.instance, instance)
+    const seen: SeenPod = { identity, pod, instance: isSame ? before.instance : instance, podUid, revision }
     this.#pods.set(key, seen)
-    const isNew = before === undefined || before.pod.spec?.nodeName !== pod.spec?.nodeName
-    if (isNew || JSON.stringify(before.instance) !== JSON.stringify(instance)) this.#input.onChange(seen, before)
+    if (!isSame || before.pod.spec?.nodeName !== pod.spec?.nodeName) this.#input.onChange(seen, before)
     return seen
   }
 
+  #knownOf(ref: Ref): number {
+    return this.#followed.find((followed) => isOf(followed, ref))?.known ?? 0
+  }
+
   #remove(object: KubeObject): void {
-    const identity = isPod(object) ? identityOf(this.#input.names, object) : undefined
+    const pod = podIn(object)
+    const identity = pod && identityOf(this.#input.names, pod)
     const known = identity && this.find(identity.ref)
     if (known && known.podUid === object.metadata.uid) this.#forget(known)
   }
 
   #forget(seen: SeenPod): void {
     this.#pods.delete(keyOf(seen.identity.ref))
-    this.#unconfirmed.delete(seen.podUid)
     this.#input.onGone(seen)
     this.wake(seen)
   }
+}
+
+function isOf({ namespace }: Followed, ref: Ref): boolean {
+  return namespace === undefined || namespace === ref.namespace
 }

@@ -4,7 +4,7 @@ import type { StoreOptions } from '../../src/store.js'
 import type { BuildCollection } from './build-collection.js'
 import { type CollectionParts, CustomCollection } from './custom-collection.js'
 import { fieldsAt, type FleetResources, textAt } from './fleet-resources.js'
-import { type KubeObject, type OwnerReference, revisionOf } from './kube-objects.js'
+import { keyFor, type KubeObject, type OwnerReference, revisionOf } from './kube-objects.js'
 import { ownerOf } from './owners.js'
 import { hasServerStatus, newServerObject, readServer, type Sealing, serverStatus } from './server-object.js'
 
@@ -22,10 +22,8 @@ export class ServerCollection extends CustomCollection<Server> {
     super(parts, {
       resource: resources.servers,
       read: (object) => readServer(object, sealing),
-      create(server) {
-        const build = { namespace: server.namespace, name: server.build }
-        return newServerObject(server, resources, sealing, builds.owner(build, server.buildUid))
-      },
+      create: (server) =>
+        newServerObject(server, resources, sealing, builds.ownerByUid(server.namespace, server.buildUid)),
       rest: (server, upon) => (hasServerStatus(server) ? serverStatus(server, upon) : undefined),
     })
     this.#resources = resources
@@ -48,6 +46,10 @@ export class ServerCollection extends CustomCollection<Server> {
     return known === undefined || Number(revisionOf(object)) > known.revision
   }
 
+  override forgetAll(): void {
+    this.#known.clear()
+  }
+
   override forget(ref: Ref, last?: KubeObject): void {
     const known = this.#known.get(keyOf(ref))
     // There is another one of that name already.
@@ -63,8 +65,4 @@ export class ServerCollection extends CustomCollection<Server> {
     const owner = known?.owner?.uid === object.metadata.uid ? known?.owner : ownerOf(this.#resources.servers, object)
     this.#known.set(key, { uid: textAt(fieldsAt(object, 'spec'), 'uid'), owner, revision })
   }
-}
-
-function keyFor({ metadata }: KubeObject): string {
-  return keyOf({ namespace: metadata.namespace ?? '', name: metadata.name })
 }

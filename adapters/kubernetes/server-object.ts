@@ -15,7 +15,7 @@ import type { KubeObject, OwnerReference } from './kube-objects.js'
 /** Keeps tokens from those who may read servers but not secrets. */
 export interface Sealing {
   seal(token: string, uid: string): string
-  /** Empty when it was sealed with another key: nobody can speak for that server any more. */
+  /** One that nobody was told when it was sealed with another key: nobody can speak for that server any more. */
   unseal(sealed: string, uid: string): string
 }
 

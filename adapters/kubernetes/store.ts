@@ -3,7 +3,7 @@
  * `watch`; the figures and events that `kubectl` shows are written by `display`.
  */
 import type { Clock } from '../../src/clock.js'
-import { FleetError } from '../../src/errors.js'
+import { FleetError, throwIfAborted } from '../../src/errors.js'
 import type { Logger } from '../../src/logger.js'
 import type { Detail, Ref } from '../../src/rules/resources.js'
 import type { CollectionListener, Store, StoreListener, StoreOptions } from '../../src/store.js'
@@ -54,12 +54,19 @@ export async function openKubernetesStore(options: KubernetesStoreOptions): Prom
     create: (detail) => newDetailObject(detail, resources, servers.owner(detail)),
   })
 
+  /** Paths that are followed, and whether anything is heard of them now. */
+  const heard = new Map<string, boolean>()
+
   function follow<T extends Ref>(collection: CustomCollection<T>, resource: ResourceType, to: CollectionListener<T>) {
     const stops = collection.paths().map((path) => {
       const within = namespaceOf(path)
-      return watchCollection(
+      heard.set(path, false)
+      const stop = watchCollection(
         { api, clock, logger, what: resource.plural, path },
         {
+          followed: () => heard.set(path, true),
+          broken: () => heard.set(path, false),
+          restored: () => collection.forgetAll(),
           listed(objects) {
             const all = objects.map((object) => collection.versioned(object)).filter((found) => found !== undefined)
             to.listed(all, within)
@@ -76,6 +83,10 @@ export async function openKubernetesStore(options: KubernetesStoreOptions): Prom
           },
         },
       )
+      return () => {
+        stop()
+        heard.delete(path)
+      }
     })
     return () => stops.forEach((stop) => stop())
   }
@@ -99,6 +110,12 @@ export async function openKubernetesStore(options: KubernetesStoreOptions): Prom
         closing.signal.removeEventListener('abort', stop)
         stop()
       }
+    },
+    async probe(probing) {
+      throwIfClosed()
+      throwIfAborted(probing?.signal)
+      if (heard.size > 0 && [...heard.values()].every(Boolean)) return
+      await builds.get({ namespace: namespaces?.[0] ?? options.home, name: 'x' }, probing)
     },
     async close() {
       closing.abort()

@@ -1,6 +1,7 @@
 /**
  * Follows a collection of the API server for as long as it takes: lists it once, then hears of every change. A connection
- * that ends is opened again where it ended; only when the server has forgotten that moment is the collection listed anew.
+ * that ends is opened again where it ended; only when the server has forgotten that moment, or never knew it, is the collection
+ * listed anew.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../../src/clock.js'
@@ -21,13 +22,20 @@ export interface WatchOptions {
   readonly path: string
   /** Selectors, if any. */
   readonly query?: Readonly<Record<string, string>>
-  /** A connection on which nothing has come for so long is taken for dead. Default 90 s; a live one hears every minute. */
+  /** One on which nothing has come for so long is opened again, dead or not: a live one may have nothing to say. Default 90 s. */
   readonly stallMs?: number
 }
 
 export interface WatchListener {
-  /** All there is at this moment: what is not among it is gone. At the start, and whenever changes may have been missed. */
-  listed(objects: readonly KubeObject[]): void
+  /**
+   * All there is as of this revision: what is not among it is gone. At the start, and whenever changes may have been missed.
+   */
+  listed(objects: readonly KubeObject[], revision: string): void
+  /**
+   * Revisions are lower than they were, since the cluster was restored from a backup: what was known by them says nothing of
+   * what is newer. All there is is listed next.
+   */
+  restored?(): void
   /** New or changed. */
   changed(object: KubeObject): void
   /** Gone; as it was last. */
@@ -41,6 +49,8 @@ export interface WatchListener {
 const stallMs = 90_000
 const firstPauseMs = 500
 const longestPauseMs = 30_000
+/** One that has stood for so long was no failure, however it ends. */
+const settledMs = 10_000
 /** The server is asked to end a watch after a time of this range, so that not all are opened again at once. */
 const shortestWatchSeconds = 300
 const watchSpreadSeconds = 300
@@ -50,17 +60,25 @@ export function watchCollection(options: WatchOptions, listener: WatchListener):
   const { api, clock, logger, what, path, query } = options
   const stop = new AbortController()
   const { signal } = stop
-  let revision: string | undefined
+  const limitMs = options.stallMs ?? stallMs
+  /** The last one that was heard of. */
+  let revision = ''
+  let mustList = true
+  /** Whether the server counts on from there is not known. */
+  let mustCheck = false
   let failures = 0
+  let endCurrent = () => {}
 
   async function run(): Promise<void> {
     while (!isOver()) {
       try {
-        revision ??= await list()
+        if (mustList) await list()
+        else if (mustCheck) own(check(revision))
         await follow(revision)
       } catch (error) {
         if (isOver()) return
-        if (statusOf(error) === 410) revision = undefined
+        if (statusOf(error) === 410) mustList = true
+        mustCheck = true
         failures++
         listener.broken?.(error)
         logger[failures === 1 ? 'debug' : 'warn']({ error: messageOf(error) }, `the watch of ${what} broke; it goes on`)
@@ -71,13 +89,37 @@ export function watchCollection(options: WatchOptions, listener: WatchListener):
 
   const isOver = () => signal.aborted || api.closed
 
-  async function list(): Promise<string> {
+  async function list(): Promise<void> {
     const listed = await api.list({ what: `list ${what}`, method: 'GET', path, query: { ...query }, signal })
-    if (!isOver()) listener.listed(listed.items)
-    return listed.revision
+    const isRestored = isBefore(listed.revision, revision)
+    revision = listed.revision
+    mustList = false
+    mustCheck = false
+    if (isOver()) return
+    if (isRestored) {
+      logger.warn(`the cluster was restored: ${what} are at an earlier revision than they were, and are listed again`)
+      listener.restored?.()
+    }
+    listener.listed(listed.items, listed.revision)
   }
 
-  /** Resolves when the server has ended the watch in order. */
+  /** A server that was restored keeps a watch waiting for a revision that is yet to come, without a word. */
+  async function check(from: string): Promise<void> {
+    const at = await api.list({ what: `look at ${what}`, method: 'GET', path, query: { ...query, limit: 1 }, signal })
+    mustCheck = false
+    if (!isBefore(at.revision, from)) return
+    mustList = true
+    endCurrent()
+  }
+
+  function own(work: Promise<void>): void {
+    work.catch((error: unknown) => {
+      // Once it is opened again, this is asked again.
+      if (!isOver()) logger.debug({ error: messageOf(error) }, `nothing is known of the revision of ${what}`)
+    })
+  }
+
+  /** Resolves when the server has ended the watch in order, when it has nothing to say, or when it is of no use. */
   async function follow(from: string): Promise<void> {
     const timeoutSeconds = shortestWatchSeconds + Math.floor(chance() * watchSpreadSeconds)
     const { body, stop: close } = await api.open({
@@ -87,21 +129,26 @@ export function watchCollection(options: WatchOptions, listener: WatchListener):
       query: { ...query, watch: true, allowWatchBookmarks: true, resourceVersion: from, timeoutSeconds },
       signal,
     })
+    if (mustList) return close()
     const openedAt = clock.elapsed()
+    const stoodMs = () => clock.elapsed() - openedAt
     if (!isOver()) listener.followed?.()
     signal.addEventListener('abort', close, { once: true })
+    endCurrent = close
     try {
-      await read(body, close)
+      if ((await read(body, close)) !== 'ended') return
+      mustCheck = true
+      // One that ends as soon as it is open would be asked again and again.
+      if (!isOver() && stoodMs() < firstPauseMs) throw new Error('it ended at once')
     } finally {
+      endCurrent = () => {}
       signal.removeEventListener('abort', close)
       close()
+      if (stoodMs() >= Math.min(settledMs, limitMs)) failures = 0
     }
-    // One that ends as soon as it is open would be asked again and again.
-    if (!isOver() && clock.elapsed() - openedAt < firstPauseMs) throw new Error('it ended at once')
   }
 
-  async function read(body: IncomingMessage, close: () => void): Promise<void> {
-    const limitMs = options.stallMs ?? stallMs
+  async function read(body: IncomingMessage, close: () => void): Promise<'ended' | 'stalled' | 'useless'> {
     let isStalled = false
     const onStall = () => {
       isStalled = true
@@ -118,8 +165,11 @@ export function watchCollection(options: WatchOptions, listener: WatchListener):
         rest = lines.pop() ?? ''
         for (const line of lines) if (line !== '' && !isOver()) take(line)
       }
+      return 'ended'
     } catch (error) {
-      if (isStalled) throw new Error(`nothing was heard for ${limitMs / 1_000} s`, { cause: error })
+      // It may be dead, or quiet: the API server need not say anything as long as nothing happens.
+      if (isStalled) return 'stalled'
+      if (mustList) return 'useless'
       throw error
     } finally {
       cancel()
@@ -155,6 +205,10 @@ export function watchCollection(options: WatchOptions, listener: WatchListener):
     logger.error({ error: messageOf(error) }, `the watch of ${what} has failed`)
   })
   return () => stop.abort()
+}
+
+function isBefore(a: string, b: string): boolean {
+  return Number(a) < Number(b)
 }
 
 /** From 0 up to 1. */

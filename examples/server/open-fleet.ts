@@ -50,7 +50,7 @@ async function openAt(config: Config, log: ServerLog, known: number | undefined)
 }
 
 function backendOf(config: Config, logger: ServerLog): Backend {
-  const { backend, apiGroup, portRange, dataDir: directory, publicAddress, namespaces } = config
+  const { backend, apiGroup, portRange, dataDir: directory, publicAddress, namespaces, podName } = config
   const address = publicAddress === undefined ? {} : { publicAddress }
   switch (backend) {
     case 'memory':
@@ -60,9 +60,10 @@ function backendOf(config: Config, logger: ServerLog): Backend {
     case 'docker':
       return orUsageError(() => dockerBackend({ directory, portRange, logger, ...address }))
     case 'kubernetes':
-      return orUsageError(() =>
-        kubernetesBackend({ apiGroup, portRange, logger, ...address, ...(namespaces && { namespaces }) }),
-      )
+      return orUsageError(() => {
+        const given = { ...(namespaces && { namespaces }), ...(podName !== undefined && { pod: podName }) }
+        return kubernetesBackend({ apiGroup, portRange, logger, ...address, ...given })
+      })
   }
 }
 
@@ -105,6 +106,7 @@ function inVariables(message: string): string {
     ['agent: { address }', 'AGENT_ADDRESS'],
     ['agent.host', 'AGENT_HOST'],
     ['dockerBackend', 'BACKEND=docker'],
+    ['kubernetesBackend: pod ', 'POD_NAME '],
     ['kubernetesBackend', 'BACKEND=kubernetes'],
   ] as const
   return words.reduce((text, [option, variable]) => text.replace(option, variable), message)

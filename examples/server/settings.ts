@@ -44,6 +44,10 @@ export const settings = {
       'address that players are told to connect to: 127.0.0.1, or the machine that DOCKER_HOST names, or the node',
   },
   NAMESPACES: { meaning: 'of a cluster, those that the fleet is in, with commas in between: all of them' },
+  POD_NAME: {
+    meaning:
+      'of the pod that this runs in: it has a label while this server leads, which the Services of `examples/kubernetes` select',
+  },
   SAMPLE: { fallback: 'on', meaning: '`on` gives an empty fleet a sample build, and says what to try; `off`' },
   ALLOCATE_TOKENS: {
     meaning: 'bearer tokens that may allocate, with commas between them; at least 16 characters each',
@@ -91,6 +95,7 @@ export interface Config {
   readonly portRange: PortRange
   readonly publicAddress: string | undefined
   readonly namespaces: readonly string[] | undefined
+  readonly podName: string | undefined
   readonly sample: boolean
   /** Empty: nobody is asked for one. */
   readonly tokens: readonly BearerToken[]
@@ -138,6 +143,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
     portRange: readRange('PORT_RANGE', text('PORT_RANGE')),
     publicAddress: publicAddress === undefined ? undefined : readHost('PUBLIC_ADDRESS', publicAddress),
     namespaces: namespaces === undefined ? undefined : readNamespaces('NAMESPACES', namespaces),
+    podName: given('POD_NAME'),
     sample: oneOf('SAMPLE', text('SAMPLE'), ['on', 'off']) === 'on',
     tokens,
     tls,

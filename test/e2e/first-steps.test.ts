@@ -1,6 +1,7 @@
 /** The first minutes with the bundled server: start it, paste what it prints, play, and lose a server. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { networkInterfaces } from 'node:os'
 import { describe, expect, it } from 'vitest'
 import type { Allocation, GameServer, GameServerBuild } from 'gamekeeper'
 import { allocate, getBuild, listServers, liveOf, portOf, say } from './client.js'
@@ -15,12 +16,15 @@ describe('the bundled server, started for the first time', () => {
   it('makes a sample build, and what it prints works as printed', { timeout: limitMs }, async () => {
     const { dataDir } = await workplace()
     const host = await startHost({ DATA_DIR: dataDir, ...ports })
-    expect(host.log().find(({ message }) => message === 'ready')).toMatchObject({
+    const ready = host.log().find(({ message }) => message === 'ready')
+    expect(ready).toMatchObject({
       level: 'info',
       allocation: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
       management: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
-      agent: expect.stringMatching(/^http:\/\/(?:127\.0\.0\.1|host\.docker\.internal|172\.\d+\.\d+\.\d+):\d+$/),
     })
+    const agent = new URL(String(ready?.['agent']))
+    // Where its game servers find it: on loopback, or on an address that containers or pods reach.
+    expect([...ownAddresses(), 'host.docker.internal']).toContain(agent.hostname)
     const arena = await untilStandingBy(host, 'arena', 2)
     expect(arena.status).toMatchObject({ health: 'Healthy', currentStandingByReadyDesired: '2/2', crashesCount: 0 })
 
@@ -134,4 +138,8 @@ async function shell(command: string): Promise<{ readonly code: number | null; r
   child.stdout.setEncoding('utf8').on('data', (part: string) => (stdout += part))
   await once(child, 'close')
   return { code: child.exitCode, stdout }
+}
+
+function ownAddresses(): readonly string[] {
+  return Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.map(({ address }) => address))
 }

@@ -6,14 +6,14 @@ import { describe, expect, it } from 'vitest'
 import { messageOf } from '../../../src/errors.js'
 import { clusterApi } from './cluster.js'
 
-type Describe = (what: string, define: () => void) => void
+export type Describe = (what: string, define: () => void) => void
 
 const silence = await askCluster()
 
 export const describeOnCluster: Describe =
   silence === undefined ? describe : leaveOut(`no Kubernetes cluster answers: ${silence}`)
 
-function leaveOut(why: string): Describe {
+export function leaveOut(why: string): Describe {
   return (what) =>
     it(`LEFT OUT, ${why}: ${what}`, () => {
       console.warn(`left out: ${what} (${why})`)

@@ -105,6 +105,19 @@ describeOnCluster('hosts that elect their leader by a Lease', () => {
     await until('it leads again, since nobody renews it', () => first.leads)
   })
 
+  it('a Lease that is deleted by hand is made again by the host that leads, and no other leads meanwhile', async () => {
+    const name = newLease()
+    const first = candidate(name, 'first')
+    await until('it leads', () => first.leads)
+    const others = ['b', 'c', 'd'].map((identity) => candidate(name, identity))
+    await until('all know', () => others.every(({ leader }) => leader === 'first'))
+    await kubectl('-n', namespace, 'delete', 'lease', name)
+    const holder = () => kubectl('-n', namespace, 'get', 'lease', name, '-o', 'jsonpath={.spec.holderIdentity}')
+    expect(await until('there is a Lease again', () => holder().catch(() => undefined))).toBe('first')
+    expect(first.words.at(-1)).toBe('elected')
+    expect(others.flatMap(({ words }) => words)).not.toContain('elected')
+  })
+
   it('a fleet that does not lead refuses to allocate, and names the leader; it takes over when that one leaves', async () => {
     const name = newLease()
     const first = await openFleet(api, namespace, { elector: elector(name, 'host-1') })

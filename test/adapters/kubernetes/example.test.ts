@@ -101,11 +101,21 @@ describeOnCluster('examples/kubernetes', () => {
         expect(pod.metadata.ownerReferences).toMatchObject([{ kind: 'GameServer', name: active?.metadata.name }])
       }, patience)
 
-      // One of the hosts leads and is the one that is ready.
-      const ready = '-o=jsonpath={.status.readyReplicas}/{.status.replicas}'
+      // Both hosts are ready; one leads, and the Services go there. The other goes on where that one has left.
+      await kubectl('rollout', 'status', '-n', host, 'deployment/gamekeeper', '--timeout=120s')
+      const leaders = async () => {
+        const label = 'mps.gamekeeper.com/leader=true'
+        return (await kubectl('get', 'pods', '-n', host, '-l', label, '-o', 'name')).trim().split('\n')
+      }
+      const before = await leaders()
+      expect(before).toHaveLength(1)
+      await kubectl('delete', '-n', host, before[0] ?? '', '--wait=false')
       await vi.waitFor(async () => {
-        expect(await kubectl('get', 'deployment', '-n', host, 'gamekeeper', ready)).toBe('1/2')
+        const now = await leaders()
+        expect([now.length, now[0] === before[0]]).toEqual([1, false])
+        expect(await allocate()).toEqual(allocation)
       }, patience)
+      await kubectl('rollout', 'status', '-n', host, 'deployment/gamekeeper', '--timeout=120s')
       await kubectl('scale', 'gsb', '-n', games, 'arena', '--replicas', '1')
       await vi.waitFor(async () => {
         expect(await kubectl('get', 'gsb', '-n', games, '--no-headers')).toMatch(/^arena +1\/1 +1 +0 +Healthy/)

@@ -12,7 +12,10 @@ const path = '/api/v1/namespaces/games/pods'
 async function scene(options: { readonly stallMs?: number; readonly tokens?: readonly string[] } = {}) {
   const watches: { readonly from: string; readonly url: URL; readonly response: ServerResponse }[] = []
   const heard: string[] = []
+  const broken: number[] = []
   let revision = 100
+  /** Watches that are refused, with a Status of this code. */
+  let refuses: number | undefined
   const server = await fakeApiServer((request, response, url) => {
     if (options.tokens && request.headers.authorization !== `Bearer ${options.tokens.at(-1)}`) {
       return say(response, 401, statusOf(401, 'Unauthorized'))
@@ -21,6 +24,7 @@ async function scene(options: { readonly stallMs?: number; readonly tokens?: rea
       const items = [{ metadata: { name: `at-${revision}`, resourceVersion: String(revision) } }]
       return say(response, 200, { metadata: { resourceVersion: String(revision) }, items })
     }
+    if (refuses !== undefined) return say(response, refuses, statusOf(refuses, 'Timeout'))
     response.writeHead(200)
     response.flushHeaders()
     watches.push({ from: url.searchParams.get('resourceVersion') ?? '', url, response })
@@ -33,6 +37,8 @@ async function scene(options: { readonly stallMs?: number; readonly tokens?: rea
       listed: (objects) => heard.push(`listed ${objects.map(({ metadata }) => metadata.name).join()}`),
       changed: ({ metadata }) => heard.push(`changed ${metadata.name}`),
       deleted: ({ metadata }) => heard.push(`deleted ${metadata.name}`),
+      restored: () => heard.push('restored'),
+      broken: () => broken.push(performance.now()),
     },
   )
   onTestFinished(stop)
@@ -41,8 +47,10 @@ async function scene(options: { readonly stallMs?: number; readonly tokens?: rea
       `${JSON.stringify({ type, object: { metadata: { name, resourceVersion: `${at}` } } })}\n`,
     )
   const opened = (count: number) => until(`watch ${count} is open`, () => watches.length >= count, 20_000)
-  const lists = () => server.asked.filter((line) => !line.includes('watch=true')).length
-  return { server, watches, heard, send, opened, lists, stop, setRevision: (next: number) => void (revision = next) }
+  const lists = () => server.asked.filter((line) => !/watch=true|limit=1/.test(line)).length
+  const setRevision = (next: number) => void (revision = next)
+  const setRefuses = (code: number | undefined) => void (refuses = code)
+  return { server, watches, heard, broken, send, opened, lists, stop, setRevision, setRefuses }
 }
 
 describe('a watch', () => {
@@ -61,8 +69,9 @@ describe('a watch', () => {
   })
 
   it('that the server ends goes on where it was, by the last event or bookmark, without a list', async () => {
-    const { watches, heard, send, opened, lists } = await scene()
+    const { watches, heard, send, opened, lists, setRevision } = await scene()
     await opened(1)
+    setRevision(110)
     send(0, 'MODIFIED', 'a', 105)
     send(0, 'BOOKMARK', '', 110)
     watches[0]?.response.end()
@@ -101,6 +110,46 @@ describe('a watch', () => {
     await until('it is heard', () => heard.includes('changed a'))
     expect(watches[0]?.response.destroyed || watches[0]?.response.socket?.destroyed).toBe(true)
     expect(lists()).toBe(1)
+  })
+
+  it('on which nothing happens is opened again and again without a pause: that is no failure', async () => {
+    const { broken, opened, lists } = await scene({ stallMs: 100 })
+    const begun = performance.now()
+    await opened(15)
+    expect(performance.now() - begun).toBeLessThan(10_000)
+    expect([broken, lists()]).toEqual([[], 1])
+  })
+
+  it('that has stood breaks for the first time again, whatever was before', async () => {
+    const { server, watches, broken, opened } = await scene({ stallMs: 700 })
+    for (let count = 1; count <= 4; count++) {
+      await opened(count)
+      server.cutAll()
+      await until('it is known', () => broken.length === count)
+    }
+    // The fifth stands, is opened again, and breaks.
+    await opened(6)
+    server.cutAll()
+    await until('it is known', () => broken.length === 5)
+    const cutAt = performance.now()
+    await opened(watches.length + 1)
+    expect(performance.now() - cutAt).toBeLessThan(2_000)
+  })
+
+  it.each([
+    ['is let in and hears nothing', undefined],
+    ['is refused', 504],
+  ] as const)('whose revision is of before the cluster was restored, and that %s, lists again', async (_, code) => {
+    const { server, watches, heard, opened, setRevision, setRefuses, lists } = await scene()
+    await opened(1)
+    setRevision(40)
+    setRefuses(code)
+    server.cutAll()
+    await until('it is listed', () => heard.includes('listed at-40'))
+    expect(heard).toEqual(['listed at-100', 'restored', 'listed at-40'])
+    setRefuses(undefined)
+    await until('it is watched from there', () => watches.at(-1)?.from === '40')
+    expect(lists()).toBe(2)
   })
 
   it('whose credentials have expired goes on with new ones', async () => {

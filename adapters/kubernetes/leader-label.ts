@@ -1,0 +1,117 @@
+/**
+ * Marks the pod of the host that leads by a label, for Services to select: every host is ready, and calls and heartbeats reach the
+ * one that can answer them. Who leads is decided elsewhere; a label that is late costs a caller another try.
+ */
+import type { ElectionListener, Elector } from '../../src/elector.js'
+import { messageOf } from '../../src/errors.js'
+import type { Logger } from '../../src/logger.js'
+import { pauseMs } from '../../src/rules/backoff.js'
+import type { KubernetesApi } from './api.js'
+import { pathOf, pods } from './kube-objects.js'
+
+export interface LeaderLabelOptions {
+  readonly api: KubernetesApi
+  readonly logger: Logger
+  readonly label: string
+  /** That this host runs in. */
+  readonly pod: { readonly namespace: string; readonly name: string }
+}
+
+const retryLimits = { firstMs: 500, lastMs: 30_000 }
+/** Whoever leaves does not wait for longer: the label goes with the pod. */
+const leaveMs = 2_000
+
+export function labelling(elector: Elector, options: LeaderLabelOptions): Elector {
+  return Object.freeze({
+    run(listener: ElectionListener) {
+      const label = new LeaderLabel(options)
+      const resign = elector.run({
+        elected() {
+          label.set(true)
+          listener.elected()
+        },
+        lost(leader) {
+          label.set(false)
+          listener.lost(leader)
+        },
+      })
+      return async () => {
+        await resign()
+        await label.leave()
+      }
+    },
+  })
+}
+
+class LeaderLabel {
+  readonly #options: LeaderLabelOptions
+  readonly #stop = new AbortController()
+  #wanted = false
+  #running: Promise<void> | undefined
+
+  constructor(options: LeaderLabelOptions) {
+    this.#options = options
+  }
+
+  set(wanted: boolean): void {
+    this.#wanted = wanted
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined
+    })
+  }
+
+  async leave(): Promise<void> {
+    this.#stop.abort()
+    await this.#running
+    try {
+      await this.#write(this.#options.pod.name, null, leaveMs)
+    } catch (error) {
+      this.#options.logger.debug({ error: messageOf(error) }, 'the label of the leader was left on this pod')
+    }
+  }
+
+  async #run(): Promise<void> {
+    const { api, logger, pod } = this.#options
+    const { signal } = this.#stop
+    for (let failures = 0; !signal.aborted && !api.closed;) {
+      const wanted = this.#wanted
+      try {
+        if (wanted) await this.#clearOthers()
+        await this.#write(pod.name, wanted ? 'true' : null)
+        if (wanted === this.#wanted) return
+        failures = 0
+      } catch (error) {
+        if (signal.aborted || api.closed) return
+        // Another word has come meanwhile: what failed was about the last one.
+        if (wanted === this.#wanted) failures++
+        const where = `pod ${pod.namespace}/${pod.name}`
+        logger.warn(
+          { error: messageOf(error) },
+          `the label of the leader could not be ${wanted ? 'put on' : 'taken off'} ${where}`,
+        )
+        await api.pause(pauseMs(Math.max(1, failures), retryLimits), signal)
+      }
+    }
+  }
+
+  /** A leader that was killed or cut off could not take its own away. */
+  async #clearOthers(): Promise<void> {
+    const { api, label, pod } = this.#options
+    const path = pathOf(pods, { namespace: pod.namespace })
+    const query = { labelSelector: `${label}=true` }
+    const { items } = await api.list({ what: 'list the pods of leaders', method: 'GET', path, query })
+    const others = items.filter(({ metadata }) => metadata.name !== pod.name)
+    await Promise.all(others.map(({ metadata }) => this.#write(metadata.name, null)))
+  }
+
+  async #write(name: string, value: 'true' | null, limitMs?: number): Promise<void> {
+    const { api, label, pod } = this.#options
+    await api.request({
+      ...{ what: `label pod ${name}`, method: 'PATCH', path: pathOf(pods, { namespace: pod.namespace, name }) },
+      body: { metadata: { labels: { [label]: value } } },
+      // Its own pod any host may step back from.
+      unfenced: value === null && name === pod.name,
+      ...(limitMs !== undefined && { limitMs }),
+    })
+  }
+}

@@ -1,0 +1,105 @@
+/** Whether a host is ready: asked of it again and again, with the rights of its own namespaces and whatever the API server does. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { kubernetesBackend } from 'gamekeeper/kubernetes'
+import { memoryBackend } from 'gamekeeper/memory'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { openKubernetesStore } from '../../../adapters/kubernetes/store.js'
+import type { Backend } from '../../../src/backend.js'
+import { systemClock } from '../../../src/clock.js'
+import { healthCheck } from '../../../src/fleet-health.js'
+import { silentLogger } from '../../../src/logger.js'
+import type { Store } from '../../../src/store.js'
+import { memoryStore } from '../../../src/stores/memory.js'
+import { until } from '../../e2e/until.js'
+import { apiOf, configFor, fakeApiServer, say, statusOf } from './fake-api-server.js'
+
+const base = { clock: systemClock, logger: silentLogger }
+
+/** An API server with one namespace that this host may look into, and nothing in it but the key of its fleet. */
+async function ownNamespaceOnly() {
+  const watches: ServerResponse[] = []
+  let isAway = false
+  const server = await fakeApiServer((request: IncomingMessage, response, url) => {
+    if (isAway) return response.destroy()
+    const { pathname, searchParams } = url
+    if (searchParams.has('watch')) {
+      response.writeHead(200).flushHeaders()
+      return watches.push(response)
+    }
+    const data = { key: Buffer.alloc(32, 7).toString('base64') }
+    if (pathname.endsWith('/secrets/gamekeeper-key')) {
+      return say(response, 200, { metadata: { name: 'gamekeeper-key', resourceVersion: '1' }, data })
+    }
+    const isOwn = pathname.includes('/namespaces/games/') || pathname.endsWith('/nodes')
+    if (!isOwn) return say(response, 403, statusOf(403, 'Forbidden', 'x'))
+    if (/\/(pods|nodes|gameserver[a-z]*)$/.test(pathname)) {
+      return say(response, 200, { metadata: { resourceVersion: '10' }, items: [] })
+    }
+    say(response, 404, statusOf(404, 'NotFound', pathname.split('/').at(-1)))
+  })
+  const leave = () => {
+    isAway = true
+    server.cutAll()
+  }
+  return { server, watches, leave, comeBack: () => (isAway = false) }
+}
+
+function healthOf(parts: { readonly store?: Store; readonly backend?: Backend }) {
+  const { store = memoryStore(), backend = memoryBackend() } = parts
+  return healthCheck({ ...base, store, backend, hindrance: () => undefined, leads: () => true })
+}
+
+async function openStore(url: string) {
+  const api = apiOf(configFor(url))
+  const place = { group: 'mps.gamekeeper.com', home: 'games', namespaces: ['games'] }
+  const store = await openKubernetesStore({ api, ...base, ...place })
+  onTestFinished(() => store.close())
+  return store
+}
+
+const nobody = { listed() {}, changed() {}, gone() {} }
+
+describe('a host with rights in one namespace', () => {
+  it('is ready: it asks for nothing elsewhere, and nothing at all of what it watches', async () => {
+    const { server, watches } = await ownNamespaceOnly()
+    const store = await openStore(server.url)
+    const health = healthOf({ store })
+    expect(await health()).toMatchObject({ ready: true, store: true, problems: [] })
+    expect(await store.builds.get({ namespace: 'default', name: 'x' })).toBeUndefined()
+    expect(server.asked.filter((call) => call.includes('/namespaces/default/'))).toEqual([])
+    store.watch?.({ builds: nobody, servers: nobody })
+    await until('it is watched', () => watches.length === 2)
+    const before = server.asked.length
+    expect(await healthOf({ store })()).toMatchObject({ ready: true, store: true })
+    expect(server.asked.length).toBe(before)
+  })
+
+  it('is not ready while the API server is away, and is again when that is back', async () => {
+    const { server, watches, leave, comeBack } = await ownNamespaceOnly()
+    const store = await openStore(server.url)
+    store.watch?.({ builds: nobody, servers: nobody })
+    await until('it is watched', () => watches.length === 2)
+    leave()
+    await until('it is known', async () => !(await healthOf({ store })()).store)
+    comeBack()
+    await until('it is ready', async () => (await healthOf({ store })()).ready)
+  })
+
+  it('does not have all pods listed to say how it is while it does not hear of them', async () => {
+    const { server, watches, leave, comeBack } = await ownNamespaceOnly()
+    const backend = kubernetesBackend({ ...base, kubeConfig: configFor(server.url), namespaces: ['games'] })
+    onTestFinished(() => backend.close())
+    await backend.list()
+    // Of pods and of nodes.
+    await until('they are watched', () => watches.length === 2)
+    expect(await healthOf({ backend })()).toMatchObject({ ready: true, backend: true })
+    leave()
+    await until('it is known', async () => !(await healthOf({ backend })()).backend)
+    const before = server.asked.length
+    await healthOf({ backend })()
+    const asked = server.asked.slice(before).filter((call) => !call.includes('watch='))
+    expect(asked.filter((call) => !call.includes('limit=1'))).toEqual([])
+    comeBack()
+    await until('it is ready', async () => (await healthOf({ backend })()).ready)
+  })
+})

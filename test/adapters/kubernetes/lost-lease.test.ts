@@ -1,0 +1,122 @@
+/** A Lease that somebody deletes says nothing of who leads: no second host may lead for it. */
+import { expect, it, describe, onTestFinished } from 'vitest'
+import { leaseElector } from '../../../adapters/kubernetes/elector.js'
+import { systemClock } from '../../../src/clock.js'
+import { silentLogger } from '../../../src/logger.js'
+import { until } from '../../e2e/until.js'
+import { apiOf, configFor, fakeApiServer, say, statusOf } from './fake-api-server.js'
+
+const leaseMs = 2_000
+
+/** An API server that keeps one Lease. */
+async function scene() {
+  const state = { lease: undefined as { readonly metadata: object; readonly spec: object } | undefined, revision: 0 }
+  const server = await fakeApiServer((request, response) => {
+    let text = ''
+    request.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    request.on('end', () => {
+      const { lease } = state
+      if (request.method === 'GET') {
+        return lease ? say(response, 200, lease) : say(response, 404, statusOf(404, 'NotFound', 'fleet'))
+      }
+      const { metadata, spec } = JSON.parse(text) as { metadata: { resourceVersion?: string }; spec: object }
+      const isFree = request.method === 'POST' ? !lease : metadata.resourceVersion === String(state.revision)
+      if (!isFree) return say(response, 409, statusOf(409, 'Conflict', 'fleet'))
+      state.lease = { metadata: { name: 'fleet', resourceVersion: String(++state.revision) }, spec }
+      say(response, 200, state.lease)
+    })
+  })
+
+  function host(identity: string, hasRun?: () => Promise<boolean>) {
+    const api = apiOf(configFor(server.url))
+    const told = { leads: false, leader: undefined as string | undefined, words: [] as string[] }
+    const lease = { namespace: 'games', name: 'fleet', identity, leaseMs, ...(hasRun && { hasRun }) }
+    const resign = leaseElector({ api, clock: systemClock, logger: silentLogger, ...lease }).run({
+      elected() {
+        told.leads = true
+        told.words.push('elected')
+      },
+      lost(leader) {
+        told.leads = false
+        told.leader = leader
+        told.words.push('lost')
+      },
+    })
+    onTestFinished(resign)
+    return Object.assign(told, { api, resign })
+  }
+
+  const remove = () => (state.lease = undefined)
+  return { state, server, host, remove }
+}
+
+describe('a Lease that is deleted', () => {
+  it('is made again by the host that leads, which goes on; none of the others leads meanwhile', async () => {
+    const { state, host, remove } = await scene()
+    const first = host('first')
+    await until('the first leads', () => first.leads)
+    const others = ['b', 'c', 'd', 'e'].map((identity) => host(identity))
+    await until('all know', () => others.every(({ leader }) => leader === 'first'))
+    const before = [...first.words]
+    for (let times = 0; times < 3; times++) {
+      remove()
+      await until('there is a Lease again', () => state.lease)
+      expect(state.lease?.spec).toMatchObject({ holderIdentity: 'first' })
+    }
+    expect(first.words.at(-1)).toBe('elected')
+    expect(first.words).toEqual(before)
+    expect(others.flatMap(({ words }) => words)).not.toContain('elected')
+  })
+
+  it('with its leader gone is made by another one, but not before a whole lease has passed', async () => {
+    const { host, remove } = await scene()
+    const first = host('first')
+    await until('the first leads', () => first.leads)
+    const second = host('second')
+    await until('the second knows', () => second.leader === 'first')
+    const removedAt = performance.now()
+    first.api.close()
+    remove()
+    await until('the second leads', () => second.leads)
+    expect(performance.now() - removedAt).toBeGreaterThan(leaseMs * 0.95)
+  })
+
+  it('and that another host has made is lost at once by the one that led', async () => {
+    const { state, server, host, remove } = await scene()
+    const first = host('first')
+    await until('the first leads', () => first.leads)
+    const { answer } = server
+    // Between its look and its write.
+    server.answer = (request, response, url) => {
+      if (request.method === 'POST') {
+        const metadata = { name: 'fleet', resourceVersion: String(++state.revision) }
+        state.lease = { metadata, spec: { holderIdentity: 'somebody', leaseDurationSeconds: 1 } }
+        server.answer = () => {}
+        return say(response, 409, statusOf(409, 'AlreadyExists', 'fleet'))
+      }
+      answer(request, response, url)
+    }
+    const removedAt = performance.now()
+    remove()
+    await until('it leads no more', () => !first.leads)
+    expect(performance.now() - removedAt).toBeLessThan(leaseMs * 0.6)
+  })
+
+  it('keeps a host that comes then from leading for a whole lease, when the fleet has run before', async () => {
+    const { host } = await scene()
+    const begun = performance.now()
+    const late = host('late', () => Promise.resolve(true))
+    await until('it leads', () => late.leads)
+    expect(performance.now() - begun).toBeGreaterThan(leaseMs * 0.95)
+    expect(late.words.at(-1)).toBe('elected')
+    expect(late.words[0]).toBe('lost')
+  })
+
+  it('does not keep the first host of a new fleet waiting', async () => {
+    const { host } = await scene()
+    const first = host('first', () => Promise.resolve(false))
+    const begun = performance.now()
+    await until('it leads', () => first.leads)
+    expect(performance.now() - begun).toBeLessThan(leaseMs)
+  })
+})
