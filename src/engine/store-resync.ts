@@ -47,7 +47,11 @@ export function storeResync(ctx: EngineContext, parts: StoreResyncParts): StoreR
   }
 
   async function readAgain(): Promise<void> {
-    for (const build of parts.builds.unsure) await look(build)
+    for (const build of parts.builds.unsure) {
+      await look(build)
+      // What could not be written of it then may be still to be written.
+      ctx.enqueue(build)
+    }
     await parts.findLostBuilds()
     if (!store.shared || (store.watch && !missed)) return
     missed = false

@@ -1,5 +1,5 @@
 /** What people write in a store that hosts share: it arrives at once, and what breaks a rule is told. */
-import type { Build, Fleet, Store } from 'gamekeeper'
+import { type Build, type Fleet, FleetError, type Store } from 'gamekeeper'
 import type { FleetEvent } from '../../src/events.js'
 import type { GameServerBuild } from '../../src/rules/wire.js'
 import { describe, expect, it } from 'vitest'
@@ -106,6 +106,27 @@ describe('a build that is written in the store by hand', () => {
     ])
     await editSpec({ standingBy: 1, portsToExpose: [7777] })
     expect(await conditionsOf(fleet)).toEqual([])
+  })
+
+  it('is told what is wrong with its spec also when the store refuses that at first', async () => {
+    const memory = sharedMemory()
+    const [own, others] = [memory.open(), memory.open()]
+    let isAway = false
+    const update: Store['builds']['update'] = (build, revision) =>
+      isAway ? Promise.reject(new FleetError('unavailable', 'away')) : own.builds.update(build, revision)
+    const { clock, open } = stage({ limits: { resyncMs: 30_000 } })
+    const fleet = await open({ store: { ...own, builds: { ...own.builds, update } } })
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 3 }))
+    await clock.advance(5_000)
+    isAway = true
+    const found = await others.builds.get(ref)
+    if (!found) throw new Error('there is no such build')
+    const { record, revision } = found
+    await others.builds.update({ ...record, spec: { ...record.spec, portsToExpose: [7777, 7777] } }, revision)
+    await clock.advance(5_000)
+    isAway = false
+    await clock.advance(60_000)
+    expect(await conditionsOf(fleet)).toHaveLength(1)
   })
 
   it('has its buildID as soon as an edit takes it from the other build', async () => {

@@ -244,8 +244,8 @@ const records: readonly Mutant[] = [
     name: 'an edit past the fleet is not seen',
     kind: 'a stale view is kept for ever',
     file: 'src/engine/store-resync.ts',
-    from: 'if (known && known.revision !== revision) await',
-    to: 'if (known && !known) await',
+    from: 'if (known.revision !== found.revision) await look(known)',
+    to: '',
   },
   {
     name: 'a port is not given again once the range is through',
@@ -289,9 +289,64 @@ const records: readonly Mutant[] = [
     kind: 'a stale view is kept for ever',
     seeds: 300,
     file: 'src/engine/store-resync.ts',
-    from: 'if (!there.has(key)) await look(build)',
+    from: 'if (!there.has(key) && isIn(build, namespace)) await look(build)',
     to: 'void there',
   },
 ]
 
-export const mutants: readonly Mutant[] = [...allocation, ...scaling, ...life, ...records]
+const watching: readonly Mutant[] = [
+  {
+    name: 'a notice of the store is dropped',
+    kind: 'what people edit is acted on by chance',
+    file: 'src/engine/store-resync.ts',
+    from: 'changed: (found) => own(buildChanged(found)),',
+    to: 'changed: () => {},',
+  },
+  {
+    name: 'a notice that could not be looked at is forgotten',
+    kind: 'what people edit is acted on by chance',
+    seeds: 300,
+    file: 'src/engine/store-resync.ts',
+    from: 'if (ctx.stopped()) return\n      missed = true',
+    to: 'if (ctx.stopped()) return',
+  },
+  {
+    name: 'what a watch missed is not compared with what is listed',
+    kind: 'a stale view is kept for ever',
+    file: 'src/engine/store-resync.ts',
+    from: 'listed: (all, namespace) => own(allBuilds(all, namespace)),',
+    to: 'listed: () => {},',
+  },
+  {
+    name: 'a stale notice overwrites a newer record',
+    kind: 'a late event undoes what came after it',
+    file: 'src/engine/store-resync.ts',
+    from: 'if (known.revision !== found.revision) await look(known)\n    }',
+    to: 'inventory.replaceBuild(known, found.record, found.revision)\n      ctx.enqueue(known)\n    }',
+  },
+  {
+    name: 'a server whose record was deleted by hand goes on',
+    kind: 'a process that nobody knows holds its port',
+    file: 'src/engine/store-resync.ts',
+    from: 'gone: (ref) => own(serverGone(ref)),',
+    to: 'gone: () => {},',
+  },
+  {
+    name: 'what is wrong with a spec is told of Healthy builds only',
+    kind: 'an edit is not acted on, and nobody is told why',
+    seeds: 300,
+    file: 'src/engine/scaler.ts',
+    from: 'const breaksRule = parts.breaksRule(build)',
+    to: "const breaksRule = buildHealth(build.record) === 'Healthy' && parts.breaksRule(build)",
+  },
+  {
+    name: 'who waits for a buildID that an edit took away goes on waiting',
+    kind: 'a waiting caller is forgotten',
+    seeds: 300,
+    file: 'src/engine/builds.ts',
+    from: "room.dismiss(new FleetError('not-found', message), build)",
+    to: 'void message',
+  },
+]
+
+export const mutants: readonly Mutant[] = [...allocation, ...scaling, ...life, ...records, ...watching]

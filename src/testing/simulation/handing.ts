@@ -26,7 +26,11 @@ export class Handing {
 
   /** The same collection, watched. `stored` tells what it holds now. */
   watched(host: Host, servers: Collection<Server>, stored: (ref: Ref) => Server | undefined): Collection<Server> {
-    const isNew = (record: Server) => record.session !== undefined && stored(record)?.session === undefined
+    const isNew = (record: Server) => {
+      const before = stored(record)
+      // Of a record that was removed by hand nobody can tell; and nothing can be written into it.
+      return record.session !== undefined && before !== undefined && before.session === undefined
+    }
     return {
       get: (ref) => this.#follow(host, ref, servers.get(ref)),
       list: () => servers.list(),

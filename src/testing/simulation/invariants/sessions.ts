@@ -30,6 +30,10 @@ export class Sessions {
     this.#disowned.add(uid)
   }
 
+  isDisowned(uid: string): boolean {
+    return this.#disowned.has(uid)
+  }
+
   mayEnd({ spec }: ModelInstance): boolean {
     return this.isAllowed(spec.uid) || this.isAllowed(spec.build.uid) || this.parts().backend.vanished.has(spec.uid)
   }
@@ -54,12 +58,12 @@ export class Sessions {
     const { name } = instance.spec.ref
     const record = this.parts().store.servers.get(keyOf(instance.spec.ref))?.record
     const isOurs = record?.uid === instance.spec.uid
-    const isKnown = this.#lives(instance) && !this.#disowned.has(instance.spec.uid)
+    const isKnown = this.#lives(instance) && !this.isDisowned(instance.spec.uid)
     if (isOurs ? record.session?.id !== sessionID : isKnown) {
       this.world.breach(`not durable: ${how} ${name} for ${sessionID}, and the store knows nothing of it`)
     }
     const other = this.#bySession.get(sessionID)
-    if (other && other !== instance && this.#lives(other) && !this.#disowned.has(other.spec.uid)) {
+    if (other && other !== instance && this.#lives(other) && !this.isDisowned(other.spec.uid)) {
       this.world.breach(`one session, two servers: ${how} ${name} for ${sessionID}, which is on ${other.spec.ref.name}`)
     }
     const before = this.#sessionOf.get(instance)
