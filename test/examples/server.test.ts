@@ -50,6 +50,10 @@ describe('its settings', () => {
       DATA_DIR: '/var/lib/gamekeeper',
       PORT_RANGE: '7-7',
       PUBLIC_ADDRESS: 'play.example.com',
+      HOME_NAMESPACE: 'fleet',
+      API_GROUP: 'mps.studio.example',
+      NAMESPACES: 'duels, arenas',
+      POD_NAME: 'gamekeeper-x2x4q',
       SAMPLE: 'off',
       ALLOCATE_TOKENS: 'aaaaaaaaaaaaaaaa, bbbbbbbbbbbbbbbb',
       READ_TOKENS: 'cccccccccccccccc',
@@ -73,6 +77,10 @@ describe('its settings', () => {
       agentAddress: '10.0.0.4:7001',
       dataDir: '/var/lib/gamekeeper',
       portRange: { first: 7, last: 7 },
+      homeNamespace: 'fleet',
+      apiGroup: 'mps.studio.example',
+      namespaces: ['duels', 'arenas'],
+      podName: 'gamekeeper-x2x4q',
       publicAddress: 'play.example.com',
       sample: false,
       tokens: [
@@ -86,8 +94,12 @@ describe('its settings', () => {
     })
   })
 
+  it.each(['[fd00::4]:7001', '[fd00::4]', 'agent.games.svc'])('take %s for an address of the agent', (address) => {
+    expect(read({ AGENT_ADDRESS: address }).agentAddress).toBe(address)
+  })
+
   it.each([
-    ['BACKEND', 'Process', 'must be process, docker or memory, but is "Process"'],
+    ['BACKEND', 'Process', 'must be process, docker, kubernetes or memory, but is "Process"'],
     ['HOST', 'http://here', 'must be an address or a host name, but is "http://here"'],
     ['ALLOCATION_PORT', '-1', 'must be a port from 0 to 65535, but is "-1"'],
     ['ALLOCATION_PORT', '65536', 'must be a port from 0 to 65535, but is "65536"'],
