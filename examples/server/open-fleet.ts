@@ -1,7 +1,7 @@
 /** Opens the fleet that the configuration describes, and says in its words what stands in the way. */
 import { type Backend, createFleet, type Fleet, FleetError, systemClock } from 'gamekeeper'
 import { dockerBackend } from 'gamekeeper/docker'
-import { kubernetesBackend } from 'gamekeeper/kubernetes'
+import { type KubernetesBackendOptions, kubernetesBackend } from 'gamekeeper/kubernetes'
 import { memoryBackend } from 'gamekeeper/memory'
 import { processBackend } from 'gamekeeper/process'
 import { rememberedPort, rememberPort } from './agent-port.js'
@@ -50,7 +50,7 @@ async function openAt(config: Config, log: ServerLog, known: number | undefined)
 }
 
 function backendOf(config: Config, logger: ServerLog): Backend {
-  const { backend, apiGroup, portRange, dataDir: directory, publicAddress, namespaces, podName } = config
+  const { backend, portRange, dataDir: directory, publicAddress } = config
   const address = publicAddress === undefined ? {} : { publicAddress }
   switch (backend) {
     case 'memory':
@@ -60,10 +60,16 @@ function backendOf(config: Config, logger: ServerLog): Backend {
     case 'docker':
       return orUsageError(() => dockerBackend({ directory, portRange, logger, ...address }))
     case 'kubernetes':
-      return orUsageError(() => {
-        const given = { ...(namespaces && { namespaces }), ...(podName !== undefined && { pod: podName }) }
-        return kubernetesBackend({ apiGroup, portRange, logger, ...address, ...given })
-      })
+      return orUsageError(() => kubernetesBackend({ portRange, logger, ...address, ...inCluster(config) }))
+  }
+}
+
+function inCluster({ namespaces, homeNamespace, apiGroup, podName }: Config): KubernetesBackendOptions {
+  return {
+    ...(namespaces && { namespaces }),
+    ...(homeNamespace !== undefined && { home: homeNamespace }),
+    apiGroup,
+    ...(podName !== undefined && { pod: podName }),
   }
 }
 
@@ -107,6 +113,8 @@ function inVariables(message: string): string {
     ['agent.host', 'AGENT_HOST'],
     ['dockerBackend', 'BACKEND=docker'],
     ['kubernetesBackend: pod ', 'POD_NAME '],
+    ['kubernetesBackend: home ', 'HOME_NAMESPACE '],
+    ['kubernetesBackend: apiGroup ', 'API_GROUP '],
     ['kubernetesBackend', 'BACKEND=kubernetes'],
   ] as const
   return words.reduce((text, [option, variable]) => text.replace(option, variable), message)

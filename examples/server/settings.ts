@@ -43,6 +43,10 @@ export const settings = {
     meaning:
       'address that players are told to connect to: 127.0.0.1, or the machine that DOCKER_HOST names, or the node',
   },
+  HOME_NAMESPACE: {
+    meaning:
+      'of a cluster, where the lease and the key of the fleet are; the first of NAMESPACES in the alphabet, or `default`',
+  },
   NAMESPACES: { meaning: 'of a cluster, those that the fleet is in, with commas in between: all of them' },
   POD_NAME: {
     meaning:
@@ -95,6 +99,7 @@ export interface Config {
   readonly portRange: PortRange
   readonly publicAddress: string | undefined
   readonly namespaces: readonly string[] | undefined
+  readonly homeNamespace: string | undefined
   readonly podName: string | undefined
   readonly sample: boolean
   /** Empty: nobody is asked for one. */
@@ -143,6 +148,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
     portRange: readRange('PORT_RANGE', text('PORT_RANGE')),
     publicAddress: publicAddress === undefined ? undefined : readHost('PUBLIC_ADDRESS', publicAddress),
     namespaces: namespaces === undefined ? undefined : readNamespaces('NAMESPACES', namespaces),
+    homeNamespace: given('HOME_NAMESPACE'),
     podName: given('POD_NAME'),
     sample: oneOf('SAMPLE', text('SAMPLE'), ['on', 'off']) === 'on',
     tokens,
@@ -261,7 +267,7 @@ function readGroup(name: SettingName, value: string): string {
 }
 
 function readHostAndPort(name: SettingName, value: string): string {
-  const match = /^([\w.-]+)(?::(\d{1,5}))?$/.exec(value)
+  const match = /^([\w.-]+|\[[\da-f:.]+\])(?::(\d{1,5}))?$/i.exec(value)
   if (!match || !(Number(match[2] ?? 1) >= 1 && Number(match[2] ?? 1) <= 65_535)) {
     throw wrong(name, 'must be a host or host:port, without http://', value)
   }

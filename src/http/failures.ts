@@ -5,7 +5,7 @@ import { type Answer, failure, Refusal, retryAfter } from './exchange.js'
 
 type Statuses = Readonly<Record<ErrorCode, number>>
 
-/** The service description knows 400, 404 and 500 here; the others come from who guards the door. */
+/** The service description knows 400, 404 and 500 here; the others come from who guards the door, and of a host that does not lead. */
 export const managementStatuses: Statuses = Object.freeze({
   invalid: 400,
   exists: 400,
@@ -14,7 +14,7 @@ export const managementStatuses: Statuses = Object.freeze({
   'none-standing-by': 500,
   'max-reached': 500,
   unavailable: 500,
-  'not-leader': 500,
+  'not-leader': 503,
   closed: 500,
   draining: 500,
   unsupported: 500,
@@ -37,7 +37,6 @@ export const allocationStatuses: Statuses = Object.freeze({
   'none-standing-by': 429,
   'max-reached': 429,
   unavailable: 503,
-  'not-leader': 503,
   closed: 503,
   draining: 503,
   aborted: 503,

@@ -54,7 +54,9 @@ describe('its settings', () => {
       DATA_DIR: '/var/lib/gamekeeper',
       PORT_RANGE: '7-7',
       PUBLIC_ADDRESS: 'play.example.com',
-      NAMESPACES: 'games, more-games',
+      HOME_NAMESPACE: 'fleet',
+      NAMESPACES: 'duels, arenas',
+      POD_NAME: 'gamekeeper-x2x4q',
       SAMPLE: 'off',
       ALLOCATE_TOKENS: 'aaaaaaaaaaaaaaaa, bbbbbbbbbbbbbbbb',
       READ_TOKENS: 'cccccccccccccccc',
@@ -81,8 +83,10 @@ describe('its settings', () => {
       agentAddress: '10.0.0.4:7001',
       dataDir: '/var/lib/gamekeeper',
       portRange: { first: 7, last: 7 },
+      homeNamespace: 'fleet',
+      namespaces: ['duels', 'arenas'],
+      podName: 'gamekeeper-x2x4q',
       publicAddress: 'play.example.com',
-      namespaces: ['games', 'more-games'],
       sample: false,
       tokens: [
         { token: 'aaaaaaaaaaaaaaaa', roles: ['allocate'] },
@@ -96,6 +100,10 @@ describe('its settings', () => {
       allowOrigins: ['https://console.example', 'http://localhost:3000'],
       logLevel: 'silent',
     })
+  })
+
+  it.each(['[fd00::4]:7001', '[fd00::4]', 'agent.games.svc'])('take %s for an address of the agent', (address) => {
+    expect(read({ AGENT_ADDRESS: address }).agentAddress).toBe(address)
   })
 
   it.each([

@@ -1,6 +1,6 @@
 /**
- * Makes what the image of the bundled server holds: the server with all that it needs in one file, the Kubernetes client in
- * another, and nothing else. Not published. Run by `npm run bundle`, after the build.
+ * Makes what the image of the bundled server holds: the server with all that it needs in one file, and beside it each package
+ * that it looks for only when it runs, in one file each. Nothing else. Not published. Run by `npm run bundle`, after the build.
  */
 import { rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -9,7 +9,8 @@ import { build } from 'esbuild'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const folder = join(root, 'dist', '.server')
-const client = '@kubernetes/client-node'
+/** Optional to users of the library, and wanted here. */
+const packages = ['@kubernetes/client-node', 'prom-client']
 
 await rm(folder, { recursive: true, force: true })
 // The package has no side effects, as it says itself.
@@ -34,14 +35,16 @@ await build({
   // Binaries of the machine, for stores and engines that are none of this image's.
   external: ['lmdb', 'dockerode'],
 })
-const home = join(folder, 'node_modules', client)
-await build({
-  ...common,
-  entryPoints: [client],
-  absWorkingDir: root,
-  outfile: join(home, 'index.cjs'),
-  format: 'cjs',
-  minify: true,
-})
-await writeFile(join(home, 'package.json'), JSON.stringify({ name: client, main: 'index.cjs' }))
+for (const name of packages) {
+  const home = join(folder, 'node_modules', name)
+  await build({
+    ...common,
+    entryPoints: [name],
+    absWorkingDir: root,
+    outfile: join(home, 'index.cjs'),
+    format: 'cjs',
+    minify: true,
+  })
+  await writeFile(join(home, 'package.json'), JSON.stringify({ name, main: 'index.cjs' }))
+}
 console.log(`bundled ${dirname(server)}`)

@@ -1,14 +1,20 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseAllDocuments } from 'yaml'
+import { type BuildFigures, buildStatus } from '../../../adapters/kubernetes/build-object.js'
+import { detailSpec, readDetail } from '../../../adapters/kubernetes/detail-object.js'
 import { fleetResources } from '../../../adapters/kubernetes/fleet-resources.js'
 import { pathOf } from '../../../adapters/kubernetes/kube-objects.js'
+import { newServerObject, readServer, serverStatus } from '../../../adapters/kubernetes/server-object.js'
 import { FleetError } from '../../../src/errors.js'
 import { isObject } from '../../../src/rules/problem.js'
+import { type Detail, type Server, serverStates, type Session } from '../../../src/rules/resources.js'
 import { defaultApiGroup } from '../../../src/rules/wire.js'
 import { readBuildInput } from '../../../src/rules/validation.js'
+import { completeBuild } from '../../../src/testing/records.js'
 import { clusterApi, makeNamespace, namespaceName, removeNamespace } from './cluster.js'
 import { definitionsText, installDefinitions } from './definitions.js'
 import { describeOnCluster } from './describe-on-cluster.js'
+import { openStore } from './fleets.js'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -122,6 +128,26 @@ const beyondSchema: ReadonlySet<string> = new Set([
   'template.spec.containers.0.command.0 = null',
 ])
 
+const ref = { namespace: 'games', name: 'arena-1' }
+
+/** With every field that there is: one that is new must be written here, and so in the schema. */
+const wholeServer: Required<Server> & { readonly session: Required<Session> } = {
+  ...ref,
+  ...{ uid: 'u', token: 't', build: 'arena', buildUid: 'b', templateHash: 'h', createdAt: 1_700_000_000_000 },
+  ...{ state: 'Terminating', health: 'Unhealthy', address: '203.0.113.7', node: 'node-1' },
+  ports: [{ container: 7777, public: 10_003 }],
+  ...{ reachedInitializingOn: 1_700_000_001_000, reachedStandingByOn: 1_700_000_002_000 },
+  reachedActiveOn: 1_700_000_003_000,
+  session: { id: 'a9b1c2d3-0000-4000-8000-000000000001', cookie: 'mode=duel', initialPlayers: ['amie'] },
+  ending: { reason: 'Exited', message: 'it ended', crash: false, at: 1_700_000_004_000 },
+}
+const wholeDetail: Required<Detail> = { ...ref, build: 'arena', players: ['amie'] }
+const wholeFigures: Required<Omit<BuildFigures, 'crashesCount' | 'health' | 'conditions'>> = {
+  ...{ currentActive: 1, currentStandingBy: 1, currentPending: 1, currentInitializing: 1 },
+  currentStandingByReadyDesired: '1/2',
+  rollout: { updated: 1, outdated: 1 },
+}
+
 describe('the custom resource definitions', () => {
   it('are those of the resources that the store keeps', async () => {
     const documents = parseAllDocuments(await definitionsText()).map((document): unknown => document.toJS())
@@ -147,6 +173,54 @@ describe('the custom resource definitions', () => {
     expect(fieldsOf(at(spec, 'properties.health'))).toEqual(
       knownTo({ metadata, spec: { ...good, health: { other: 1 } } }),
     )
+  })
+
+  it('have a place for all that the store writes of a build, a server and a detail, and for nothing else', async () => {
+    const [build, server, detail] = await schemas()
+    const open = { seal: (token: string) => token, unseal: (sealed: string) => sealed }
+    const made = newServerObject(wholeServer, fleetResources(), open, undefined)
+    const written = { spec: at(made, 'spec'), status: serverStatus(wholeServer, '7') }
+    const spec = detailSpec(wholeDetail, '7')
+    for (const [schema, value] of [
+      [at(build, 'status'), buildStatus(completeBuild(ref), wholeFigures, '7')],
+      [at(server, 'spec'), written.spec],
+      [at(server, 'status'), written.status],
+      [at(detail, 'spec'), spec],
+    ] as const) {
+      expect(pathsOf(plain(value))).toEqual(placesOf(schema))
+    }
+    expect(readServer(object(written), open)).toEqual(wholeServer)
+    expect(readDetail(object({ spec }))).toEqual(wholeDetail)
+  })
+
+  it('know the states of a server that there are, and no others', async () => {
+    const [, server] = await schemas()
+    expect(at(server, 'status.properties.state.enum')).toEqual(serverStates)
+  })
+})
+
+describeOnCluster('the schemas of what hosts write', () => {
+  const api = clusterApi()
+  const namespace = namespaceName()
+  beforeAll(async () => {
+    await installDefinitions()
+    await makeNamespace(api, namespace)
+  })
+  afterAll(async () => {
+    await removeNamespace(api, namespace)
+    api.close()
+  })
+
+  it('keep every field of a record for the next host', async () => {
+    const store = await openStore(api, namespace)
+    const server = { ...wholeServer, namespace }
+    await store.servers.create(server)
+    await store.details.create({ ...wholeDetail, namespace })
+    await store.close()
+    const next = await openStore(api, namespace)
+    expect((await next.servers.get(server))?.record).toEqual(server)
+    expect((await next.details.get(server))?.record).toEqual({ ...wholeDetail, namespace })
+    await next.close()
   })
 })
 
@@ -205,6 +279,40 @@ describeOnCluster('the schema of a build', () => {
     },
   )
 })
+
+/** Of builds, servers and details: spec and status. */
+async function schemas(): Promise<readonly unknown[]> {
+  const documents = parseAllDocuments(await definitionsText()).map((document): unknown => document.toJS())
+  return documents.map((document) => at(document, 'spec.versions.0.schema.openAPIV3Schema.properties'))
+}
+
+/** Every place that a schema knows. */
+function placesOf(schema: unknown, path = ''): readonly string[] {
+  const items = at(schema, 'items')
+  if (items !== undefined) return placesOf(items, `${path}[]`)
+  const properties = at(schema, 'properties')
+  if (!isObject(properties)) return [path]
+  return Object.entries(properties)
+    .flatMap(([key, inner]) => placesOf(inner, `${path}.${key}`))
+    .toSorted((a, b) => a.localeCompare(b))
+}
+
+/** Every place that there is in a value. */
+function pathsOf(value: unknown, path = ''): readonly string[] {
+  if (Array.isArray(value)) return [...new Set(value.flatMap((item) => pathsOf(item, `${path}[]`)))]
+  if (!isObject(value)) return [path]
+  return Object.entries(value)
+    .flatMap(([key, inner]) => pathsOf(inner, `${path}.${key}`))
+    .toSorted((a, b) => a.localeCompare(b))
+}
+
+function plain(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value))
+}
+
+function object(fields: Json): { readonly metadata: typeof ref; readonly [field: string]: unknown } {
+  return { ...fields, metadata: ref }
+}
 
 function at(value: unknown, path: string): unknown {
   return path.split('.').reduce<unknown>((found, key) => {
