@@ -303,21 +303,6 @@ const watching: readonly Mutant[] = [
     to: 'changed: () => {},',
   },
   {
-    name: 'a notice that could not be looked at is forgotten',
-    kind: 'what people edit is acted on by chance',
-    seeds: 300,
-    file: 'src/engine/store-resync.ts',
-    from: 'if (ctx.stopped()) return\n      missed = true',
-    to: 'if (ctx.stopped()) return',
-  },
-  {
-    name: 'what a watch missed is not compared with what is listed',
-    kind: 'a stale view is kept for ever',
-    file: 'src/engine/store-resync.ts',
-    from: 'listed: (all, namespace) => own(allBuilds(all, namespace)),',
-    to: 'listed: () => {},',
-  },
-  {
     name: 'a stale notice overwrites a newer record',
     kind: 'a late event undoes what came after it',
     file: 'src/engine/store-resync.ts',
