@@ -64,8 +64,8 @@ const allocation: readonly Mutant[] = [
     name: 'callers of a deleted build go on waiting',
     kind: 'a waiting caller is forgotten',
     file: 'src/engine/builds.ts',
-    from: "room.dismiss(new FleetError('not-found'",
-    to: "void (new FleetError('not-found'",
+    from: "room.dismiss(new FleetError('not-found', `build",
+    to: "void (new FleetError('not-found', `build",
   },
   {
     name: 'an uncertain write is not read back',
