@@ -64,8 +64,8 @@ const allocation: readonly Mutant[] = [
     name: 'callers of a deleted build go on waiting',
     kind: 'a waiting caller is forgotten',
     file: 'src/engine/builds.ts',
-    from: "room.dismiss(new FleetError('not-found'",
-    to: "void (new FleetError('not-found'",
+    from: "room.dismiss(new FleetError('not-found', `build",
+    to: "void (new FleetError('not-found', `build",
   },
   {
     name: 'an uncertain write is not read back',
@@ -301,21 +301,6 @@ const watching: readonly Mutant[] = [
     file: 'src/engine/store-resync.ts',
     from: 'changed: (found) => own(buildChanged(found)),',
     to: 'changed: () => {},',
-  },
-  {
-    name: 'a notice that could not be looked at is forgotten',
-    kind: 'what people edit is acted on by chance',
-    seeds: 300,
-    file: 'src/engine/store-resync.ts',
-    from: 'if (ctx.stopped()) return\n      missed = true',
-    to: 'if (ctx.stopped()) return',
-  },
-  {
-    name: 'what a watch missed is not compared with what is listed',
-    kind: 'a stale view is kept for ever',
-    file: 'src/engine/store-resync.ts',
-    from: 'listed: (all, namespace) => own(allBuilds(all, namespace)),',
-    to: 'listed: () => {},',
   },
   {
     name: 'a stale notice overwrites a newer record',
