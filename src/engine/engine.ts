@@ -142,6 +142,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     details,
     watcher: watch,
     preparation: prepare,
+    breaksRule: (build) => inspect.breaksRule(build),
     blocked: tellBlocked,
   })
   const scale = scaler(ctx, { waiting: room.waiting, isDraining, breaksRule: (build) => inspect.breaksRule(build) })

@@ -24,6 +24,8 @@ export interface StepParts {
   readonly details: Details
   readonly watcher: Pick<Watcher, 'observe'>
   readonly preparation: Preparation
+  /** Its spec was written past the API, and cannot be followed. */
+  readonly breaksRule: (build: BuildEntry) => boolean
   /** Tells why it cannot be started yet. */
   readonly blocked: (entry: ServerEntry, error: unknown) => Promise<void>
 }
@@ -111,9 +113,16 @@ export function steps(ctx: EngineContext, parts: StepParts): Steps {
   function holdUp(entry: ServerEntry): number | undefined {
     if (!isSaved(entry)) return 0
     if (entry.build.deleted) return undefined
+    if (parts.breaksRule(entry.build)) return waitForSpec(entry)
     if (isCurrent(entry)) return parts.preparation.wait(entry)
     // One that was not asked for yet is brought up to date by the next pass.
     return entry.asked ? giveUp(entry) : 0
+  }
+
+  function waitForSpec(entry: ServerEntry): number {
+    const told = entry.build.record.conditions.find(({ type }) => type === 'Invalid')
+    entry.pendingReason = told?.message ?? 'the spec of its build breaks a rule'
+    return ctx.limits.backoffFirstMs
   }
 
   /** The template changed before it was started: what runs must be what its record says, and nothing else can be had. */

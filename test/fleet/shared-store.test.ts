@@ -4,16 +4,16 @@ import type { FleetEvent } from '../../src/events.js'
 import type { GameServerBuild } from '../../src/rules/wire.js'
 import { describe, expect, it } from 'vitest'
 import { sharedMemory } from '../stores/shared-memory.js'
-import { aBuild, ask, failureOf, only, session, stage, statusOf, untilReady } from './stage.js'
+import { aBuild, ask, failureOf, only, session, stage, type StageOptions, statusOf, untilReady } from './stage.js'
 
 const ref = { namespace: 'default', name: 'arena' }
 /** So long that nothing here can be due to it. */
 const resyncMs = 3_600_000
 
-async function scene(shown?: Store['display']) {
+async function scene(shown?: Store['display'], limits: StageOptions['limits'] = {}) {
   const memory = sharedMemory()
   const others = memory.open()
-  const theatre = stage({ limits: { resyncMs } })
+  const theatre = stage({ limits: { resyncMs, ...limits } })
   const fleet = await theatre.open({ store: { ...memory.open(), ...(shown && { display: shown }) } })
   const { clock } = theatre
   const edit = async (change: (build: Build) => Build, of = ref) => {
@@ -127,6 +127,20 @@ describe('a build that is written in the store by hand', () => {
     isAway = false
     await clock.advance(60_000)
     expect(await conditionsOf(fleet)).toHaveLength(1)
+  })
+
+  it('has nothing started while its spec breaks a rule, also not what is Pending already', async () => {
+    const { clock, fleet, editSpec, faults, backend } = await scene(undefined, { parallelCreates: 1 })
+    faults.backend = ({ method }) => (method === 'create' ? { kind: 'delay-reply', ms: 20_000 } : undefined)
+    await fleet.builds.create(aBuild({ standingBy: 2 }))
+    await editSpec({ portsToExpose: [7777, 7777] })
+    await clock.advance(60_000)
+    expect(backend.servers().length).toBe(1)
+    const pending = (await fleet.servers.list()).find(({ status }) => status.state === 'Pending')
+    expect(pending?.status.message).toContain('spec.portsToExpose[1] must not repeat a port')
+    await editSpec({ portsToExpose: [7777] })
+    await clock.advance(60_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 2 })
   })
 
   it('has its buildID as soon as an edit takes it from the other build', async () => {
