@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { connect, type TLSSocket } from 'node:tls'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { serve, type Served, type ServeOptions } from '../../src/http/index.js'
+import { type ApiRequest, serve, type Served, type ServeOptions } from '../../src/http/index.js'
 import type { Fleet } from '../../src/index.js'
 import { type Authority, type Certified, certificates, type Workshop } from './certificates.js'
 import { until } from './client.js'
@@ -226,6 +226,17 @@ describe('files that change', () => {
   })
 })
 
+it('a certificate that need not be shown is known when it is', async () => {
+  const names: unknown[] = []
+  const authorize = (request: ApiRequest) => names.push(request.clientCertificate()?.commonName) > 0
+  const tls = { cert: server.cert, key: server.key, ca: ours.cert, requestCert: false }
+  const { managementUrl } = await open({ management: { port: 0, tls }, authorize })
+  for (const client of [{ certified: matchmaker }, {}, { certified: stranger }]) {
+    expect((await call(`${managementUrl}/api/v1/gameservers`, client)).status).toBe(200)
+  }
+  expect(names).toEqual(['matchmaker', undefined, undefined])
+})
+
 describe('what cannot be served is refused at the start', () => {
   it.each([
     ['a file that is not there', () => ({ ...server, cert: '/nowhere.pem' }), /^allocation\.tls: ENOENT.*nowhere\.pem/],
@@ -240,6 +251,8 @@ describe('what cannot be served is refused at the start', () => {
       () => ({ ...server, requestCert: true }),
       /requestCert needs allocation\.tls\.ca/,
     ],
+    ['files that are read all the time', () => ({ ...server, checkMs: 0 }), /checkMs must be an integer ≥ 10/],
+    ['no time at all', () => ({ ...server, checkMs: NaN }), /checkMs must be an integer ≥ 10/],
   ])('%s', async (_, tls, message) => {
     const attempt = serve({ fleet, allocation: { port: 0, tls: tls() }, management: { port: 0 } })
     await expect(attempt).rejects.toMatchObject({ code: 'invalid', message: expect.stringMatching(message) })
