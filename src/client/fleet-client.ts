@@ -45,8 +45,8 @@ export function fleetClient(options: FleetClientOptions): FleetClient {
   for (const given of [allocationUrl, managementUrl]) if (given !== undefined) checkUrl(given)
   /** What is an array in our own shapes, and another thing in those of another project. */
   const list = async <T>(call: Parameters<typeof calls.json>[0]): Promise<readonly T[]> => {
-    const items = await calls.json<unknown>(call)
-    if (Array.isArray(items)) return items
+    const items = await calls.json<readonly T[] | { readonly metadata: unknown }>(call)
+    if (!('metadata' in items)) return items
     throw new FleetError('unsupported', `${call.url} answers in the shapes of another project (compat), not in ours`)
   }
 

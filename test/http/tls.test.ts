@@ -1,13 +1,20 @@
 /** TLS and client certificates on the listeners of `serve`, with real certificates over real sockets. */
 import { execFile } from 'node:child_process'
 import { copyFile, readFile, rename, writeFile } from 'node:fs/promises'
-import { request as httpsRequest } from 'node:https'
+import { createServer, request as httpsRequest } from 'node:https'
 import { connect as connectPlain } from 'node:net'
 import { join } from 'node:path'
 import { connect, type TLSSocket } from 'node:tls'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type ApiRequest, serve, type Served, type ServeOptions } from '../../src/http/index.js'
+import {
+  type ApiRequest,
+  fleetRoutes,
+  nodeHandler,
+  serve,
+  type Served,
+  type ServeOptions,
+} from '../../src/http/index.js'
 import type { Fleet } from '../../src/index.js'
 import { type Authority, type Certified, certificates, type Workshop } from './certificates.js'
 import { until } from './client.js'
@@ -257,6 +264,22 @@ describe('what cannot be served is refused at the start', () => {
     const attempt = serve({ fleet, allocation: { port: 0, tls: tls() }, management: { port: 0 } })
     await expect(attempt).rejects.toMatchObject({ code: 'invalid', message: expect.stringMatching(message) })
   })
+})
+
+it("the routes in a host's own node:https server know who has shown a certificate", async () => {
+  const names: unknown[] = []
+  const authorize = (request: ApiRequest) => names.push(request.clientCertificate()?.commonName) > 0
+  const [cert, key, ca] = await Promise.all([server.cert, server.key, ours.cert].map((path) => readFile(path)))
+  const pair = { ...(cert && { cert }), ...(key && { key }), ...(ca && { ca }) }
+  const host = createServer({ ...pair, requestCert: true }, nodeHandler(fleetRoutes(fleet, { authorize })))
+  await new Promise<void>((resolve) => host.listen(0, '127.0.0.1', resolve))
+  const address = host.address()
+  const url = `https://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/api/v1`
+  expect(await call(`${url}/gameservers`, { certified: matchmaker })).toEqual({ status: 200, text: '[]' })
+  expect((await call(`${url}/allocate`, { certified: matchmaker }, { buildID, sessionID })).status).toBe(404)
+  await expect(call(`${url}/gameservers`, { certified: stranger })).rejects.toThrow()
+  expect(names).toEqual(['matchmaker', 'matchmaker'])
+  await new Promise((resolve) => host.close(resolve))
 })
 
 it('closes in time though a client has not finished its handshake', async () => {
