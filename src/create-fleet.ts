@@ -246,7 +246,7 @@ function facade({ term, backend, store, resolved, agentAddress, cleanUp }: Facad
   }
 
   return Object.freeze({
-    ...withInside({ emit: term.emitter.emit }),
+    ...withInside({ emit: term.emitter.emit, log: term.emitter.logged() }),
     agentAddress,
 
     builds: Object.freeze<Fleet['builds']>({

@@ -1,13 +1,17 @@
 /** A bounded, numbered log of events in memory: the newest push out the oldest, and readers notice what they missed. */
-import type { EventsDropped, FleetEvent, ReadEventsOptions, UnnumberedEvent } from './events.js'
+import type { EventsDropped, FleetEvent, LoggedEvents, ReadEventsOptions, UnnumberedEvent } from './events.js'
 
-export class EventLog implements Iterable<FleetEvent> {
+export class EventLog implements LoggedEvents {
   /** Event number `seq` stands at `seq % size`. */
   readonly #ring: FleetEvent[] = []
   #last = 0
   #waiting: (() => void)[] = []
 
   constructor(readonly size: number) {}
+
+  get last(): number {
+    return this.#last
+  }
 
   keep(event: UnnumberedEvent): FleetEvent {
     const numbered = Object.assign(event, { seq: ++this.#last })

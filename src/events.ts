@@ -77,6 +77,12 @@ export interface ReadEventsOptions {
   readonly signal?: AbortSignal
 }
 
+/** What is still in the log, oldest first. */
+export interface LoggedEvents extends Iterable<FleetEvent> {
+  /** Number of the last event; 0 when there was none. */
+  readonly last: number
+}
+
 export interface FleetEmitter {
   /** Numbers the event, keeps it in the log and hands it to whoever listens to its type or to `*`. Never throws. */
   emit(event: UnnumberedEvent): void
@@ -85,5 +91,5 @@ export interface FleetEmitter {
   /** Events as they come, beginning in the log. A reader that falls behind the log gets `EventsDropped` and goes on. */
   read(options?: ReadEventsOptions): AsyncIterableIterator<FleetEvent | EventsDropped>
   /** What the log holds, oldest first. */
-  logged(): Iterable<FleetEvent>
+  logged(): LoggedEvents
 }

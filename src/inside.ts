@@ -2,11 +2,12 @@
  * What other parts of this package may do with a fleet beyond its facade. A fleet that somebody has made up has none of
  * it. The key is one that the ESM and the CommonJS copy of this file share.
  */
-import type { FleetEmitter } from './events.js'
+import type { FleetEmitter, LoggedEvents } from './events.js'
 
 export interface Inside {
   /** Tells an event of the fleet's surroundings as one of its own. */
   readonly emit: FleetEmitter['emit']
+  readonly log: LoggedEvents
 }
 
 const key = Symbol.for('gamekeeper.inside')
@@ -22,5 +23,5 @@ export function insideOf(fleet: object): Inside | undefined {
 }
 
 function isInside(value: unknown): value is Inside {
-  return typeof value === 'object' && value !== null && 'emit' in value
+  return typeof value === 'object' && value !== null && 'emit' in value && 'log' in value
 }

@@ -55,12 +55,13 @@ async function run(config: Config, log: ServerLog): Promise<number> {
       allocation: { ...listener, port: config.allocationPort },
       management: { ...listener, port: config.managementPort },
       metrics: fleetMetrics(fleet),
+      allowHosts: config.allowHosts,
       allowOrigins: config.allowOrigins,
       ...(config.compat && { compat: config.compat }),
       ...(tokens.length > 0 && { authorize: bearerTokens(tokens) }),
       logger: log,
     })
-    const hook = config.webhook && webhook(fleet, { ...config.webhook, logger: log })
+    const hook = config.webhook && webhook(fleet, { ...config.webhook, from: 1, logger: log })
     const told = new AbortController()
     const left = untilToldToLeave({
       fleet,

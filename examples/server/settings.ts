@@ -73,6 +73,10 @@ export const settings = {
   WEBHOOK_SECRET: { meaning: 'at least 16 characters that the receiver knows as well' },
   COMPAT: { meaning: '`thundernetes`: the management API answers in the shapes of that project' },
   API_GROUP: { fallback: 'mps.gamekeeper.com', meaning: 'group of the resources, in `apiVersion` and in a cluster' },
+  ALLOW_HOSTS: {
+    meaning:
+      'names under which the two APIs may be asked on loopback, besides localhost and addresses, while nobody is asked who is calling; with commas in between',
+  },
   ALLOW_ORIGINS: {
     meaning: 'whose pages may call the two APIs from a browser, as `https://console.example`, with commas in between',
   },
@@ -108,6 +112,7 @@ export interface Config {
   readonly webhook: { readonly url: string; readonly secret: string } | undefined
   readonly compat: Compat | undefined
   readonly apiGroup: string
+  readonly allowHosts: readonly string[]
   readonly allowOrigins: readonly string[]
   readonly logLevel: LogLevel
 }
@@ -156,6 +161,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
     webhook: readWebhook(given),
     compat: compat === undefined ? undefined : oneOf('COMPAT', compat, compats),
     apiGroup: readGroup('API_GROUP', text('API_GROUP')),
+    allowHosts: (given('ALLOW_HOSTS')?.split(',') ?? []).map((name) => readHost('ALLOW_HOSTS', name.trim())),
     allowOrigins,
     logLevel: oneOf('LOG_LEVEL', text('LOG_LEVEL'), logLevels),
   }

@@ -44,7 +44,7 @@ export function connection(options: ConnectionOptions): Connection {
   const fetch = options.fetch ?? ((url: string, init: RequestInit) => globalThis.fetch(url, init))
 
   async function headersOf(call: Call): Promise<Record<string, string>> {
-    const bearer = typeof token === 'function' ? await token() : token
+    const bearer = typeof token === 'function' ? await asked(token) : token
     return {
       Accept: 'application/json',
       ...(call.body !== undefined && { 'Content-Type': 'application/json' }),
@@ -112,6 +112,14 @@ export function connection(options: ConnectionOptions): Connection {
         throw asFleetError(error, call)
       }
     },
+  }
+}
+
+async function asked(token: () => string | Promise<string>): Promise<string> {
+  try {
+    return await token()
+  } catch (error) {
+    throw new FleetError('unauthenticated', `the token could not be had: ${messageOf(error)}`, { cause: error })
   }
 }
 

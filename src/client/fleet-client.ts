@@ -42,12 +42,19 @@ export function fleetClient(options: FleetClientOptions): FleetClient {
   if (allocationUrl === undefined && managementUrl === undefined) {
     throw new FleetError('invalid', 'fleetClient needs url, or allocationUrl and managementUrl')
   }
+  for (const given of [allocationUrl, managementUrl]) if (given !== undefined) checkUrl(given)
+  /** What is an array in our own shapes, and another thing in those of another project. */
+  const list = async <T>(call: Parameters<typeof calls.json>[0]): Promise<readonly T[]> => {
+    const items = await calls.json<readonly T[] | { readonly metadata: unknown }>(call)
+    if (!('metadata' in items)) return items
+    throw new FleetError('unsupported', `${call.url} answers in the shapes of another project (compat), not in ours`)
+  }
 
   return {
     builds: {
       create: (build, { signal } = {}) =>
         calls.json<GameServerBuild>({ method: 'POST', url: builds(), body: build, signal }),
-      list: ({ signal } = {}) => calls.json<readonly GameServerBuild[]>({ url: builds(), isSafe, signal }),
+      list: ({ signal } = {}) => list<GameServerBuild>({ url: builds(), isSafe, signal }),
       get: (ref, { signal } = {}) => calls.json<GameServerBuild>({ url: at(builds(), ref), isSafe, signal }),
       patch: (ref, change, { signal } = {}) =>
         calls.json<GameServerBuild>({ method: 'PATCH', url: at(builds(), ref), body: change, isSafe, signal }),
@@ -55,7 +62,7 @@ export function fleetClient(options: FleetClientOptions): FleetClient {
     },
     servers: {
       list: ({ build, signal }: CallOptions & { readonly build?: RefLike } = {}) =>
-        calls.json<readonly GameServer[]>({
+        list<GameServer>({
           url: build === undefined ? servers() : `${at(builds(), build)}/gameservers`,
           isSafe,
           signal,
@@ -66,7 +73,7 @@ export function fleetClient(options: FleetClientOptions): FleetClient {
     details: {
       async get(ref, { signal } = {}) {
         const url = at(`${management()}/gameserverdetails`, ref)
-        const [detail] = await calls.json<readonly GameServerDetail[]>({ url, isSafe, signal })
+        const [detail] = await list<GameServerDetail>({ url, isSafe, signal })
         if (detail === undefined) throw new FleetError('internal', `${url} answered with no detail`)
         return detail
       },
@@ -83,6 +90,13 @@ export function fleetClient(options: FleetClientOptions): FleetClient {
 
 /** The call may be made again though nobody knows what has become of it. */
 const isSafe = true
+
+/** A path is one of the page's own origin, in a browser. */
+function checkUrl(url: string): void {
+  const isGood = url.startsWith('/') || (/^https?:/i.test(url) && URL.canParse(url))
+  if (!isGood)
+    throw new FleetError('invalid', `fleetClient: a url must begin with http://, https:// or /, but is ${url}`)
+}
 
 function baseOf(url: string | undefined, option: string): string {
   if (url === undefined) throw new FleetError('invalid', `fleetClient needs ${option} for this call`)

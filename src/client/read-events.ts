@@ -31,10 +31,10 @@ export async function* readEvents(
         headers: { Accept: 'text/event-stream', ...headers },
         signal: connected.signal,
       })
-      const log = response.headers.get('gamekeeper-log') ?? undefined
       for await (const { id, data } of messages(response, silenceMs)) {
         failures = 0
-        headers = { 'Last-Event-ID': id, ...(log !== undefined && { 'Gamekeeper-Log': log }) }
+        if (id !== '') headers = { 'Last-Event-ID': id }
+        if (data === '') continue
         const event: FleetEvent | EventsDropped = JSON.parse(data)
         yield event
       }

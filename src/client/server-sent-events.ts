@@ -4,16 +4,19 @@ import { FleetError } from '../errors.js'
 export interface Message {
   /** The last one that the stream has named. */
   readonly id: string
+  /** Empty: only the id has changed. */
   readonly data: string
 }
 
 /** Ends with the stream. Throws `unavailable` when the connection is lost, or nothing at all comes for so long. */
 export async function* messages(response: Response, silenceMs: number): AsyncGenerator<Message> {
   let id = ''
+  let told = id
   let data: string[] = []
   for await (const line of lines(response, silenceMs)) {
     if (line === '') {
-      if (data.length > 0) yield { id, data: data.join('\n') }
+      if (data.length > 0 || id !== told) yield { id, data: data.join('\n') }
+      told = id
       data = []
       continue
     }

@@ -37,12 +37,12 @@ export function crossOrigin({ isAllowed }: Cors, methods: readonly string[], han
 function headersFor(origin: string, exchange: Exchange, methods: readonly string[]): NonNullable<Answer['headers']> {
   const own = { 'Access-Control-Allow-Origin': origin }
   if (exchange.method !== 'OPTIONS') {
-    return { ...own, 'Access-Control-Expose-Headers': `${errorCodeHeader}, Gamekeeper-Log, Retry-After` }
+    return { ...own, 'Access-Control-Expose-Headers': `${errorCodeHeader}, Retry-After` }
   }
   return {
     ...own,
     'Access-Control-Allow-Methods': methods.join(', '),
-    'Access-Control-Allow-Headers': 'Authorization, Content-Type, Gamekeeper-Log, Last-Event-ID',
+    'Access-Control-Allow-Headers': 'Authorization, Content-Type, Last-Event-ID',
     'Access-Control-Max-Age': String(rememberSeconds),
   }
 }

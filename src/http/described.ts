@@ -168,19 +168,14 @@ export function describedOperations(compat?: Compat): Readonly<Record<DescribedN
       headers: [
         {
           name: 'Last-Event-ID',
-          description: 'The number of the last event that was read: the stream goes on behind it.',
-          schema: { type: 'string', pattern: '^[0-9]{0,15}$' },
-        },
-        {
-          name: 'Gamekeeper-Log',
-          description: 'What the answer that held that event had here: numbers begin again when a host starts again.',
-          schema: { type: 'string' },
+          description: 'The `id` of the last event that was read: the stream goes on behind it.',
+          schema: { type: 'string', pattern: '^(([A-Za-z0-9_-]{1,64}-)?[0-9]{1,15})?$' },
         },
       ],
       status: 200,
       answer: {
         type: 'text/event-stream',
-        description: 'Each `data:` holds a FleetEvent as JSON, each `id:` its number.',
+        description: 'Each `data:` holds a FleetEvent as JSON, each `id:` what to come again with.',
       },
       errors: [400],
     },

@@ -6,6 +6,7 @@ import { type Clock, systemClock } from '../clock.js'
 import { FleetError } from '../errors.js'
 import type { EventsDropped, FleetEvent } from '../events.js'
 import type { Fleet } from '../fleet.js'
+import { insideOf } from '../inside.js'
 import { shown } from '../rules/problem.js'
 import { eitherSignal } from './either-signal.js'
 import { type Answer, type Exchange, Refusal } from './exchange.js'
@@ -25,9 +26,6 @@ export interface EventStreamOptions {
 /** The part of a fleet that is read. */
 export type ReadableFleet = Pick<Fleet, 'events'>
 
-/** Names the numbering that ids belong to: they begin again when a host starts again. */
-export const logHeader = 'Gamekeeper-Log'
-
 const usual = { heartbeatMs: 15_000, stallMs: 30_000, maxReaders: 1_000 }
 /** When a browser is to come again after its connection has ended. */
 const retryMs = 1_000
@@ -38,16 +36,17 @@ export function eventStream(
   closing?: AbortSignal,
 ): (exchange: Exchange) => Promise<Answer> {
   const { heartbeatMs, stallMs, maxReaders } = { ...usual, ...options }
+  const log = logOf(fleet)
   let readers = 0
 
-  async function* read(from: number | undefined, gone: AbortSignal): AsyncGenerator<string> {
+  async function* read(begin: string, from: number | undefined, gone: AbortSignal): AsyncGenerator<string> {
     readers++
     const stop = eitherSignal(gone, closing)
     const events = fleet.events({ ...(from !== undefined && { from }), signal: stop.signal })
     try {
-      yield `retry: ${retryMs}\n\n`
+      yield begin
       for await (const event of orHeartbeat(events, heartbeatMs, systemClock)) {
-        yield event === undefined ? ':\n\n' : written(event)
+        yield event === undefined ? ':\n\n' : written(event, log)
       }
     } finally {
       readers--
@@ -61,17 +60,19 @@ export function eventStream(
     if (readers >= maxReaders) {
       throw new FleetError('overloaded', `${readers} readers of events are connected, and no more are let in`)
     }
-    const log = logOf(fleet)
     const headers = {
       'Content-Type': 'text/event-stream',
       'Cache-Control': 'no-store',
       // Or nginx would keep events back until it has a buffer full of them.
       'X-Accel-Buffering': 'no',
-      [logHeader]: log,
     }
-    const from = firstWanted(exchange, log)
+    const wanted = firstWanted(exchange, log)
     if (exchange.method === 'HEAD') return Promise.resolve({ status: 200, headers })
-    const stream = read(from, exchange.signal())
+    // Who is cut off before the first event comes goes on from here, too.
+    const last = wanted === undefined ? insideOf(fleet)?.log.last : undefined
+    const id = last === undefined ? '' : `id: ${idOf(log, last)}\n`
+    const from = last === undefined ? wanted : last + 1
+    const stream = read(`retry: ${retryMs}\n${id}\n`, from, exchange.signal())
     return Promise.resolve({ status: 200, headers, stream, stallMs })
   }
 }
@@ -80,9 +81,10 @@ export function eventStream(
 function firstWanted(exchange: Exchange, log: string): number | undefined {
   const last = exchange.header('last-event-id')
   if (last !== undefined && last !== '') {
-    const seen = wholeNumber(last, 'Last-Event-ID')
+    const [, of = log, number = ''] = /^(?:([\w-]{1,64})-)?(\d*)$/.exec(last) ?? []
+    const seen = wholeNumber(number, 'Last-Event-ID')
     // Of another log: all that this one holds is new.
-    return (exchange.header(logHeader.toLowerCase()) ?? log) === log ? seen + 1 : 1
+    return of === log ? seen + 1 : 1
   }
   const from = exchange.query('from')
   return from === undefined ? undefined : wholeNumber(from, 'from')
@@ -93,9 +95,14 @@ function wholeNumber(text: string, what: string): number {
   throw new Refusal(400, `${what} must be the number of an event, but is ${shown(text)}`)
 }
 
-function written(event: StreamedEvent): string {
+/** Numbers begin again when a host starts again: the log that they are of is part of the id. */
+function idOf(log: string, seq: number): string {
+  return `${log}-${seq}`
+}
+
+function written(event: StreamedEvent, log: string): string {
   // JSON has no line breaks of its own, so it is one line of data.
-  return `id: ${event.seq}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+  return `id: ${idOf(log, event.seq)}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
 }
 
 /** Undefined whenever nothing has come for so long. */

@@ -1,6 +1,8 @@
 /** Lends the routes to Koa, as a middleware. Knows Koa by its shape only. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Hono } from 'hono'
+import { FleetError } from '../errors.js'
+import { shown } from '../rules/problem.js'
 import { discardRest } from '../platform/http-server.js'
 import { findBelow } from './below.js'
 import { jsonType } from './exchange.js'
@@ -27,7 +29,7 @@ export interface KoaOptions {
 /**
  * `app.use(koaMiddleware(fleetRoutes(fleet), { prefix: '/fleet' }))`, in front of a body parser or behind it. Other paths
  * go on to the next middleware, and the answers come past those before. Throws `invalid` for an app that none of the
- * factories here has made.
+ * factories here has made, and for a prefix without a slash.
  */
 export function koaMiddleware(
   routes: Pick<Hono, 'fetch'>,
@@ -35,6 +37,9 @@ export function koaMiddleware(
 ): (ctx: KoaContext, next: () => Promise<unknown>) => Promise<void> {
   const table = tableOf(routes)
   if (table === undefined) throw notOurs('koaMiddleware')
+  if (prefix !== '' && !prefix.startsWith('/')) {
+    throw new FleetError('invalid', `koaMiddleware: prefix must begin with a slash, but is ${shown(prefix)}`)
+  }
   return async (ctx, next) => {
     const found = findBelow(prefix, table.find, ctx.req, ctx.res)
     if (found === undefined) {
@@ -52,7 +57,8 @@ export function koaMiddleware(
     if (answer.isLast === true) closeAfter(ctx.res)
     ctx.status = answer.status
     ctx.set({ ...(answer.body !== undefined && { 'Content-Type': jsonType }), ...answer.headers })
-    ctx.body = answer.body ?? null
+    // Koa takes null for 204, whatever the status is.
+    ctx.body = answer.body ?? ''
     discardRest(ctx.req)
   }
 }

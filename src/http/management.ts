@@ -94,7 +94,7 @@ export function managementPart(fleet: ManagedFleet, options: ManagementOptions, 
         ),
       },
       ...(events && {
-        '/api/v1/events': { GET: operation('readEvents', eventStream({ events }, options.events, closing)) },
+        '/api/v1/events': { GET: operation('readEvents', eventStream({ ...fleet, events }, options.events, closing)) },
       }),
     },
     toAnswer: (error) => answerOf(error, managementStatuses),

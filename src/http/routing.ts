@@ -72,13 +72,12 @@ export function routes(parts: readonly Part[], { closing, cors, compat }: Routes
       }
     }
     const answered = cors === undefined ? answer : crossOrigin(cors, Object.keys(methods), answer)
-    const respond = async (c: Context) => {
-      const exchange = new WebExchange(c)
+    const respond = (pattern: string) => async (c: Context) => {
+      const exchange = new WebExchange(c, pattern)
       return responseOf(await answered(exchange), exchange.cut)
     }
     // Both are named, since Hono's `strict: false` ends where a host mounts these routes into its own app.
-    app.all(path, respond)
-    app.all(`${path}/`, respond)
+    for (const pattern of [path, `${path}/`]) app.all(pattern, respond(pattern))
     table.set(path, answered)
   }
   for (const part of parts) for (const [path, methods] of Object.entries(part.paths)) serve(path, methods, part)

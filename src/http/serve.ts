@@ -3,13 +3,14 @@ import { Server as TlsServer } from 'node:https'
 import { FleetError } from '../errors.js'
 import type { Fleet } from '../fleet.js'
 import { type Logger, silentLogger } from '../logger.js'
-import { closeServer, httpServer, listen, type Listening } from '../platform/http-server.js'
+import { closeServer, httpServer, isLoopback, listen, type Listening } from '../platform/http-server.js'
 import { openTlsFiles, type TlsOptions } from '../platform/tls-files.js'
 import { allocationRoutes } from './allocation.js'
 import type { Compat } from './compat.js'
 import { corsOf, type CorsOptions } from './cors.js'
 import type { EventStreamOptions } from './event-stream.js'
-import type { Authorize, RateLimit } from './guard.js'
+import type { Authorize, GuardOptions, RateLimit } from './guard.js'
+import { knownHosts } from './known-hosts.js'
 import { resolveServeLimits, type ServeLimits } from './limits.js'
 import { managementPart } from './management.js'
 import { nodeHandler } from './node-handler.js'
@@ -18,6 +19,7 @@ import { routes } from './routing.js'
 
 export const defaultAllocationPort = 5_000
 export const defaultManagementPort = 5_001
+const defaultHost = '127.0.0.1'
 
 export interface ListenerOptions {
   /** Default `127.0.0.1`: nobody is asked who is calling unless `authorize` or `tls` say so. */
@@ -30,6 +32,11 @@ export interface ListenerOptions {
 
 /** `allowOrigins` holds for both. */
 export interface ServeOptions extends CorsOptions {
+  /**
+   * Names under which it may be asked on 127.0.0.1, besides `localhost` and addresses, as long as neither `authorize` nor
+   * `tls` says who is calling: without that any web site that is open in a browser here could call. See `knownHosts`.
+   */
+  readonly allowHosts?: readonly string[]
   readonly fleet: Fleet
   /** Default port 5000. */
   readonly allocation?: ListenerOptions
@@ -69,14 +76,13 @@ export interface Served {
  * the files of `tls` cannot be used.
  */
 export async function serve(options: ServeOptions): Promise<Served> {
-  const { fleet, authorize, rateLimit, compat, allowOrigins, logger = silentLogger } = options
+  const { fleet, rateLimit, compat, allowOrigins, logger = silentLogger } = options
   const limits = resolveServeLimits(options.limits)
   const closing = new AbortController()
   const shared = {
     ...limits,
     logger,
     closing: closing.signal,
-    ...(authorize && { authorize }),
     ...(rateLimit && { rateLimit }),
     ...(compat && { compat }),
     ...(allowOrigins && { allowOrigins }),
@@ -86,10 +92,13 @@ export async function serve(options: ServeOptions): Promise<Served> {
   const open = (option: 'allocation' | 'management', app: Parameters<typeof nodeHandler>[0], port: number) =>
     openListener(app, { limits, logger, option, port, given: options[option] ?? {} })
 
-  const allocation = await open('allocation', allocationRoutes(fleet, shared), defaultAllocationPort)
+  const guarded = (option: 'allocation' | 'management') => ({ ...shared, ...authorizeOf(options, options[option]) })
+
+  const allocation = await open('allocation', allocationRoutes(fleet, guarded('allocation')), defaultAllocationPort)
   let management: Listener
   try {
-    const parts = [managementPart(fleet, shared, closing.signal), observationPart(fleet, shared)]
+    const own = guarded('management')
+    const parts = [managementPart(fleet, own, closing.signal), observationPart(fleet, own)]
     const app = routes(parts, { closing, cors: corsOf(options), compat })
     management = await open('management', app, defaultManagementPort)
   } catch (error) {
@@ -110,6 +119,16 @@ export async function serve(options: ServeOptions): Promise<Served> {
   }
 }
 
+/** Who else may call than this machine itself is up to who opens it to others. */
+function authorizeOf(
+  { authorize, allowHosts }: ServeOptions,
+  { host = defaultHost, tls }: ListenerOptions = {},
+): Pick<GuardOptions, 'authorize'> {
+  if (authorize) return { authorize }
+  const isAsked = tls?.ca !== undefined && tls.requestCert !== false
+  return isAsked || !isLoopback(host) ? {} : { authorize: knownHosts(allowHosts) }
+}
+
 interface Listener {
   readonly url: string
   close(): Promise<void>
@@ -126,7 +145,7 @@ interface OpenOptions {
 
 async function openListener(app: Parameters<typeof nodeHandler>[0], options: OpenOptions): Promise<Listener> {
   const { option, given, limits, logger } = options
-  const { host = '127.0.0.1', port = options.port } = given
+  const { host = defaultHost, port = options.port } = given
   const files = given.tls && (await openTlsFiles(given.tls, `${option}.tls`, logger))
   const server = httpServer(nodeHandler(app), limits, files)
   const at = await listen(server, { host, port, option, logger })

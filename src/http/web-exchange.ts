@@ -1,6 +1,7 @@
 /** An exchange over Hono's Context: for a host's own Hono app, whose middleware may change the answer, and for `fetch`. */
 import { Socket } from 'node:net'
 import type { Context } from 'hono'
+import { routePath } from 'hono/route'
 import { isObject } from '../rules/problem.js'
 import { readWebBody } from './body.js'
 import { clientCertificateOf } from './client-certificate.js'
@@ -10,14 +11,25 @@ import { defaultStallMs, streamedBody } from './streaming.js'
 export class WebExchange implements Exchange {
   readonly method: string
   readonly #c: Context
+  readonly #pattern: string
 
-  constructor(c: Context) {
+  /** `pattern`: under which the routes have registered what is asked for. */
+  constructor(c: Context, pattern: string) {
     this.method = c.req.method
     this.#c = c
+    this.#pattern = pattern
   }
 
   get path(): string {
-    return this.#c.req.path
+    const { path } = this.#c.req
+    // A host that has mounted the routes has registered more than they did; a segment of that may be a `:name`.
+    const above = routePath(this.#c).split('/').length - this.#pattern.split('/').length
+    return above > 0
+      ? `/${path
+          .split('/')
+          .slice(above + 1)
+          .join('/')}`
+      : path
   }
 
   get remoteAddress(): string | undefined {

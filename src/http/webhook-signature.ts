@@ -42,7 +42,8 @@ export interface VerifyOptions {
 }
 
 /**
- * The event that a webhook delivers. Throws `unauthenticated` when the signature is not that of any secret or is too old.
+ * The event that a webhook delivers. Throws `unauthenticated` when the signature is not that of any secret or is too old,
+ * `invalid` for a body that is not what came.
  * The same event may come more than once: its `webhook-id` is the same then.
  */
 export function verifyWebhook(options: VerifyOptions): StreamedEvent {
@@ -52,6 +53,10 @@ export function verifyWebhook(options: VerifyOptions): StreamedEvent {
   const given = headerOf(headers, webhookHeaders.signature).split(' ')
   if (!(Math.abs(now - timestamp * 1000) <= toleranceMs)) {
     throw new FleetError('unauthenticated', 'the time of this webhook is too far from now')
+  }
+  if (typeof body !== 'string' && !(body instanceof Uint8Array)) {
+    const how = 'before any parser, as express.raw() gives it'
+    throw new FleetError('invalid', `the body of a webhook must be text or bytes as it came, ${how}`)
   }
   const text = typeof body === 'string' ? body : Buffer.from(body).toString()
   const secrets = typeof secret === 'string' ? [secret] : secret

@@ -18,8 +18,11 @@ export interface WebhookOptions {
   readonly url: string
   /** At least 16 bytes; `verifyWebhook` and the libraries of Standard Webhooks know how to use it. */
   readonly secret: string
-  /** Default: all that are numbered. `EventsDropped` is always sent. */
-  readonly types?: readonly FleetEventType[]
+  /**
+   * Default: all that are numbered, but for `WebhookFailed`, which even then only tells of other webhooks. `EventsDropped`
+   * is always sent.
+   */
+  readonly types?: readonly Exclude<FleetEventType, 'PlayersChanged'>[]
   /** Number of the first event to send. Default: the next one to happen. */
   readonly from?: number
   /** Sent along, for who stands between. */
@@ -51,6 +54,9 @@ export interface Webhook {
   close(options?: { readonly graceMs?: number }): Promise<void>
 }
 
+/** However long a receiver asks to be left alone. */
+const longestPauseMs = 3_600_000
+
 const usual = {
   timeoutMs: 10_000,
   attempts: 15,
@@ -65,6 +71,7 @@ export function webhook(fleet: ReadableFleet, options: WebhookOptions): Webhook 
   const { types, headers = {}, from, onDeadLetter, logger = silentLogger, clock = systemClock } = options
   const { timeoutMs, attempts, backoffFirstMs, backoffLastMs, maxInFlight, maxQueued } = numbersOf(options)
   const url = checkedUrl(options.url)
+  checkHeaders(headers)
   const shownUrl = url.origin + url.pathname
   const key = webhookKey(options.secret)
   const wanted = types && new Set<string>(types)
@@ -77,11 +84,20 @@ export function webhook(fleet: ReadableFleet, options: WebhookOptions): Webhook 
   /** Nothing is tried any more. */
   const over = new AbortController()
   let queued = 0
-  let changed = () => {}
+  let waiters: (() => void)[] = []
 
-  const isWanted = ({ type }: StreamedEvent) =>
+  const changed = () => {
+    const waiting = waiters
+    waiters = []
+    for (const wake of waiting) wake()
+  }
+
+  const isWanted = (event: StreamedEvent) => {
+    if (event.type === 'EventsDropped') return true
     // Of a webhook that does not work its own webhook need not hear.
-    type === 'EventsDropped' || (type !== 'WebhookFailed' && (wanted === undefined || wanted.has(type)))
+    if (event.type === 'WebhookFailed') return event.url !== shownUrl && wanted?.has(event.type) === true
+    return wanted === undefined || wanted.has(event.type)
+  }
 
   async function take(): Promise<void> {
     for await (const event of fleet.events({ ...(from !== undefined && { from }), signal: closing.signal })) {
@@ -119,8 +135,8 @@ export function webhook(fleet: ReadableFleet, options: WebhookOptions): Webhook 
       if (attempt === 1)
         logger.warn({ url: shownUrl, seq: event.seq, error: reason }, 'a webhook could not be delivered')
       if (attempt >= attempts) return giveUp(event, attempt, reason)
-      const ms = Math.max(failure.notBeforeMs, pauseMs(attempt, { firstMs: backoffFirstMs, lastMs: backoffLastMs }))
-      await pause(clock, Math.min(ms, backoffLastMs), over.signal)
+      const ms = pauseMs(attempt, { firstMs: backoffFirstMs, lastMs: backoffLastMs })
+      await pause(clock, Math.max(ms, Math.min(failure.notBeforeMs, longestPauseMs)), over.signal)
     }
     giveUp(event, 0, reason)
   }
@@ -180,11 +196,9 @@ export function webhook(fleet: ReadableFleet, options: WebhookOptions): Webhook 
   }
 
   function anyChange(): Promise<void> {
-    return new Promise((resolve) => {
-      changed = resolve
-    })
+    return new Promise((resolve) => waiters.push(resolve))
   }
-  closing.signal.addEventListener('abort', () => changed(), { once: true })
+  closing.signal.addEventListener('abort', changed, { once: true })
 
   const taking = take().catch((error: unknown) => {
     logger.error(
@@ -232,8 +246,21 @@ function numbersOf(options: WebhookOptions): typeof usual {
 
 function checkedUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
-  throw new FleetError('invalid', 'webhook: url must be an address that begins with http: or https:')
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
+    throw new FleetError('invalid', 'webhook: url must be an address that begins with http: or https:')
+  }
+  if (url.username === '' && url.password === '') return url
+  throw new FleetError('invalid', 'webhook: url may hold no user and no password; send them in headers: Authorization')
+}
+
+/** Never shows one. */
+function checkHeaders(headers: Readonly<Record<string, string>>): void {
+  try {
+    void new Headers(headers)
+  } catch {
+    const names = Object.keys(headers).join(', ')
+    throw new FleetError('invalid', `webhook: headers cannot be sent: one of ${names} holds what a header cannot`)
+  }
 }
 
 /** `fetch failed` says nothing; its cause does. */

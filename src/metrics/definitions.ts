@@ -79,7 +79,7 @@ export const definitions = {
   gamekeeper_heartbeats_total: { type: 'counter', help: 'Heartbeats of game servers that were answered.', labels: [] },
   gamekeeper_leader_terms_total: {
     type: 'counter',
-    help: 'How often this host has begun to lead, after the start of its metrics.',
+    help: 'How often this host has begun to lead.',
     labels: [],
   },
   gamekeeper_webhook_dead_letters_total: {

@@ -3,7 +3,10 @@
  * somebody asks for them; the rest is counted as it happens.
  */
 import { type Clock, systemClock } from '../clock.js'
+import { FleetError } from '../errors.js'
+import type { FleetEvent } from '../events.js'
 import type { Fleet, FleetHealth, FleetStats } from '../fleet.js'
+import { insideOf } from '../inside.js'
 import type { EndingReason, Ref, ServerState } from '../rules/resources.js'
 import type { BuildCounts } from '../rules/status.js'
 import { type MetricDefinition, definitions, type MetricName } from './definitions.js'
@@ -29,11 +32,20 @@ export interface FleetMetrics {
 /** What is measured. */
 export type MeasuredFleet = Pick<Fleet, 'observe' | 'on' | 'stats' | 'health'>
 
-/** Throws `internal` when the package prom-client is not there. */
+/**
+ * Counts from the beginning of the fleet's event log on, and measures from now on. Throws `internal` when the package
+ * prom-client is not there, and `invalid` when the registry holds these metrics of a fleet already.
+ */
 export function fleetMetrics(fleet: MeasuredFleet, options: FleetMetricsOptions = {}): FleetMetrics {
   const { clock = systemClock } = options
   const client = loadPromClient()
   const registry = options.registry ?? new client.Registry()
+  if (registry.getSingleMetric('gamekeeper_servers') !== undefined) {
+    throw new FleetError(
+      'invalid',
+      'fleetMetrics: a registry holds one fleet; give another fleet a registry of its own',
+    )
+  }
   const stats = remembered(clock, () => fleet.stats())
 
   const settings = (name: MetricName, collect?: () => void | Promise<void>) => {
@@ -105,18 +117,20 @@ export function fleetMetrics(fleet: MeasuredFleet, options: FleetMetricsOptions 
   const failures = counter('gamekeeper_reconcile_failures_total')
   const terms = counter('gamekeeper_leader_terms_total')
   const deadLetters = counter('gamekeeper_webhook_dead_letters_total')
-  const unlisten = [
-    fleet.on('ServerEnding', ({ build, reason, crash }) => {
+  const count = (event: FleetEvent) => {
+    if (event.type === 'ServerEnding') {
+      const { build, reason, crash } = event
       ended.inc({ ...labelsOf(build), reason })
       if (crash) crashes.inc({ ...labelsOf(build), reason })
       if (!wantedEnds.has(reason)) restarts.inc(labelsOf(build))
-    }),
-    fleet.on('ReconcileFailed', ({ build }) => failures.inc(labelsOf(build))),
-    fleet.on('LeadershipChanged', ({ leads }) => {
-      if (leads) terms.inc({})
-    }),
-    fleet.on('WebhookFailed', () => deadLetters.inc({})),
-  ]
+    } else if (event.type === 'ReconcileFailed') failures.inc(labelsOf(event.build))
+    else if (event.type === 'LeadershipChanged' && event.leads) terms.inc({})
+    else if (event.type === 'WebhookFailed') deadLetters.inc({})
+  }
+  // What a fleet finds when it is opened, such as a crash while its host was away, has happened by now.
+  for (const event of insideOf(fleet)?.log ?? []) count(event)
+  const counted = ['ServerEnding', 'ReconcileFailed', 'LeadershipChanged', 'WebhookFailed'] as const
+  const unlisten = counted.map((type) => fleet.on(type, count))
 
   return {
     registry,

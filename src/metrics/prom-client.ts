@@ -7,6 +7,7 @@ export interface MetricsRegistry {
   readonly contentType: string
   metrics(): Promise<string>
   registerMetric(metric: unknown): void
+  getSingleMetric(name: string): unknown
   removeSingleMetric(name: string): void
 }
 

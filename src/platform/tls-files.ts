@@ -18,7 +18,7 @@ export interface TlsOptions {
   readonly key: string
   /** Authorities of clients: whose certificate none of these has signed is refused at the handshake. */
   readonly ca?: string
-  /** A client must show a certificate. Default: when `ca` is given. */
+  /** A client must show a certificate. Default: when `ca` is given; with `false` it may, and is let in without one, too. */
   readonly requestCert?: boolean
   /** How often the files are looked at. Default 10 s. */
   readonly checkMs?: number
@@ -41,6 +41,9 @@ export async function openTlsFiles(options: TlsOptions, option: string, logger: 
   if (requestCert && ca === undefined) {
     throw new FleetError('invalid', `${option}.requestCert needs ${option}.ca: the authorities that sign clients`)
   }
+  if (!Number.isInteger(checkMs) || checkMs < 10) {
+    throw new FleetError('invalid', `${option}.checkMs must be an integer ≥ 10, but is ${String(checkMs)}`)
+  }
   let current: Files
   try {
     current = await read(options)
@@ -50,7 +53,7 @@ export async function openTlsFiles(options: TlsOptions, option: string, logger: 
   }
 
   return {
-    serverOptions: { ...current, requestCert, rejectUnauthorized: requestCert },
+    serverOptions: { ...current, requestCert: ca !== undefined, rejectUnauthorized: requestCert },
     follow(server) {
       let stopped = false
       let cancel = () => {}

@@ -14,7 +14,8 @@ const answers = {
 
 export async function open({ kind }: { kind: keyof typeof answers }) {
   const answer = answers[kind]
-  const server = createServer((request, response) => {
+  // As long as ours: between two rounds its connections are idle, for longer than Node would keep them.
+  const server = createServer({ keepAliveTimeout: 75_000 }, (request, response) => {
     const chunks: Buffer[] = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
     request.on('end', () => {

@@ -69,6 +69,7 @@ async function measure({ connections, calls, rounds, warmUps }: Options): Promis
 }
 
 function rowsOf(ours: readonly Side[], theirs: readonly Side[]): readonly Row[] {
+  if (errorsOf(theirs) > 0) throw new Error(`${errorsOf(theirs)} calls of the bare route failed: this measured nothing`)
   const latencies = (sides: readonly Side[]) => sides.flatMap(({ load }) => load.latenciesMs).toSorted((a, b) => a - b)
   const [own, bare] = [latencies(ours), latencies(theirs)]
   const late = (name: string, quantile: number, most: number) => {
@@ -96,7 +97,7 @@ function rowsOf(ours: readonly Side[], theirs: readonly Side[]): readonly Row[] 
       name: 'http-errors',
       value: errorsOf(ours),
       unit: 'requests',
-      note: `of ${own.length} on ${ours[0]?.load.connections ?? 0} connections; bare route: ${errorsOf(theirs)}`,
+      note: `of ${own.length} on ${ours[0]?.load.connections ?? 0} connections`,
     }),
   ]
 }

@@ -140,6 +140,10 @@ describe('a client of a fleet', () => {
     expect(() => fleetClient({})).toThrow(FleetError)
     const half = fleetClient({ allocationUrl: server.url })
     expect(() => half.builds.list()).toThrow(/managementUrl/)
+    for (const url of ['localhost:3000', '127.0.0.1:3000', 'ftp://a', 'fleet', '']) {
+      expect(() => fleetClient({ url })).toThrow(expect.objectContaining({ code: 'invalid' }))
+    }
+    expect(() => fleetClient({ url: '/fleet' })).not.toThrow()
   })
 })
 
@@ -227,23 +231,54 @@ describe('a client of a host that fails', () => {
 
   it('goes on reading events where it was when the connection is lost, in the log that they are of', async () => {
     const event = (seq: number) =>
-      `id: ${seq}\nevent: BackendBack\ndata: ${JSON.stringify({ seq, type: 'BackendBack' })}\n\n`
+      `id: abc-${seq}\nevent: BackendBack\ndata: ${JSON.stringify({ seq, type: 'BackendBack' })}\n\n`
     const asked: unknown[] = []
     const stream =
       (text: string): RequestListener =>
       (request, response) => {
-        asked.push([request.url, request.headers['last-event-id'], request.headers['gamekeeper-log']])
-        response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Gamekeeper-Log': 'abc' })
+        asked.push([request.url, request.headers['last-event-id']])
+        response.writeHead(200, { 'Content-Type': 'text/event-stream' })
         response.write(text, () => response.destroy())
       }
-    const client = await host(stream(`:\n\n${event(4)}${event(5)}id: 6\nda`), stream(event(6)))
+    const client = await host(stream(`:\n\n${event(4)}${event(5)}id: abc-6\nda`), stream(event(6)))
     const seen: number[] = []
     for await (const { seq } of client.events({ from: 4 })) if (seen.push(seq) === 3) break
     expect(seen).toEqual([4, 5, 6])
     expect(asked).toEqual([
-      ['/api/v1/events?from=4', undefined, undefined],
-      ['/api/v1/events', '5', 'abc'],
+      ['/api/v1/events?from=4', undefined],
+      ['/api/v1/events', 'abc-5'],
     ])
+    // Cut off before the first event: what comes meanwhile is not missed.
+    await server?.close()
+    asked.length = 0
+    const again = await host(stream('retry: 1\nid: abc-3\n\n'), stream(event(4)))
+    for await (const { seq } of again.events()) {
+      expect(seq).toBe(4)
+      break
+    }
+    expect(asked).toEqual([
+      ['/api/v1/events', undefined],
+      ['/api/v1/events', 'abc-3'],
+    ])
+  })
+
+  it('says so, at once, when its token cannot be had', async () => {
+    await host(good)
+    const token = () => Promise.reject(new Error('the login has expired'))
+    const client = fleetClient({ url: server?.url ?? '', token })
+    const expected = { code: 'unauthenticated', message: expect.stringContaining('the login has expired') }
+    await expect(client.builds.list()).rejects.toMatchObject(expected)
+    await expect(client.events().next()).rejects.toMatchObject(expected)
+    expect(calls).toBe(0)
+  })
+
+  it.each([
+    ['builds.list', (on: FleetClient) => on.builds.list()],
+    ['servers.list', (on: FleetClient) => on.servers.list()],
+    ['details.get', (on: FleetClient) => on.details.get('x')],
+  ])("%s names a host that answers in another project's shapes", async (_, ask) => {
+    const client = await host((_request, response) => response.end('{"metadata":{},"items":[]}'))
+    await expect(ask(client)).rejects.toMatchObject({ code: 'unsupported', message: expect.stringContaining('compat') })
   })
 
   it('stops reading events when that is refused', async () => {

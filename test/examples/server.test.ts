@@ -37,6 +37,7 @@ describe('its settings', () => {
       webhook: undefined,
       compat: undefined,
       apiGroup: 'mps.gamekeeper.com',
+      allowHosts: [],
       allowOrigins: [],
       logLevel: 'info',
     })
@@ -69,6 +70,7 @@ describe('its settings', () => {
       WEBHOOK_SECRET: '0123456789abcdef',
       COMPAT: 'thundernetes',
       API_GROUP: 'mps.playfab.com',
+      ALLOW_HOSTS: 'fleet.example, fleet',
       ALLOW_ORIGINS: 'https://console.example, http://localhost:3000',
       LOG_LEVEL: 'silent',
     }
@@ -97,6 +99,7 @@ describe('its settings', () => {
       webhook: { url: 'https://example.com/hook', secret: '0123456789abcdef' },
       compat: 'thundernetes',
       apiGroup: 'mps.playfab.com',
+      allowHosts: ['fleet.example', 'fleet'],
       allowOrigins: ['https://console.example', 'http://localhost:3000'],
       logLevel: 'silent',
     })

@@ -13,7 +13,14 @@ import { Hono } from 'hono'
 import Koa from 'koa'
 import bodyParser from 'koa-bodyparser'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { closeRoutes, fastifyPlugin, fleetRoutes, koaMiddleware, nodeHandler } from '../../src/http/index.js'
+import {
+  closeRoutes,
+  fastifyPlugin,
+  fleetRoutes,
+  type FleetRoutesOptions,
+  koaMiddleware,
+  nodeHandler,
+} from '../../src/http/index.js'
 import { type AllocationRequest, FleetError } from '../../src/index.js'
 import { callFake as call, rawConnection, until } from './client.js'
 import { buildID, sessionID } from './fleet.js'
@@ -148,8 +155,8 @@ const mounts: Readonly<Record<string, Mount>> = {
 describe.each(Object.keys(mounts).flatMap((name) => [true, false].map((parses) => [name, parses] as const)))(
   'in %s, its body parser %s',
   (name, parses) => {
-    async function mounted(): Promise<Mounted & { readonly url: string }> {
-      const routes = fleetRoutes(fleet)
+    async function mounted(options?: FleetRoutesOptions): Promise<Mounted & { readonly url: string }> {
+      const routes = fleetRoutes(fleet, options)
       const mount = await mounts[name]?.(routes, parses)
       if (mount === undefined) throw new Error(`no mount: ${name}`)
       let closed: Promise<unknown> | undefined
@@ -174,6 +181,24 @@ describe.each(Object.keys(mounts).flatMap((name) => [true, false].map((parses) =
       expect(none.text).toContain('a b')
       expect(await call('PUT', `${url}/allocate`, { body: 'x' })).toMatchObject({ status: 405 })
       expect((await call('GET', `${url.replace('/api/v1', '')}/openapi.json`)).text).toContain('"openapi":"3.1.0"')
+    })
+
+    it('authorize sees the path below the mount', async () => {
+      const seen: string[] = []
+      const { url } = await mounted({ authorize: ({ path }) => seen.push(path) < 0 })
+      for (const path of ['/gameservers', '/gameservers/', '/gameservers/default/arena-1?a=b', '/events']) {
+        expect((await call('GET', url + path)).status).toBe(403)
+      }
+      expect(seen).toEqual(
+        ['gameservers', 'gameservers/', 'gameservers/default/arena-1', 'events'].map((path) => `/api/v1/${path}`),
+      )
+    })
+
+    it('HEAD tells the type of what GET sends', async () => {
+      const { url } = await mounted()
+      const head = await call('HEAD', `${url}/events`)
+      expect(head).toMatchObject({ status: 200, text: '', headers: { 'content-type': 'text/event-stream' } })
+      expect((await call('OPTIONS', `${url}/events`)).status).toBe(204)
     })
 
     it("a path that is not the routes' is the app's", async () => {
@@ -203,6 +228,10 @@ describe.each(Object.keys(mounts).flatMap((name) => [true, false].map((parses) =
     })
   },
 )
+
+it('koaMiddleware refuses a prefix that no path begins with', () => {
+  expect(() => koaMiddleware(fleetRoutes(fleet), { prefix: 'fleet' })).toThrow(/^koaMiddleware: prefix must begin/)
+})
 
 describe('what is not made by the factories here', () => {
   it.each([

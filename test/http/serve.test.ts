@@ -91,6 +91,49 @@ describe('serve', () => {
   })
 })
 
+describe('a page that has pointed its own name at this machine', () => {
+  const ask = (url: string, method: string, Host: string | undefined) => {
+    const path = method === 'POST' ? '/api/v1/gameserverbuilds' : '/api/v1/gameserverbuilds/default/arena'
+    const headers = {
+      ...(Host !== undefined && { Host, Origin: `http://${Host}` }),
+      'Content-Type': 'application/json',
+    }
+    return call(method, url + path, { headers, body: method === 'POST' ? build() : undefined })
+  }
+
+  it.each(['POST', 'GET', 'PATCH', 'DELETE'])(
+    'may ask nothing while nobody is asked who is calling: %s',
+    async (method) => {
+      served = await serve({ fleet, allocation: free, management: free, allowHosts: ['fleet.example'] })
+      for (const host of ['evil.example', 'evil.example:5001', 'localhost.evil.example', '127.0.0.1.evil.example']) {
+        const { status, headers, text } = await ask(served.managementUrl, method, host)
+        expect(status).toBe(403)
+        expect(headers['gamekeeper-error']).toBe('forbidden')
+        expect(text).toContain('allowHosts')
+      }
+      expect(await fleet.builds.list()).toEqual([])
+      const evil = { Host: 'evil.example' }
+      const allocate = { headers: evil, body: request }
+      expect((await call('POST', `${served.allocationUrl}/api/v1/allocate`, allocate)).status).toBe(403)
+      // They tell nothing, and probes ask under whatever name they like.
+      expect((await call('GET', `${served.managementUrl}/healthz`, { headers: evil })).status).toBe(200)
+    },
+  )
+
+  it.each([undefined, 'localhost', 'LOCALHOST:80', 'a.localhost', '127.0.0.1:5001', '[::1]:5001', 'fleet.example:80'])(
+    'is not who calls as %s',
+    async (host) => {
+      served = await serve({ fleet, allocation: free, management: free, allowHosts: ['Fleet.example'] })
+      expect((await ask(served.managementUrl, 'POST', host)).status).toBe(200)
+    },
+  )
+
+  it('is asked who it is where there is authorize, whatever its name is', async () => {
+    served = await serve({ fleet, allocation: free, management: free, authorize: () => true })
+    expect((await ask(served.managementUrl, 'POST', 'fleet.example')).status).toBe(200)
+  })
+})
+
 describe('serve starts both or neither', () => {
   const occupied = async (port = 0): Promise<Server> => {
     const server = createServer()
@@ -150,7 +193,7 @@ describe('closing', () => {
     served = await serve({ fleet: held, allocation: free, management: free })
     await fleet.builds.create(build({ standingBy: 0, max: 0 }))
     const body = JSON.stringify(request)
-    const head = `POST /api/v1/allocate HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n`
+    const head = `POST /api/v1/allocate HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${body.length}\r\n\r\n`
     const idle = rawConnection(served.allocationUrl, head + body)
     await idle.until(/ 429 [^]*}$/)
     const waiting = call('POST', `${served.allocationUrl}/api/v1/allocate?wait=60`, { body: request })

@@ -1,13 +1,20 @@
 /** TLS and client certificates on the listeners of `serve`, with real certificates over real sockets. */
 import { execFile } from 'node:child_process'
 import { copyFile, readFile, rename, writeFile } from 'node:fs/promises'
-import { request as httpsRequest } from 'node:https'
+import { createServer, request as httpsRequest } from 'node:https'
 import { connect as connectPlain } from 'node:net'
 import { join } from 'node:path'
 import { connect, type TLSSocket } from 'node:tls'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { serve, type Served, type ServeOptions } from '../../src/http/index.js'
+import {
+  type ApiRequest,
+  fleetRoutes,
+  nodeHandler,
+  serve,
+  type Served,
+  type ServeOptions,
+} from '../../src/http/index.js'
 import type { Fleet } from '../../src/index.js'
 import { type Authority, type Certified, certificates, type Workshop } from './certificates.js'
 import { until } from './client.js'
@@ -226,6 +233,17 @@ describe('files that change', () => {
   })
 })
 
+it('a certificate that need not be shown is known when it is', async () => {
+  const names: unknown[] = []
+  const authorize = (request: ApiRequest) => names.push(request.clientCertificate()?.commonName) > 0
+  const tls = { cert: server.cert, key: server.key, ca: ours.cert, requestCert: false }
+  const { managementUrl } = await open({ management: { port: 0, tls }, authorize })
+  for (const client of [{ certified: matchmaker }, {}, { certified: stranger }]) {
+    expect((await call(`${managementUrl}/api/v1/gameservers`, client)).status).toBe(200)
+  }
+  expect(names).toEqual(['matchmaker', undefined, undefined])
+})
+
 describe('what cannot be served is refused at the start', () => {
   it.each([
     ['a file that is not there', () => ({ ...server, cert: '/nowhere.pem' }), /^allocation\.tls: ENOENT.*nowhere\.pem/],
@@ -240,10 +258,28 @@ describe('what cannot be served is refused at the start', () => {
       () => ({ ...server, requestCert: true }),
       /requestCert needs allocation\.tls\.ca/,
     ],
+    ['files that are read all the time', () => ({ ...server, checkMs: 0 }), /checkMs must be an integer ≥ 10/],
+    ['no time at all', () => ({ ...server, checkMs: NaN }), /checkMs must be an integer ≥ 10/],
   ])('%s', async (_, tls, message) => {
     const attempt = serve({ fleet, allocation: { port: 0, tls: tls() }, management: { port: 0 } })
     await expect(attempt).rejects.toMatchObject({ code: 'invalid', message: expect.stringMatching(message) })
   })
+})
+
+it("the routes in a host's own node:https server know who has shown a certificate", async () => {
+  const names: unknown[] = []
+  const authorize = (request: ApiRequest) => names.push(request.clientCertificate()?.commonName) > 0
+  const [cert, key, ca] = await Promise.all([server.cert, server.key, ours.cert].map((path) => readFile(path)))
+  const pair = { ...(cert && { cert }), ...(key && { key }), ...(ca && { ca }) }
+  const host = createServer({ ...pair, requestCert: true }, nodeHandler(fleetRoutes(fleet, { authorize })))
+  await new Promise<void>((resolve) => host.listen(0, '127.0.0.1', resolve))
+  const address = host.address()
+  const url = `https://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/api/v1`
+  expect(await call(`${url}/gameservers`, { certified: matchmaker })).toEqual({ status: 200, text: '[]' })
+  expect((await call(`${url}/allocate`, { certified: matchmaker }, { buildID, sessionID })).status).toBe(404)
+  await expect(call(`${url}/gameservers`, { certified: stranger })).rejects.toThrow()
+  expect(names).toEqual(['matchmaker', 'matchmaker'])
+  await new Promise((resolve) => host.close(resolve))
 })
 
 it('closes in time though a client has not finished its handshake', async () => {

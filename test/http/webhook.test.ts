@@ -119,10 +119,22 @@ describe('a webhook', () => {
       response.writeHead(429, { 'Retry-After': '1' })
       return response.end()
     }
-    start({ types: ['BuildCreated'], backoffLastMs: 5_000 })
+    start({ types: ['BuildCreated'] })
     await fleet.builds.create(build())
     await until(() => at.length === 2)
     expect((at[1] ?? 0) - (at[0] ?? 0)).toBeGreaterThan(950)
+  })
+
+  it('hears of what another one gave up, when it is told to, and never of its own', async () => {
+    answer = (event, response) => (event.type === 'BuildCreated' ? refuse(404)(event, response) : response.end())
+    start({ types: ['WebhookFailed', 'BuildCreated'], attempts: 1 })
+    const nowhere = webhook(fleet, { url: 'http://127.0.0.1:1/hook', secret, types: ['BuildCreated'], attempts: 1 })
+    await fleet.builds.create(build())
+    await until(() => got.some(({ event }) => event.type === 'WebhookFailed') && hook?.queued === 0)
+    await nowhere.close()
+    await until(() => hook?.queued === 0)
+    const failures = got.flatMap(({ event }) => (event.type === 'WebhookFailed' ? [event.url] : []))
+    expect(failures).toEqual(['http://127.0.0.1:1/hook'])
   })
 
   it('keeps the order of each server, and one that is stuck holds up no other', async () => {
@@ -212,6 +224,16 @@ describe('a webhook', () => {
     expect(got).toHaveLength(sent)
   })
 
+  it('may be closed twice at once', async () => {
+    answer = () => {}
+    start({ timeoutMs: 10_000 })
+    await fleet.builds.create(build())
+    await until(() => got.length > 0)
+    const both = Promise.all([hook?.close({ graceMs: 50 }), hook?.close({ graceMs: 50 })])
+    await both
+    expect(hook?.queued).toBe(0)
+  })
+
   it('on closing gives up in time what nobody takes', async () => {
     const letters: StreamedEvent[] = []
     await stop()
@@ -227,6 +249,8 @@ describe('a webhook', () => {
   it.each([
     [{ url: 'ftp://a' }, /url must be an address/],
     [{ url: 'nowhere' }, /url must be an address/],
+    [{ url: 'https://user:hidden@a/hook' }, /^(?!.*hidden).*no user and no password/],
+    [{ headers: { 'X-Key': 'a\nb' } }, /headers cannot be sent/],
     [{ secret: 'short' }, /secret must have at least 16 bytes/],
     [{ secret: 'whsec_c2hvcnQ=' }, /secret must have at least 16 bytes/],
     [{ attempts: 0 }, /attempts must be an integer ≥ 1, but is 0/],
@@ -255,6 +279,13 @@ describe('verifyWebhook', () => {
     expect(verifyWebhook({ ...good, headers: signed(), secret: [secret, good.secret] })).toEqual(event)
     const both = { ...signed(), 'webhook-signature': `v1,AAAA ${signed()['webhook-signature']}` }
     expect(verifyWebhook({ ...good, headers: both })).toEqual(event)
+  })
+
+  it('names a body that a parser has taken apart', () => {
+    const parsed: never = event as never
+    expect(() => verifyWebhook({ ...good, headers: signed(), body: parsed })).toThrow(
+      expect.objectContaining({ code: 'invalid', message: expect.stringContaining('as it came') }),
+    )
   })
 
   it.each([

@@ -143,6 +143,18 @@ describe('counters', () => {
     expect(await value(`gamekeeper_restarts_total{${arena}}`)).toBe(2)
   })
 
+  it('count what happened before anybody counted, as long as the log holds it', async () => {
+    await fleet.builds.create(build({ standingBy: 1, max: 1 }))
+    await clock.advance(3_000)
+    backend.servers()[0]?.exit(1)
+    await clock.advance(5_000)
+    metrics.close()
+    metrics = fleetMetrics(fleet, { clock })
+    expect(await value(`gamekeeper_crashes_total{${arena},reason="NonZeroExit"}`)).toBe(1)
+    expect(await value(`gamekeeper_restarts_total{${arena}}`)).toBe(1)
+    expect(await value('gamekeeper_leader_terms_total')).toBe(1)
+  })
+
   it('count heartbeats', async () => {
     const before = (await value('gamekeeper_heartbeats_total')) ?? 0
     for (let i = 0; i < 3; i++) fleet.heartbeat('nobody', { state: 'StandingBy', health: 'Healthy', players: [] })
@@ -172,6 +184,12 @@ describe('the registry', () => {
       if (type === 'histogram') expect(name).toMatch(/_seconds$/)
       for (const label of labels) expect(label).toMatch(/^[a-z]+$/)
     }
+  })
+
+  it('holds one fleet only, and says so', () => {
+    expect(() => fleetMetrics(fleet, { registry: metrics.registry, clock })).toThrow(
+      expect.objectContaining({ code: 'invalid', message: expect.stringContaining('one fleet') }),
+    )
   })
 
   it('is not told anything any more once it is closed', async () => {
