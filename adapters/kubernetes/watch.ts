@@ -66,6 +66,8 @@ export function watchCollection(options: WatchOptions, listener: WatchListener):
   let mustList = true
   /** Whether the server counts on from there is not known. */
   let mustCheck = false
+  /** Many asked of a server that has no time would only take more of it. */
+  let isChecking = false
   let failures = 0
   let endCurrent = () => {}
 
@@ -73,7 +75,7 @@ export function watchCollection(options: WatchOptions, listener: WatchListener):
     while (!isOver()) {
       try {
         if (mustList) await list()
-        else if (mustCheck) own(check(revision))
+        else if (mustCheck && !isChecking) own(check())
         await follow(revision)
       } catch (error) {
         if (isOver()) return
@@ -104,12 +106,30 @@ export function watchCollection(options: WatchOptions, listener: WatchListener):
   }
 
   /** A server that was restored keeps a watch waiting for a revision that is yet to come, without a word. */
-  async function check(from: string): Promise<void> {
-    const at = await api.list({ what: `look at ${what}`, method: 'GET', path, query: { ...query, limit: 1 }, signal })
-    mustCheck = false
-    if (!isBefore(at.revision, from)) return
-    mustList = true
-    endCurrent()
+  async function check(): Promise<void> {
+    isChecking = true
+    try {
+      // Again when the watch has broken meanwhile: what is answered may be of before that.
+      while (mustCheck && !mustList && !isOver()) {
+        mustCheck = false
+        const from = revision
+        const at = await api.list({
+          what: `look at ${what}`,
+          method: 'GET',
+          path,
+          query: { ...query, limit: 1 },
+          signal,
+        })
+        if (!isBefore(at.revision, from)) continue
+        mustList = true
+        endCurrent()
+      }
+    } catch (error) {
+      mustCheck = true
+      throw error
+    } finally {
+      isChecking = false
+    }
   }
 
   function own(work: Promise<void>): void {

@@ -126,12 +126,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const watch = watcher(ctx, {
     running: beats.await,
     heartbeat,
-    stuck: (entry, reason) => {
-      tellBlocked(entry, new FleetError('unavailable', reason)).catch((error: unknown) => {
-        // Its own status has it all the same.
-        logger.warn({ server: entry.record.name, error: messageOf(error) }, 'a condition could not be written')
-      })
-    },
+    stuck: tellStuck,
     adopt: (server) => ctx.touch(loadServer(server)),
   })
   const isDraining = () => draining
@@ -170,6 +165,13 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const show = figures(ctx)
   const inspect = review(ctx, buildsWriter)
   const stopTelling = store.display ? emitter.on('*', (event) => store.display?.event(event)) : () => {}
+
+  function tellStuck(entry: ServerEntry, reason: string): void {
+    tellBlocked(entry, new FleetError('unavailable', reason)).catch((error: unknown) => {
+      // Its own status has it all the same.
+      logger.warn({ server: entry.record.name, error: messageOf(error) }, 'a condition could not be written')
+    })
+  }
 
   async function checkServer(entry: ServerEntry): Promise<void> {
     try {
@@ -218,10 +220,13 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     entry.endingSince = clock.elapsed()
     entry.told = session !== undefined && entry.build.heard.has(entry)
     if (!ending) return
-    // One that exits though nobody has played on it is no crash, but the next one would do the same.
-    if (ending.crash || (ending.reason === 'Exited' && !session)) {
+    // One that exits though nobody has played on it is no crash, but the next one would do the same; and so it would when a
+    // machine does not take it.
+    const isRefused = ending.reason === 'Gone' && !ending.crash && entry.record.reachedStandingByOn === undefined
+    if (ending.crash || isRefused || (ending.reason === 'Exited' && !session)) {
       entry.build.backoff = afterFailure(entry.build.backoff, clock.elapsed(), backoffLimits(ctx))
     }
+    if (isRefused) tellStuck(entry, ending.message)
     if (ending.crash) {
       logger.warn({ server: name, reason: ending.reason }, `${name} crashed: ${ending.message}`)
     }

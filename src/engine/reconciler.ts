@@ -89,7 +89,9 @@ export function reconciler(ctx: EngineContext, parts: ReconcilerParts): Reconcil
   function clearConditions(build: BuildEntry): number | undefined {
     if (build.deleted || build.changing || build.record.conditions.length === 0) return undefined
     const { pending, oldPending } = build.buckets
-    if (has(build, 'CreateBlocked') && pending.size + oldPending.size === 0) return clear(build, 'CreateBlocked')
+    // During a pause there are none, and what it is for is not over.
+    const isTrying = pending.size + oldPending.size > 0 || build.backoff.until > clock.elapsed()
+    if (has(build, 'CreateBlocked') && !isTrying) return clear(build, 'CreateBlocked')
     if (!has(build, 'Crashing')) return undefined
     // A build whose servers stay up has forgotten its crashes, but for their count.
     const limitsMs = backoffLimits(ctx)

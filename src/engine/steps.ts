@@ -4,6 +4,7 @@
  */
 import type { InstanceSpec } from '../backend.js'
 import { FleetError, messageOf } from '../errors.js'
+import { isOver } from '../rules/backoff.js'
 import { transition } from '../rules/lifecycle.js'
 import { sessionHostId } from '../rules/names.js'
 import type { Server } from '../rules/resources.js'
@@ -11,7 +12,7 @@ import { withCondition, withoutCondition } from '../rules/status.js'
 import { graceMsOf } from '../rules/template.js'
 import { bounded } from './bounded.js'
 import type { BuildWriter } from './build-writer.js'
-import { type EngineContext, refOf, serverEvent } from './context.js'
+import { backoffLimits, type EngineContext, refOf, serverEvent } from './context.js'
 import type { Details } from './details.js'
 import { type BuildEntry, isCurrent, type ServerEntry } from './inventory.js'
 import type { Preparation } from './preparation.js'
@@ -100,7 +101,9 @@ export function steps(ctx: EngineContext, parts: StepParts): Steps {
       throw error
     }
     const isBlocked = build.record.conditions.some((condition) => condition.type === 'CreateBlocked')
-    if (!build.deleted && isBlocked && !hasStuck(build)) {
+    // Those before it may have been made as well, and have ended at once: told until none is pending any more.
+    const isOnTrial = !isOver(build.backoff, clock.elapsed(), backoffLimits(ctx))
+    if (!build.deleted && isBlocked && !isOnTrial && !hasStuck(build)) {
       await parts.buildWriter.change(build, (record) => ({
         ...record,
         conditions: withoutCondition(record.conditions, 'CreateBlocked'),

@@ -129,10 +129,10 @@ export const allocateKubernetes: Bench = {
 }
 
 async function measure(quick: boolean, fleetIn: string, bareIn: string): Promise<readonly Row[]> {
-  const [warmUps, calls] = quick ? [1, 10] : [50, 250]
+  const [warmUps, calls] = quick ? [1, 10] : [10, 100]
   // The first round is for the compiler.
-  const rounds = quick ? 1 : 4
-  const ofRound = (callers: number) => callers * (quick ? 1 : callers === 32 ? 10 : 4)
+  const rounds = quick ? 1 : 3
+  const ofRound = (callers: number) => (quick ? callers : 2 * callers)
   const servers = warmUps + calls + sizes.reduce((sum, callers) => sum + rounds * ofRound(callers), 0)
   const subject = await startSubject(import.meta.url, open, { fleetIn, bareIn, servers })
   try {

@@ -1,4 +1,5 @@
 /** Crashes: counted once each, whatever happens to the host; answered with pauses; and what an Unhealthy build still does. */
+import type { Backend, Instance } from 'gamekeeper'
 import type { CallFault, FaultyCall } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, nth, only, playing, serversBy, stage, type StageOptions, statusOf, untilReady } from './stage.js'
@@ -238,6 +239,77 @@ describe('creation after crashes', () => {
     await untilReady(scene, fleet, 10)
     expect(scene.clock.elapsed() - at).toBeLessThanOrEqual(1_000)
     expect((await statusOf(fleet)).crashesCount).toBe(10)
+  })
+})
+
+describe('creation after ends that are nobody’s fault', () => {
+  /** What exits was ended by its machine. */
+  function blaming(inner: Backend): Backend {
+    const told = ({ exitCode: _, ...instance }: Instance): Instance =>
+      instance.phase === 'exited' ? { ...instance, blameless: true, reason: 'OutOfcpu: no room for it' } : instance
+    return {
+      ...inner,
+      create: async (spec, options) => told(await inner.create(spec, options)),
+      list: async (options) => (await inner.list(options)).map(told),
+      watch: (listener) => inner.watch({ ...listener, changed: (instance) => listener.changed(told(instance)) }),
+    }
+  }
+
+  async function scenes(options: StageOptions, wish: Parameters<typeof aBuild>[0]) {
+    const scene = stage(options)
+    const fleet = await scene.open({ backend: blaming(scene.backend) })
+    await fleet.builds.create(aBuild(wish))
+    const creations = () => scene.eventsOf('ServerCreated').map(({ at }) => at)
+    return { scene, fleet, creations }
+  }
+
+  it('is bounded when they come before servers stand by, and the build says why all the while', async () => {
+    const options: StageOptions = { memory: { script: () => ({ cannotStart: 'no room' }) } }
+    const { scene, fleet, creations } = await scenes(options, { standingBy: 2, max: 10 })
+    for (let minute = 0; minute < 60; minute++) {
+      // Not the whole hour at once: without a pause there would be no end to it.
+      await scene.clock.advance(minute === 0 ? 1_000 : 60_000)
+      expect(creations().length).toBeLessThan(minute === 0 ? 10 : 150)
+    }
+    expect(await statusOf(fleet)).toMatchObject({
+      ...{ crashesCount: 0, health: 'Healthy' },
+      conditions: [{ type: 'CreateBlocked', message: expect.stringContaining('OutOfcpu: no room for it') }],
+    })
+    expect(scene.eventsOf('ConditionChanged').length).toBe(1)
+  })
+
+  it('is as ever once servers come to run, and nothing is told of it any more', async () => {
+    let room = false
+    const options: StageOptions = { memory: { script: () => (room ? {} : { cannotStart: 'no room' }) } }
+    const { scene, fleet } = await scenes(options, { standingBy: 2, max: 10 })
+    await scene.clock.advance(20_000)
+    room = true
+    await untilReady(scene, fleet, 2)
+    await scene.clock.advance(2_000)
+    expect(await statusOf(fleet)).not.toHaveProperty('conditions')
+  })
+
+  it('does not wait when servers that stood by went down with their machine', async () => {
+    const { scene, fleet, creations } = await scenes({}, { standingBy: 3, max: 3 })
+    await untilReady(scene, fleet, 3)
+    await scene.clock.advance(2_000)
+    for (const server of scene.backend.servers()) server.exit(137)
+    await scene.clock.advance(500)
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 3, crashesCount: 0 })
+    expect([creations().length, (await statusOf(fleet)).conditions]).toEqual([6, undefined])
+  })
+
+  it('does not wait when somebody wanted them to end', async () => {
+    const { scene, fleet, creations } = await scenes({ memory: { script: 'manual' } }, { standingBy: 2, max: 3 })
+    await scene.clock.advance(1_000)
+    await fleet.builds.patch('arena', { standingBy: 0 })
+    await scene.clock.advance(100)
+    await fleet.builds.patch('arena', { standingBy: 2 })
+    await scene.clock.advance(100)
+    expect(creations().length).toBe(4)
+    for (const { metadata } of await serversBy(fleet, 'Initializing')) await fleet.servers.delete(metadata)
+    await scene.clock.advance(100)
+    expect(creations().length).toBe(6)
   })
 })
 

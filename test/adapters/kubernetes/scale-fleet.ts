@@ -5,6 +5,7 @@
 import { createFleet, type Fleet, type FleetLimits } from 'gamekeeper'
 import { type KubernetesBackendOptions, kubernetesBackend } from 'gamekeeper/kubernetes'
 import type { Instance } from '../../../src/backend.js'
+import { FleetError } from '../../../src/errors.js'
 import { keyOf, type Ref } from '../../../src/rules/resources.js'
 import type { KubernetesApi } from '../../../adapters/kubernetes/api.js'
 import { pathOf, pods } from '../../../adapters/kubernetes/kube-objects.js'
@@ -28,7 +29,15 @@ function words(text: string): readonly string[] {
 export async function removePods(api: KubernetesApi, namespace: string): Promise<void> {
   const path = pathOf(pods, { namespace })
   const body = { gracePeriodSeconds: 0, propagationPolicy: 'Background' }
-  await api.request({ what: 'remove all pods', method: 'DELETE', path, body, limitMs: 60_000 })
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await api.request({ what: 'remove all pods', method: 'DELETE', path, body, limitMs: 60_000 })
+      return
+    } catch (error) {
+      // The API server gives a request half a minute, in which it may not come to the end of them: the next goes on from there.
+      if (!(error instanceof FleetError) || attempt >= 5) throw error
+    }
+  }
 }
 
 /** Plays every game of one fleet after the other: a game outlives the host that started it. */

@@ -152,6 +152,20 @@ describe('a watch', () => {
     expect(lists()).toBe(2)
   })
 
+  it('that breaks again before the server has said whether it counts on does not ask that twice', async () => {
+    const { server, watches, opened } = await scene()
+    const { answer } = server
+    server.answer = (request, response, url) => {
+      if (!url.searchParams.has('limit')) answer(request, response, url)
+    }
+    for (const count of [1, 2, 3]) {
+      await opened(count)
+      watches[count - 1]?.response.destroy()
+    }
+    await opened(4)
+    expect(server.asked.filter((line) => line.includes('limit=1'))).toHaveLength(1)
+  })
+
   it('whose credentials have expired goes on with new ones', async () => {
     const { heard, opened, send } = await scene({ tokens: ['old', 'new'] })
     await opened(1)
