@@ -21,7 +21,7 @@ export interface KubernetesApiOptions {
   readonly requestsPerSecond: number
   /** Most calls at once, each on a connection of its own that is kept. */
   readonly connections: number
-  /** Longest wait for an answer, unless the call says otherwise. */
+  /** Longest a call takes, its wait for a turn included, unless it says otherwise. */
   readonly callMs: number
   /** Asked before anything is changed. Default: anything may be. */
   readonly fence?: Fence
@@ -39,6 +39,8 @@ export interface ApiCall {
   /** Of a PATCH. Default `application/merge-patch+json`. */
   readonly contentType?: string
   readonly limitMs?: number
+  /** Waits behind no other call that does not say so as well. */
+  readonly ahead?: boolean
   /** Neither waits behind other calls nor counts among them: for leases and the like. */
   readonly urgent?: boolean
   /** Changes nothing that only the leader may change: the fence is not asked. */
@@ -57,6 +59,9 @@ interface Answer {
   readonly text: string
   readonly retryAfterMs: number
 }
+
+/** What was answered, or when to ask again: the server is busy, and has done nothing. */
+type Outcome = { readonly json: unknown } | { readonly againMs: number }
 
 export class KubernetesApi {
   readonly #options: KubernetesApiOptions
@@ -87,11 +92,20 @@ export class KubernetesApi {
   async request(call: ApiCall): Promise<unknown> {
     if (this.#closed) throw closed()
     if (call.signal?.aborted) throw aborted(call.signal)
-    if (!call.urgent && !this.#pace.tryStart()) await this.#turn(call)
-    try {
-      return await this.#exchange(call)
-    } finally {
-      if (!call.urgent) this.#pace.done()
+    const endsAt = this.#options.clock.elapsed() + this.#limitMs(call)
+    for (;;) {
+      if (!call.urgent && !this.#pace.tryStart(call.ahead === true)) await this.#turn(call, endsAt)
+      let outcome: Outcome
+      try {
+        outcome = await this.#exchange(call, endsAt)
+      } finally {
+        if (!call.urgent) this.#pace.done()
+      }
+      if ('json' in outcome) return outcome.json
+      // Others have its turn meanwhile.
+      await this.pause(outcome.againMs, call.signal)
+      if (this.#closed) throw closed()
+      if (call.signal?.aborted) throw aborted(call.signal)
     }
   }
 
@@ -151,9 +165,21 @@ export class KubernetesApi {
     })
   }
 
-  #turn({ signal }: ApiCall): Promise<void> {
+  #limitMs({ limitMs }: ApiCall): number {
+    return limitMs ?? this.#options.callMs
+  }
+
+  #late(call: ApiCall): FleetError {
+    const message = `the Kubernetes API at ${this.place} did not ${call.what} within ${this.#limitMs(call) / 1_000} s`
+    return new FleetError('unavailable', message)
+  }
+
+  #turn(call: ApiCall, endsAt: number): Promise<void> {
+    const { signal, ahead = false } = call
+    const { clock } = this.#options
     return new Promise((resolve, reject) => {
       const settle = () => {
+        cancelLimit()
         signal?.removeEventListener('abort', leave)
         this.#underway.delete(shut)
       }
@@ -166,32 +192,29 @@ export class KubernetesApi {
       const shut = () => giveUp(closed())
       signal?.addEventListener('abort', leave, { once: true })
       this.#underway.add(shut)
-      const cancel = this.#pace.wait(() => {
+      const cancelLimit = clock.after(Math.max(0, endsAt - clock.elapsed()), () => giveUp(this.#late(call)))
+      const cancel = this.#pace.wait(ahead, () => {
         settle()
         resolve()
       })
     })
   }
 
-  async #exchange(call: ApiCall): Promise<unknown> {
-    const { clock, callMs } = this.#options
-    const { limitMs = callMs } = call
-    const begun = clock.elapsed()
+  async #exchange(call: ApiCall, endsAt: number): Promise<Outcome> {
+    const { clock } = this.#options
     for (let isRenewed = false; ;) {
       const known = this.#access.now()
       const way = known instanceof Promise ? await known : known
-      const { status, text, retryAfterMs } = await this.#send(call, way, limitMs)
-      if (status >= 200 && status < 300) return this.#parse(call, text)
+      const { status, text, retryAfterMs } = await this.#send(call, way, Math.max(0, endsAt - clock.elapsed()))
+      if (status >= 200 && status < 300) return { json: this.#parse(call, text) }
       if (status === 401 && !isRenewed) {
         isRenewed = true
         await this.#access.renew()
         continue
       }
       // The server is busy and has done nothing: it says itself when to come again.
-      if (status === 429 && clock.elapsed() - begun + retryAfterMs < limitMs && !call.signal?.aborted) {
-        await this.pause(retryAfterMs, call.signal)
-        if (this.#closed) throw closed()
-        continue
+      if (status === 429 && clock.elapsed() + retryAfterMs < endsAt && !call.signal?.aborted) {
+        return { againMs: retryAfterMs }
       }
       throw refused(readRefusal(status, text), call.what, this.place)
     }
@@ -210,13 +233,13 @@ export class KubernetesApi {
     return new FleetError('unavailable', message, { cause })
   }
 
-  /** Settles within the limit, whatever the connection does. */
-  #send(call: ApiCall, way: Way, limitMs: number): Promise<Answer> {
+  /** Settles within what is left of the limit, whatever the connection does. */
+  #send(call: ApiCall, way: Way, leftMs: number): Promise<Answer> {
     const refusal = this.#refusal(call)
     if (refusal) return Promise.reject(refusal)
     return new Promise((resolve, reject) => {
       const request = this.#start(call, way)
-      const settle = this.#limit(call, limitMs, request, reject)
+      const settle = this.#limit(call, leftMs, request, reject)
       request.once('response', (response) => {
         const chunks: Buffer[] = []
         response.on('data', (chunk: Buffer) => chunks.push(chunk))
@@ -237,7 +260,7 @@ export class KubernetesApi {
   #begin(call: ApiCall, way: Way): Promise<OpenAnswer | Answer> {
     return new Promise((resolve, reject) => {
       const request = this.#start(call, way)
-      const settle = this.#limit(call, call.limitMs ?? this.#options.callMs, request, reject)
+      const settle = this.#limit(call, this.#limitMs(call), request, reject)
       request.on('error', (error) => settle(() => reject(unreachable(error, call.what, this.place))))
       request.once('response', (response) => {
         if (response.statusCode === 200) {
@@ -295,11 +318,11 @@ export class KubernetesApi {
   /** Ends the call at its limit, when its signal fires, or when this is closed. Returns what settles it before. */
   #limit(
     call: ApiCall,
-    limitMs: number,
+    leftMs: number,
     request: ClientRequest,
     reject: (error: FleetError) => void,
   ): (how: () => void) => void {
-    const { signal, what } = call
+    const { signal } = call
     let isSettled = false
     const settle = (how: () => void) => {
       if (isSettled) return
@@ -317,10 +340,7 @@ export class KubernetesApi {
     }
     const leave = () => giveUp(aborted(signal))
     const shut = () => giveUp(closed())
-    const cancel = this.#options.clock.after(limitMs, () => {
-      const message = `the Kubernetes API at ${this.place} did not ${what} within ${limitMs / 1_000} s`
-      giveUp(new FleetError('unavailable', message))
-    })
+    const cancel = this.#options.clock.after(leftMs, () => giveUp(this.#late(call)))
     signal?.addEventListener('abort', leave, { once: true })
     this.#underway.add(shut)
     // It may have been too late already while credentials were fetched.

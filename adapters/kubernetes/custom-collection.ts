@@ -140,11 +140,16 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
     throw new FleetError('conflict', `${kind} ${namespace}/${name} never was at revision ${revision || '""'}`)
   }
 
-  protected async putStatus(ref: Ref, revision: string, status: object, options?: StoreOptions): Promise<string> {
+  protected async putStatus(
+    ref: Ref,
+    revision: string,
+    status: object,
+    { ahead = false, ...options }: StoreOptions & Pick<ApiCall, 'ahead'> = {},
+  ): Promise<string> {
     const { namespace, name } = ref
     const metadata = { namespace, name, resourceVersion: revision }
     const body = { ...headOf(this.mapping.resource), metadata, status }
-    const object = await this.call('PUT', ref, { body, subresource: 'status' }, options)
+    const object = await this.call('PUT', ref, { body, subresource: 'status', ahead }, options)
     this.seen(object)
     return revisionOf(object)
   }
@@ -163,7 +168,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
   protected call(
     method: ApiCall['method'],
     ref: Ref,
-    more: Pick<ApiCall, 'body' | 'contentType'> & { readonly subresource?: string },
+    more: Pick<ApiCall, 'body' | 'contentType' | 'ahead'> & { readonly subresource?: string },
     options: StoreOptions | undefined,
   ): Promise<KubeObject> {
     this.#check(options)

@@ -38,7 +38,9 @@ export class ServerCollection extends CustomCollection<Server> {
   /** Who a server is never changes: one write of its status is all. */
   async update(record: Server, revision: string, options?: StoreOptions): Promise<string> {
     const upon = this.revision(revision, record)
-    return this.putStatus(record, upon, serverStatus(record, upon), options)
+    // Players wait for a server to be handed out, and for nothing else.
+    const ahead = record.state === 'Active'
+    return this.putStatus(record, upon, serverStatus(record, upon), { ...options, ahead })
   }
 
   override isNews(object: KubeObject): boolean {

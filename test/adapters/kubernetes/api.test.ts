@@ -113,6 +113,60 @@ describe('a call of the API server', () => {
     expect(Math.max(...order.map((n, at) => Math.abs(n - at)))).toBeLessThanOrEqual(4)
   })
 
+  it('has a limit that counts its wait for a turn', async () => {
+    const server = await fakeApiServer(() => {})
+    const api = apiOf(configFor(server.url), { connections: 1, callMs: 1_000 })
+    const begun = performance.now()
+    const errors = await Promise.all(Array.from({ length: 5 }, () => failureOf(api.request(get))))
+    expect(performance.now() - begun).toBeLessThan(2_500)
+    expect(errors.map(({ code }) => code)).toEqual(errors.map(() => 'unavailable'))
+    expect(errors.map(({ message }) => message)).toEqual(errors.map(() => expect.stringContaining('within 1 s')))
+    // A turn that was given up is nobody's.
+    server.answer = (_, response) => say(response, 200, { metadata: { name: 'a' } })
+    expect(await api.object(get)).toMatchObject({ metadata: { name: 'a' } })
+  })
+
+  it('that goes ahead of others waits behind none of them, however many have no answer', async () => {
+    const server = await fakeApiServer((_, response, url) => {
+      if (url.searchParams.has('ahead')) say(response, 200, { metadata: { name: 'a' } })
+    })
+    const api = apiOf(configFor(server.url), { connections: 8, callMs: 10_000 })
+    const stuck = Array.from({ length: 30 }, () => api.request(get).catch(() => undefined))
+    const begun = performance.now()
+    const ahead = { ...get, query: { ahead: 1 }, ahead: true }
+    await Promise.all(Array.from({ length: 20 }, () => api.object(ahead)))
+    expect(performance.now() - begun).toBeLessThan(5_000)
+    api.close()
+    await Promise.all(stuck)
+  })
+
+  it('that goes ahead of others is the next one when there are more than may be made a second', async () => {
+    const order: string[] = []
+    const server = await fakeApiServer((_, response, url) => {
+      order.push(url.searchParams.get('n') ?? '')
+      say(response, 200, { metadata: { name: 'a' } })
+    })
+    const api = apiOf(configFor(server.url), { requestsPerSecond: 20, connections: 8 })
+    const others = Array.from({ length: 40 }, (_, n) => api.request({ ...get, query: { n } }))
+    await api.request({ ...get, query: { n: 'ahead' }, ahead: true })
+    expect(order.length).toBeLessThan(30)
+    await Promise.all(others)
+    expect(order).toHaveLength(41)
+  })
+
+  it('that is to come again later leaves its turn to others until then', async () => {
+    let refused = 0
+    const server = await fakeApiServer((_, response) => {
+      if (refused++ > 0) return say(response, 200, { metadata: { name: 'a' } })
+      response.writeHead(429, { 'retry-after': '3' }).end()
+    })
+    const api = apiOf(configFor(server.url), { connections: 1 })
+    const over: string[] = []
+    const busy = api.request(get).then(() => over.push('busy'))
+    await Promise.all([busy, api.request(get).then(() => over.push('other'))])
+    expect(over).toEqual(['other', 'busy'])
+  })
+
   it('that is urgent does not wait behind others', async () => {
     const server = await fakeApiServer((_, response, url) => {
       if (url.searchParams.has('urgent')) say(response, 200, { metadata: { name: 'a' } })
