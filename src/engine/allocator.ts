@@ -7,7 +7,7 @@ import { pick, refusal, sessionKey } from '../rules/allocation.js'
 import type { AllocationRequest, Session } from '../rules/resources.js'
 import { type Allocation, allocationOf } from '../rules/wire.js'
 import { type EngineContext, serverEvent } from './context.js'
-import { type BuildEntry, countsOf, type ServerEntry } from './inventory.js'
+import { type BuildEntry, countsOf, type ServerEntry } from './entries.js'
 import { LostServer, type ServerWriter } from './server-writer.js'
 import type { WaitingRoom } from './waiting-room.js'
 

@@ -3,7 +3,7 @@ import { FleetError, messageOf } from '../errors.js'
 import { withCondition } from '../rules/status.js'
 import type { BuildWriter } from './build-writer.js'
 import { type EngineContext, serverEvent } from './context.js'
-import type { ServerEntry } from './inventory.js'
+import type { ServerEntry } from './entries.js'
 
 export function blocked(
   ctx: EngineContext,

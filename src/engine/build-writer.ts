@@ -5,7 +5,8 @@
 import { FleetError } from '../errors.js'
 import type { Build } from '../rules/resources.js'
 import type { Store } from '../store.js'
-import type { BuildEntry, Inventory } from './inventory.js'
+import type { BuildEntry } from './entries.js'
+import type { Inventory } from './inventory.js'
 
 export type BuildChange = (build: Build) => Build
 

@@ -15,7 +15,8 @@ import {
 import type { Versioned } from '../store.js'
 import type { BuildWriter } from './build-writer.js'
 import { buildEvent, type EngineContext, refOf } from './context.js'
-import { type BuildEntry, lookUp, serversOf } from './inventory.js'
+import { type BuildEntry, serversOf } from './entries.js'
+import { lookUp } from './inventory.js'
 import { isInvalid } from './review.js'
 import type { WaitingRoom } from './waiting-room.js'
 

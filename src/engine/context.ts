@@ -8,7 +8,8 @@ import type { FleetLimits } from '../options.js'
 import type { BackoffLimits } from '../rules/backoff.js'
 import type { Build, Ref } from '../rules/resources.js'
 import type { Store } from '../store.js'
-import type { BuildEntry, Inventory, ServerEntry } from './inventory.js'
+import type { BuildEntry, ServerEntry } from './entries.js'
+import type { Inventory } from './inventory.js'
 import type { Limiter } from './limiter.js'
 
 export interface EngineContext {

@@ -2,7 +2,7 @@
 import { FleetError, messageOf } from '../errors.js'
 import type { Detail } from '../rules/resources.js'
 import { type EngineContext, serverEvent } from './context.js'
-import type { ServerEntry } from './inventory.js'
+import type { ServerEntry } from './entries.js'
 
 export interface Details {
   /** Remembers that the players of this server changed. */

@@ -7,7 +7,7 @@ import { FleetError } from '../errors.js'
 import type { Drained, DrainOptions } from '../options.js'
 import { isIdle, type ServerEvent, transition } from '../rules/lifecycle.js'
 import type { EngineContext } from './context.js'
-import type { ServerEntry } from './inventory.js'
+import type { ServerEntry } from './entries.js'
 
 export interface DrainScope {
   /** For messages: `the fleet`, `build arena`, `server arena-x7k2p`. */

@@ -11,7 +11,6 @@ import type { Heartbeat, HeartbeatAnswer } from '../rules/heartbeat.js'
 import { transition } from '../rules/lifecycle.js'
 import { type Build, keyOf, type Server } from '../rules/resources.js'
 import { buildHealth } from '../rules/status.js'
-import type { Versioned } from '../store.js'
 import { type Allocator, allocator } from './allocator.js'
 import { buildWriter } from './build-writer.js'
 import { type BuildOperations, buildOperations } from './builds.js'
@@ -22,15 +21,10 @@ import { drainer } from './drain.js'
 import { figures } from './figures.js'
 import type { Gate } from './gate.js'
 import { heartbeats } from './heartbeats.js'
-import {
-  type Bucket,
-  type BuildEntry,
-  createInventory,
-  type Inventory,
-  type ServerEntry,
-  serversOf,
-} from './inventory.js'
+import { type Bucket, type BuildEntry, type ServerEntry, serversOf } from './entries.js'
+import { createInventory, type Inventory } from './inventory.js'
 import { limiter } from './limiter.js'
+import { loader } from './loader.js'
 import { overdue } from './overdue.js'
 import { preparation } from './preparation.js'
 import { reconciler } from './reconciler.js'
@@ -129,6 +123,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     stuck: tellStuck,
     adopt: (server) => ctx.touch(loadServer(server)),
   })
+  const { loadAll, loadBuild, loadServer } = loader(ctx)
   const isDraining = () => draining
   const prepare = preparation(ctx, buildsWriter)
   const { step, save } = steps(ctx, {
@@ -281,63 +276,6 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     return beats.beat(hostId, beat, () => (loaded ? watch.strangerSpoke(hostId, beat.state) : 'Continue'))
   }
 
-  function loadBuild({ record, revision }: Versioned<Build>): BuildEntry {
-    const build = inventory.addBuild(record, revision)
-    // The pause itself is forgotten with the host that made it; a build that crashed lately begins with the shortest.
-    if (record.conditions.some(({ type }) => type === 'Crashing')) {
-      build.backoff = afterFailure(build.backoff, clock.elapsed(), backoffLimits(ctx))
-    }
-    return build
-  }
-
-  const leftBehind = new Map<string, BuildEntry>()
-
-  function loadServer({ record, revision }: Versioned<Server>): ServerEntry {
-    const entry = inventory.addServer(buildOf(record), record, revision)
-    entry.crashCounted = entry.build.record.countedCrashes.includes(record.uid)
-    if (record.state === 'Terminating') {
-      entry.endingSince = clock.elapsed()
-    } else if (entry.build.deleted) {
-      const event = { type: 'end' as const, reason: 'BuildDeleted' as const, message: 'its build was deleted' }
-      inventory.update(entry, transition(record, event, clock.now()))
-    }
-    const isUnfinished = record.state === 'Pending' || record.state === 'Terminating'
-    if (isUnfinished || needsProtection(ctx, entry)) entry.build.todo.add(entry)
-    return entry
-  }
-
-  function buildOf(server: Server): BuildEntry {
-    const build = inventory.builds.get(keyOf({ namespace: server.namespace, name: server.build }))
-    if (build?.record.uid === server.buildUid) return build
-    const known = leftBehind.get(server.buildUid)
-    if (known) return known
-    const deleted = inventory.addDeletedBuild(remains(server))
-    leftBehind.set(server.buildUid, deleted)
-    return deleted
-  }
-
-  async function load(): Promise<void> {
-    const [buildRecords, serverRecords, detailRecords] = await Promise.all([
-      store.builds.list(),
-      store.servers.list(),
-      store.details.list(),
-    ])
-    const byAge = [...buildRecords].sort((a, b) => a.record.createdAt - b.record.createdAt)
-    byAge.forEach(loadBuild)
-    // Each list of the inventory is in the order of time, also across a restart: first ready, first handed out.
-    const inOrder = [...serverRecords].sort((a, b) => since(a.record) - since(b.record))
-    inOrder.forEach(loadServer)
-    for (const { record, revision } of detailRecords) {
-      const entry = inventory.servers.get(keyOf(record))
-      if (!entry) {
-        await store.details.delete(record, revision)
-        continue
-      }
-      entry.players = record.players
-      entry.detailRevision = revision
-    }
-  }
-
   let loaded = false
   let lastTick = clock.elapsed()
   let cancelTick = () => {}
@@ -356,7 +294,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   }
 
   try {
-    await load()
+    await loadAll()
     await watch.start()
   } catch (error) {
     stopped = true
@@ -438,24 +376,5 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     )
     await Promise.all([...saves, details.close()])
     await Promise.all([...inventory.servers.values()].map(async (entry) => entry.saving?.catch(() => undefined)))
-  }
-}
-
-/** When it came into its present state. */
-function since(server: Server): number {
-  return server.reachedActiveOn ?? server.reachedStandingByOn ?? server.createdAt
-}
-
-/** What can still be said of a build whose record is gone: enough to end its servers. */
-function remains(server: Server): Build {
-  return {
-    namespace: server.namespace,
-    name: server.build,
-    uid: server.buildUid,
-    createdAt: server.createdAt,
-    spec: { buildID: '', standingBy: 0, max: 0, portsToExpose: [], template: {} },
-    crashes: 0,
-    countedCrashes: [],
-    conditions: [],
   }
 }

@@ -1,6 +1,6 @@
 /** Shows the counts of builds to those who look into the store: when they have changed, and not more often than people read. */
-import type { BuildEntry } from './inventory.js'
-import { countsOf, generationsOf } from './inventory.js'
+import type { BuildEntry } from './entries.js'
+import { countsOf, generationsOf } from './entries.js'
 import { gameServerBuild } from '../rules/wire.js'
 import type { EngineContext } from './context.js'
 

@@ -5,7 +5,7 @@ import { afterReport, healthOf, isUnfit, noReports } from '../rules/health.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/heartbeat.js'
 import { isIdle, transition } from '../rules/lifecycle.js'
 import type { EngineContext } from './context.js'
-import type { ServerEntry } from './inventory.js'
+import type { ServerEntry } from './entries.js'
 
 export interface Heartbeats {
   /** `unknown` answers for ids that no server has. */

@@ -8,7 +8,7 @@ import { transition } from '../rules/lifecycle.js'
 import { withCondition, withoutCondition } from '../rules/status.js'
 import type { BuildWriter } from './build-writer.js'
 import { buildEvent, type EngineContext } from './context.js'
-import type { BuildEntry, ServerEntry } from './inventory.js'
+import type { BuildEntry, ServerEntry } from './entries.js'
 import type { LinkedSet } from './linked-set.js'
 
 export interface Overdue {

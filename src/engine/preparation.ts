@@ -7,7 +7,7 @@ import { afterFailure, type Backoff, noBackoff } from '../rules/backoff.js'
 import { withoutCondition } from '../rules/status.js'
 import type { BuildWriter } from './build-writer.js'
 import { backoffLimits, buildEvent, type EngineContext, refOf } from './context.js'
-import { type BuildEntry, type ServerEntry, serversOf } from './inventory.js'
+import { type BuildEntry, type ServerEntry, serversOf } from './entries.js'
 
 export interface Preparation {
   /**

@@ -8,7 +8,7 @@ import type { ConditionType } from '../rules/resources.js'
 import { withoutCondition } from '../rules/status.js'
 import type { BuildWriter } from './build-writer.js'
 import { backoffLimits, buildEvent, buildRefOf, type EngineContext } from './context.js'
-import type { BuildEntry, ServerEntry } from './inventory.js'
+import type { BuildEntry, ServerEntry } from './entries.js'
 import type { Scaler } from './scaler.js'
 import { needsSaving, type Steps } from './steps.js'
 

@@ -8,7 +8,7 @@ import { withCondition, withoutCondition } from '../rules/status.js'
 import { checkForBackend, readBuildInput } from '../rules/validation.js'
 import type { BuildWriter } from './build-writer.js'
 import { buildEvent, type EngineContext, refOf } from './context.js'
-import type { BuildEntry } from './inventory.js'
+import type { BuildEntry } from './entries.js'
 
 export interface Review {
   /**

@@ -6,7 +6,7 @@ import { planRollout } from '../rules/rollout.js'
 import { plan } from '../rules/scaling.js'
 import { buildHealth } from '../rules/status.js'
 import { type EngineContext, serverEvent } from './context.js'
-import type { Bucket, BuildEntry, ServerEntry } from './inventory.js'
+import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
 
 export interface ScalerParts {
   readonly waiting: (build: BuildEntry) => number

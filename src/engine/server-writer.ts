@@ -7,7 +7,8 @@ import { FleetError } from '../errors.js'
 import { isIdle, transition } from '../rules/lifecycle.js'
 import type { Server, Session } from '../rules/resources.js'
 import type { Store, Versioned } from '../store.js'
-import type { Inventory, ServerEntry } from './inventory.js'
+import type { ServerEntry } from './entries.js'
+import type { Inventory } from './inventory.js'
 
 /**
  * The record is not ours to write: it is gone from the store, and the server ends; or another host has handed the server

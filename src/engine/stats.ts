@@ -1,7 +1,8 @@
 /** Numbers of every build at this moment, for metrics. Walks over all servers: not for hot paths. */
 import type { BuildStats } from '../observer.js'
 import { buildHealth } from '../rules/status.js'
-import { type BuildEntry, countsOf, type Inventory, serversOf } from './inventory.js'
+import { type BuildEntry, countsOf, serversOf } from './entries.js'
+import type { Inventory } from './inventory.js'
 
 export function buildStats(inventory: Inventory, waiting: (build: BuildEntry) => number): readonly BuildStats[] {
   return Array.from(inventory.builds.values(), (build) => {

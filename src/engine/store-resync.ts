@@ -8,7 +8,7 @@ import { type Build, keyOf, type Ref, type Server } from '../rules/resources.js'
 import type { StoreListener, Versioned } from '../store.js'
 import type { BuildWriter } from './build-writer.js'
 import type { EngineContext } from './context.js'
-import type { BuildEntry, ServerEntry } from './inventory.js'
+import type { BuildEntry, ServerEntry } from './entries.js'
 
 export interface StoreResync {
   start(): void

@@ -1,7 +1,7 @@
 /** Callers who wait for a server, per build, first come first served. They count as demand. */
 import type { Clock } from '../clock.js'
 import { FleetError } from '../errors.js'
-import type { BuildEntry, ServerEntry } from './inventory.js'
+import type { BuildEntry, ServerEntry } from './entries.js'
 import { type Link, LinkedSet, unlinked } from './linked-set.js'
 
 export interface Waiter {

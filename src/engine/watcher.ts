@@ -13,7 +13,8 @@ import { keyOf, type Ref, type Server } from '../rules/resources.js'
 import type { Versioned } from '../store.js'
 import { bounded } from './bounded.js'
 import { backoffLimits, type EngineContext } from './context.js'
-import { lookUp, type ServerEntry } from './inventory.js'
+import type { ServerEntry } from './entries.js'
+import { lookUp } from './inventory.js'
 
 export interface Watcher {
   /** Listens to the backend and reads its first list. Rejects when that cannot be had. */

@@ -1,7 +1,7 @@
 /** Every index says the same of the fleet, whatever is done to it. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
-import { type Bucket, countsOf, type ServerEntry, serversOf } from '../../src/engine/inventory.js'
+import { type Bucket, countsOf, type ServerEntry, serversOf } from '../../src/engine/entries.js'
 import { isAllocatable } from '../../src/rules/allocation.js'
 import { keyOf } from '../../src/rules/resources.js'
 import { aBuildRecord, aServerRecord, aSession, namesIn, standsBy, stock } from './support.js'

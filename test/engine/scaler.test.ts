@@ -1,6 +1,6 @@
 /** One pass over a build: how much of its plan it carries out, and whom it ends first. */
 import { describe, expect, it } from 'vitest'
-import { countsOf } from '../../src/engine/inventory.js'
+import { countsOf } from '../../src/engine/entries.js'
 import { scaler } from '../../src/engine/scaler.js'
 import { standsBy, stock, surroundings } from './support.js'
 

@@ -2,7 +2,7 @@
 import { FleetError } from 'gamekeeper'
 import { type CallFault, faultyStore, type PlannedFault, scriptedFaults, virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
-import type { ServerEntry } from '../../src/engine/inventory.js'
+import type { ServerEntry } from '../../src/engine/entries.js'
 import { isSaved, LostServer, serverWriter } from '../../src/engine/server-writer.js'
 import type { Server } from '../../src/rules/resources.js'
 import { memoryStore } from '../../src/stores/memory.js'

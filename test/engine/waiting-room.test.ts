@@ -2,7 +2,7 @@
 import { FleetError } from 'gamekeeper'
 import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
-import type { ServerEntry } from '../../src/engine/inventory.js'
+import type { ServerEntry } from '../../src/engine/entries.js'
 import { waitingRoom } from '../../src/engine/waiting-room.js'
 import { aBuildRecord, aServerRecord, aSession, standsBy, stock } from './support.js'
 

@@ -2,7 +2,7 @@
 import type { Backend, BackendListener, Instance } from 'gamekeeper'
 import { FleetError } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
-import type { ServerEntry } from '../../src/engine/inventory.js'
+import type { ServerEntry } from '../../src/engine/entries.js'
 import { watcher } from '../../src/engine/watcher.js'
 import { memoryStore } from '../../src/stores/memory.js'
 import { aServerRecord, standsBy, stock, surroundings } from './support.js'

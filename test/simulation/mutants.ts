@@ -280,7 +280,7 @@ const records: readonly Mutant[] = [
   {
     name: 'a Pending server of before is forgotten',
     kind: 'a create that a dead host began is lost',
-    file: 'src/engine/engine.ts',
+    file: 'src/engine/loader.ts',
     from: 'inOrder.forEach(loadServer)',
     to: "inOrder.filter(({ record }) => record.state !== 'Pending').forEach(loadServer)",
   },
