@@ -63,7 +63,7 @@ export class KubernetesBackend implements Backend {
   readonly #creating = new Map<string, { readonly creation: PodCreation; readonly done: Promise<Instance> }>()
   readonly #ending = new Map<
     string,
-    { readonly uid: string; readonly ending: PodEnding; readonly done: Promise<void> }
+    { readonly ref: Ref; readonly uid: string; readonly ending: PodEnding; readonly done: Promise<void> }
   >()
   /** What the cluster will never make a pod of: there is nothing else that could tell of it. */
   readonly #refused = new Map<string, Instance>()
@@ -155,7 +155,7 @@ export class KubernetesBackend implements Backend {
     const { clock, endMs } = this.#options
     const ending = new PodEnding({ api: this.#api, pods: this.#pods, clock, graceMs, limitMs: endMs })
     const done = this.#end(key, ref, uid, ending)
-    this.#ending.set(key, { uid, ending, done })
+    this.#ending.set(key, { ref, uid, ending, done })
     const over = () => void this.#ending.delete(key)
     done.then(over, over)
     await unlessAborted(done, signal)
@@ -227,12 +227,15 @@ export class KubernetesBackend implements Backend {
     this.#closed = true
     this.#listeners.clear()
     const creations = [...this.#creating.values()].map(({ done }) => done)
-    const underway = [...creations, ...[...this.#ending.values()].map(({ done }) => done)]
+    const endings = [...this.#ending.values()]
+    const underway = [...creations, ...endings.map(({ done }) => done)]
+    for (const { ending, ref } of endings) ending.leave(this.#pods.find(ref))
     // A creation that is cut short leaves something for the next host to clear up: mostly it takes but a moment more.
     await this.#atMost(
       closingMs,
-      Promise.allSettled(creations).then(() => this.#configuration.idle()),
+      Promise.allSettled(underway).then(() => this.#configuration.idle()),
     )
+    for (const { ending } of endings) ending.cut()
     this.#pods.stop()
     // A store that is still open has its last words to say.
     if (!this.#store) this.#api.close()

@@ -23,6 +23,8 @@ export class PodEnding {
   readonly #input: PodEndingInput
   #deadline: number
   #asked = Infinity
+  #isLeaving = false
+  readonly #cut = new AbortController()
 
   constructor(input: PodEndingInput) {
     this.#input = input
@@ -35,10 +37,23 @@ export class PodEnding {
     if (seen) this.#input.pods.wake(seen)
   }
 
-  /** Resolves when there is no such pod any more. */
+  /** This host is leaving. A pod that is deleted ends without it, and the next host sees to one that is not. */
+  leave(seen: SeenPod | undefined): void {
+    this.#isLeaving = true
+    if (seen) this.#input.pods.wake(seen)
+  }
+
+  /** Nor waits for the answer to a call that is under way. */
+  cut(): void {
+    this.#isLeaving = true
+    this.#cut.abort()
+  }
+
+  /** Resolves when there is no such pod any more; rejects with `closed` when this host leaves before. */
   async run(seen: SeenPod): Promise<void> {
     const { clock, limitMs, pods } = this.#input
     while (pods.find(seen.identity.ref)?.podUid === seen.podUid) {
+      if (this.#isLeaving) throw leaving(seen)
       if (this.#deadline < this.#asked) await this.#delete(seen, this.#leastSeconds())
       const late = clock.elapsed() - this.#deadline
       if (late >= limitMs) throw this.#tooLate(seen)
@@ -56,6 +71,7 @@ export class PodEnding {
 
   async #delete({ identity, podUid }: SeenPod, gracePeriodSeconds: number): Promise<void> {
     const { ref } = identity
+    const { signal } = this.#cut
     this.#asked = this.#deadline
     try {
       await this.#input.api.request({
@@ -63,15 +79,19 @@ export class PodEnding {
         method: 'DELETE',
         path: pathOf(podType, ref),
         body: { gracePeriodSeconds, preconditions: { uid: podUid } },
+        signal,
       })
     } catch (error) {
+      if (signal.aborted) return
       const status = statusOf(error)
       // Gone already, or another one by now: the watch tells, or the question does.
       if (status !== 404 && status !== 409) {
         this.#asked = Infinity
         throw error
       }
-      await this.#input.pods.ask(ref, undefined)
+      await this.#input.pods.ask(ref, signal).catch((cause: unknown) => {
+        if (!signal.aborted) throw cause
+      })
     }
   }
 
@@ -79,4 +99,8 @@ export class PodEnding {
     const where = pod.spec?.nodeName === undefined ? '' : ` on ${pod.spec.nodeName}`
     return new FleetError('unavailable', `pod ${keyOf(identity.ref)}${where} was deleted and does not end`)
   }
+}
+
+function leaving({ identity }: SeenPod): FleetError {
+  return new FleetError('closed', `the backend was closed while pod ${keyOf(identity.ref)} was ending`)
 }

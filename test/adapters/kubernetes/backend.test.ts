@@ -209,6 +209,22 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       expect(await backend.create(spec)).toMatchObject({ uid: spec.uid, phase: 'pending' })
     })
 
+    it('that takes its time to end keeps nobody from closing, and ends all the same', async () => {
+      const backend = open(space)
+      const spec = specOf(space, `trap '' TERM; sleep 600 & wait; wait`, { pod: { terminationGracePeriodSeconds: 60 } })
+      await backend.create(spec)
+      await inPhase(backend, spec, 'running')
+      const ended = backend.destroy(spec.ref, spec.uid, { graceMs: 20_000 })
+      const refused = expect(ended).rejects.toMatchObject({ code: 'closed' })
+      await vi.waitFor(async () => expect((await find(backend, spec))?.phase).toBe('exited'), patience)
+      const begun = performance.now()
+      await backend.close()
+      await refused
+      expect(performance.now() - begun).toBeLessThan(15_000)
+      const pod = JSON.parse(await kubectl('get', 'pod', '-n', space, spec.ref.name, '-o', 'json'))
+      expect(pod.metadata.deletionTimestamp).toBeDefined()
+    })
+
     it('on a node that does not answer is given up once its time is over', async () => {
       const node = `ghost-${newGroup().split('.')[0]}`
       const body = { apiVersion: 'v1', kind: 'Node', metadata: { name: node } }

@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto'
+import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { memoryBackend } from 'gamekeeper/memory'
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
 import { KubernetesApi } from '../../../adapters/kubernetes/api.js'
 import { defaultKubeConfig } from '../../../adapters/kubernetes/kube-config.js'
 import { systemClock } from '../../../src/clock.js'
+import { createFleet } from '../../../src/create-fleet.js'
 import { FleetError } from '../../../src/errors.js'
 import type { FleetEvent } from '../../../src/events.js'
 import type { FleetOptions } from '../../../src/options.js'
@@ -14,6 +16,7 @@ import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeN
 import { installDefinitions } from './definitions.js'
 import { describeOnCluster } from './describe-on-cluster.js'
 import { buildManifest, openFleet, openStore, tableOf } from './fleets.js'
+import { nextRange, specOf } from './support.js'
 
 const template = { spec: { containers: [{ name: 'game', image: 'arena:1' }] } }
 
@@ -114,6 +117,27 @@ describeOnCluster('who a build is, and what belongs to it', () => {
     expect(await serversNow()).toHaveLength(2)
     await k('delete', 'gsb', 'arena')
     await until('the cluster has collected them', async () => (await k('get', 'gs', '-o', 'name')) === '')
+  })
+
+  it('collects the pods of such a build as well', async () => {
+    const { namespace, k } = await place()
+    const places = { namespaces: [namespace], home: namespace, portRange: nextRange(10) }
+    // Nobody has to hear the games: their pods are what is looked at.
+    const fleet = await createFleet({ backend: kubernetesBackend(places), agent: { mounted: '192.0.2.1:56001' } })
+    onTestFinished(() => fleet.close())
+    const { template: pod } = specOf(namespace, 'sleep 600', { pod: { terminationGracePeriodSeconds: 0 } })
+    const spec = { buildID: 'id-of-arena', standingBy: 2, max: 2, portsToExpose: [7777], template: pod }
+    await until('this host leads', () => fleet.builds.list().then(() => true))
+    await fleet.builds.create({ metadata: { namespace, name: 'arena' }, spec })
+    const pods = async () => (await k('get', 'pods', '-o', 'name')).split('\n').filter((line) => line !== '')
+    await until('two pods run', async () => {
+      const phases = await k('get', 'pods', '-o', 'jsonpath={.items[*].status.phase}')
+      return phases === 'Running Running'
+    })
+    await fleet.close()
+    expect(await pods()).toHaveLength(2)
+    await k('delete', 'gsb', 'arena')
+    await until('the cluster has collected them', async () => (await pods()).length === 0)
   })
 
   it('makes servers of the build that is there now, though nobody told that it was made anew', async () => {
