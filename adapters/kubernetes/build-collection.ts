@@ -119,6 +119,11 @@ export class BuildCollection extends CustomCollection<Build> {
     await super.delete(ref, known?.shown === revision ? known.actual : revision, options)
   }
 
+  /** Of the object, as it was heard of last. Undefined when there is none. */
+  actualRevision(ref: Ref): string | undefined {
+    return this.#known.get(keyOf(ref))?.actual
+  }
+
   /** Writes figures beside the record. False when there is no such build, or somebody else has just written it. */
   async show(ref: Ref, figures: BuildFigures): Promise<boolean> {
     const key = keyOf(ref)

@@ -1,9 +1,9 @@
 /**
  * Writes what `kubectl get` and `kubectl describe` show beside the records: the figures of builds, and Events. The fleet never
- * reads any of it, and never waits for it; what the API server does not take now is written with the next change.
+ * reads any of it, and never waits for it; figures that the API server does not take now are written later.
  */
 import type { Clock } from '../../src/clock.js'
-import { messageOf } from '../../src/errors.js'
+import { FleetError, messageOf } from '../../src/errors.js'
 import type { FleetEvent } from '../../src/events.js'
 import type { Logger } from '../../src/logger.js'
 import { keyOf, type Ref } from '../../src/rules/resources.js'
@@ -25,9 +25,19 @@ export interface DisplayParts {
 
 /** Figures of one build are written at most this often. */
 const betweenMs = 1_000
+/** After failures the pauses grow to this. */
+const longestPauseMs = 30_000
 /** More Events than these are of use to nobody. */
 const eventsAtOnce = 50
 const eventsPerSecond = 5
+
+/** A build that nobody has heard of after so many is gone. */
+const mostPausesUnknown = 5
+
+interface Wanted {
+  readonly ref: Ref
+  readonly status: GameServerBuild['status']
+}
 
 interface Told {
   readonly type: 'Normal' | 'Warning'
@@ -39,9 +49,12 @@ interface Told {
 
 export function storeDisplay(parts: DisplayParts): StoreDisplay & { close(): Promise<void> } {
   const { api, clock, logger, builds, resources } = parts
-  const wanted = new Map<string, { readonly ref: Ref; readonly status: GameServerBuild['status'] }>()
+  const wanted = new Map<string, Wanted>()
   /** Builds that are being written, or were just now. */
   const busy = new Set<string>()
+  /** Failures in a row, and the revision upon which somebody else has written. */
+  const troubles = new Map<string, { readonly failures: number; readonly refusedUpon?: string | undefined }>()
+  const timers = new Set<() => void>()
   const underway = new Set<Promise<void>>()
   let isClosed = false
   let eventsLeft = eventsAtOnce
@@ -61,20 +74,44 @@ export function storeDisplay(parts: DisplayParts): StoreDisplay & { close(): Pro
     if (!next || isClosed) return
     wanted.delete(key)
     busy.add(key)
+    const { failures = 0, refusedUpon } = troubles.get(key) ?? {}
+    const upon = builds.actualRevision(next.ref)
+    // Where its watch has not told yet what somebody else has written, it would be refused again.
+    const outcome = upon === undefined || upon === refusedUpon ? 'refused' : await write(next)
+    if (outcome === 'over' || (upon === undefined && failures >= mostPausesUnknown)) {
+      troubles.delete(key)
+    } else {
+      troubles.set(key, { failures: failures + 1, ...(outcome === 'refused' && { refusedUpon: upon }) })
+      if (!wanted.has(key)) wanted.set(key, next)
+    }
+    later(troubles.has(key) ? Math.min(longestPauseMs, betweenMs * 2 ** Math.min(failures, 10)) : betweenMs, () => {
+      busy.delete(key)
+      if (wanted.has(key)) own(showBuild(key))
+    })
+  }
+
+  async function write(next: Wanted): Promise<'over' | 'refused' | 'failed'> {
     try {
       const { currentActive, currentStandingBy, currentPending, currentInitializing, rollout } = next.status
       const { currentStandingByReadyDesired } = next.status
       const figures = { currentActive, currentStandingBy, currentPending, currentInitializing }
       const all = { ...figures, currentStandingByReadyDesired, ...(rollout && { rollout }) }
-      const isShown = await builds.show(next.ref, all)
-      // Somebody else has written the build: its watch tells soon, and then there is something to write upon.
-      if (!isShown && !wanted.has(key) && builds.owner(next.ref)) wanted.set(key, next)
-    } finally {
-      clock.after(betweenMs, () => {
-        busy.delete(key)
-        if (wanted.has(key)) own(showBuild(key))
-      })
+      return (await builds.show(next.ref, all)) ? 'over' : 'refused'
+    } catch (error) {
+      // Whoever leads now shows figures of its own.
+      if (isClosed || FleetError.is(error, 'not-leader')) return 'over'
+      logger.debug({ error: messageOf(error) }, 'figures that kubectl shows could not be written yet')
+      return 'failed'
     }
+  }
+
+  function later(ms: number, then: () => void): void {
+    if (isClosed) return
+    const cancel = clock.after(ms, () => {
+      timers.delete(cancel)
+      then()
+    })
+    timers.add(cancel)
   }
 
   function mayTell(): boolean {
@@ -117,6 +154,7 @@ export function storeDisplay(parts: DisplayParts): StoreDisplay & { close(): Pro
     },
     async close() {
       isClosed = true
+      for (const cancel of timers) cancel()
       await Promise.all([...underway])
     },
   }
@@ -146,7 +184,8 @@ export function storeDisplay(parts: DisplayParts): StoreDisplay & { close(): Pro
       case 'ReconcileFailed':
         return { type: 'Warning', reason: event.type, message, at, about: aboutBuild(event.build) }
       case 'ServerEnding': {
-        if (!event.crash) return undefined
+        // Evicted, preempted, lost with its node or deleted by hand: nobody's fault, and nobody has asked for it either.
+        if (!event.crash && event.reason !== 'Gone' && event.reason !== 'SessionTooLong') return undefined
         // The server is gone soon, and with it what is told of it: its build is where people look.
         return { type: 'Warning', reason: event.reason, message, at, about: aboutBuild(event.build) }
       }
