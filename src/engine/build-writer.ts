@@ -35,22 +35,29 @@ export function buildWriter(
   store: Store,
   inventory: Inventory,
   changed: (build: BuildEntry, before: Build) => void,
+  /** Something of it was written, and nothing is any more: whoever found it changing may have his turn. */
+  over: (build: BuildEntry) => void,
 ): BuildWriter {
   const pending = new Map<BuildEntry, Pending[]>()
   const unsure = new Set<BuildEntry>()
 
   async function writeAll(build: BuildEntry): Promise<void> {
+    let ok = false
     for (;;) {
       const batch = take(build)
       if (batch.length === 0) {
         // In the tick in which nothing was left to take: a change that comes now starts a writer of its own.
         build.changing = false
+        // After a failure that would be at once again: see `unsure`.
+        if (ok) over(build)
         return
       }
       try {
         const accepted = await write(build, batch)
+        ok = true
         for (const { resolve } of accepted) resolve()
       } catch (error) {
+        ok = false
         unsure.add(build)
         for (const { reject } of batch) reject(error)
       }

@@ -112,7 +112,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
 
   const room = waitingRoom(clock, ctx.enqueue)
   const writer = serverWriter(store, inventory, clock)
-  const buildsWriter = buildWriter(store, inventory, buildChanged)
+  const buildsWriter = buildWriter(store, inventory, buildChanged, ctx.enqueue)
   const details = detailWriter(ctx)
   const beats = heartbeats(ctx, details.changed)
   const late = overdue(ctx, buildsWriter)

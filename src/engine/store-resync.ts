@@ -57,10 +57,10 @@ export function storeResync(ctx: EngineContext, parts: StoreResyncParts): StoreR
     missed = false
     try {
       await allBuilds(await store.builds.list())
-      for (const found of await store.servers.list()) {
-        // One that is known is looked at when it is written next; unless nothing else would tell of it.
-        if (store.watch || !inventory.servers.has(keyOf(found.record))) await serverChanged(found)
-      }
+      const servers = await store.servers.list()
+      // Where nothing else would tell of them. Else one that is known is looked at when it is written next.
+      if (store.watch) return await allServers(servers)
+      for (const found of servers) if (!inventory.servers.has(keyOf(found.record))) await serverChanged(found)
     } catch (error) {
       missed = true
       throw error

@@ -30,7 +30,12 @@ async function scene(script: readonly PlannedFault[] = []) {
   const record = aBuildRecord()
   const build = inventory.addBuild(record, await records.builds.create(record))
   const told: number[] = []
-  const writer = buildWriter(store, inventory, (changed) => void told.push(changed.record.crashes))
+  const writer = buildWriter(
+    store,
+    inventory,
+    (changed) => void told.push(changed.record.crashes),
+    () => {},
+  )
   const kept = async () => (await records.builds.get(record))?.record
   const meddle = async (change: (build: Build) => Build) => {
     const current = await records.builds.get(record)

@@ -60,6 +60,16 @@ describe('a build that is written in the store by hand', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 9 })
   })
 
+  it('is told clamped no more once a patch has put it right, though nothing else happens', async () => {
+    const { clock, fleet, editSpec } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
+    await editSpec({ standingBy: 3 })
+    expect(await conditionsOf(fleet)).toHaveLength(1)
+    await fleet.builds.patch(ref, { standingBy: 2 })
+    await clock.advance(5_000)
+    expect(await conditionsOf(fleet)).toEqual([])
+  })
+
   it('creates nothing while its spec breaks a rule, keeps what it has, and goes on when that is put right', async () => {
     const { clock, fleet, editSpec, others } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 2, max: 5 }))
@@ -199,6 +209,27 @@ describe('a server whose record is written by others', () => {
     expect(only(eventsOf('ServerEnding'))).toMatchObject({ reason: 'Deleted', crash: false })
     const next = only(await others.servers.list()).record
     expect([next.state, next.name === record.name]).toEqual(['StandingBy', false])
+  })
+
+  it('is ended also when the store could not be asked at once whether its record is really gone', async () => {
+    const memory = sharedMemory()
+    const [own, others] = [memory.open(), memory.open()]
+    let isAway = false
+    const get: Store['servers']['get'] = (of) =>
+      isAway ? Promise.reject(new FleetError('unavailable', 'away')) : own.servers.get(of)
+    const { clock, eventsOf, open } = stage({ limits: { resyncMs: 30_000 } })
+    const fleet = await open({ store: { ...own, servers: { ...own.servers, get } } })
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await clock.advance(5_000)
+    await fleet.allocate(ask(1))
+    await clock.advance(5_000)
+    const { record, revision } = only(await others.servers.list())
+    isAway = true
+    await others.servers.delete(record, revision)
+    await clock.advance(5_000)
+    isAway = false
+    await clock.advance(60_000)
+    expect(only(eventsOf('ServerEnding'))).toMatchObject({ server: { name: record.name }, reason: 'Deleted' })
   })
 
   it('is handed out though its record was touched before', async () => {

@@ -69,7 +69,7 @@ export class Waiting {
 
   check(seen: Seen, leadsSince: number): void {
     const { host } = seen
-    const handing = this.store().handing
+    const { handing, servers: records } = this.store()
     const beingWritten = handing.sessions(host)
     /** By session: two calls for one are one in the waiting room. */
     const waiting = new Map<string, WaitingCall>()
@@ -77,30 +77,32 @@ export class Waiting {
       if (call.host === host && !beingWritten.has(call.sessionID)) waiting.set(call.sessionID, call)
     }
     const reserved = new Set(handing.reserved(host))
+    // Behind a write that is under way a call may have its server already, even one that has ended since.
+    const isBehindWrite = ({ status, metadata }: GameServer) => {
+      const key = keyOf(metadata)
+      const stood = status.state === 'StandingBy' || status.state === 'Terminating'
+      return stood && handing.isBusy(host, key) && !reserved.has(key)
+    }
     for (const build of seen.builds) {
       if (isDisputed(build, seen.builds)) continue
       const calls = [...waiting.values()].filter((call) => call.buildID === build.spec.buildID)
       const servers = [...seen.servers.values()].filter((server) => buildNameOf(server) === build.metadata.name)
-      const free = servers.find((server) => isReady(server) && !handing.isBusy(host, keyOf(server.metadata)))
-      // Behind a write that is under way a call may have its server already, even one that has ended since.
-      const mayBeTaken = servers.filter(({ status, metadata }) => {
-        const key = keyOf(metadata)
-        const stood = status.state === 'StandingBy' || status.state === 'Terminating'
-        return stood && handing.isBusy(host, key) && !reserved.has(key)
-      }).length
+      const free = servers.find((server) => {
+        const key = keyOf(server.metadata)
+        // What became of a session that was to be written into a record that was removed by hand, nobody can tell from outside.
+        return isReady(server) && !handing.isBusy(host, key) && records.has(key)
+      })
+      const mayBeTaken = servers.filter(isBehindWrite).length
       const [waits] = calls.length > mayBeTaken ? calls : []
       if (free) this.#checkServed(free, build, waits)
       if (waits && mayBeTaken === 0) this.#checkTime(calls)
     }
     const known = new Set(seen.builds.map((build) => build.spec.buildID))
+    // As above: these are told when the write is over; those of a build whose buildID was taken from it have their server.
+    let behindWrites = [...seen.servers.values()].filter(isBehindWrite).length
     for (const call of waiting.values()) {
       call.waited = true
-      if (known.has(call.buildID)) continue
-      // As above: it is told when the write is over.
-      const isBeingServed = [...seen.servers.values()].some(
-        ({ metadata, status }) => status.state === 'Terminating' && handing.isBusy(host, keyOf(metadata)),
-      )
-      if (isBeingServed) continue
+      if (known.has(call.buildID) || behindWrites-- > 0) continue
       this.world.breach(`a caller waits for ${call.sessionID} although ${call.buildID} was deleted`)
     }
     for (const call of this.#calls) if (call.host !== host) this.#checkDismissed(call, leadsSince)
