@@ -99,7 +99,10 @@ export function watchCollection(options: WatchOptions, listener: WatchListener):
     mustCheck = false
     if (isOver()) return
     if (isRestored) {
-      logger.warn(`the cluster was restored: ${what} are at an earlier revision than they were, and are listed again`)
+      logger.warn(
+        { what },
+        `the cluster was restored: ${what} are at an earlier revision than they were, and are listed again`,
+      )
       listener.restored?.()
     }
     listener.listed(listed.items, listed.revision)

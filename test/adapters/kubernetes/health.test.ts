@@ -19,7 +19,7 @@ const base = { clock: systemClock, logger: silentLogger }
 async function ownNamespaceOnly() {
   const watches: ServerResponse[] = []
   let isAway = false
-  const server = await fakeApiServer((request: IncomingMessage, response, url) => {
+  const server = await fakeApiServer((_request: IncomingMessage, response, url) => {
     if (isAway) return response.destroy()
     const { pathname, searchParams } = url
     if (searchParams.has('watch')) {
