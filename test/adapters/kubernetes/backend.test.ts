@@ -271,6 +271,35 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       await inPhase(backend, second, 'running')
     })
 
+    it('that the fleet itself holds on the one node that takes a pod are waited for, and the pod stays', async () => {
+      // By its labels alone a pod could come here: there is room for it as far as the fleet can tell.
+      const node = `ghost-${newGroup().split('.')[0]}`
+      const body = { apiVersion: 'v1', kind: 'Node', metadata: { name: node } }
+      await api.request({ what: 'make a node', method: 'POST', path: '/api/v1/nodes', body })
+      try {
+        const backend = open(space, { portRange: nextRange(1) })
+        const matchExpressions = [
+          { key: 'kubernetes.io/hostname', operator: 'Exists' },
+          { key: 'hollow', operator: 'DoesNotExist' },
+        ]
+        const required = { nodeSelectorTerms: [{ matchExpressions }] }
+        const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: required } }
+        const options = { ports: [7777], pod: { affinity, tolerations: [{ operator: 'Exists' }] } }
+        const [first, second] = [specOf(space, 'sleep 600', options), specOf(space, 'sleep 600', options)]
+        await backend.create(first)
+        await inPhase(backend, first, 'running')
+        await backend.create(second)
+        await vi.waitFor(async () => {
+          const reason = expect.stringMatching(/free ports/)
+          expect(await find(backend, second)).toMatchObject({ phase: 'pending', stuck: true, reason })
+        }, patience)
+        await backend.destroy(first.ref, first.uid, { graceMs: 0 })
+        await inPhase(backend, second, 'running')
+      } finally {
+        await api.request({ what: 'remove a node', method: 'DELETE', path: `/api/v1/nodes/${node}` })
+      }
+    })
+
     it('on the network of the node are what the game listens on', async () => {
       const backend = open(space)
       const script = 'cat $GSDK_CONFIG_FILE; echo; echo $PORT_7777'
