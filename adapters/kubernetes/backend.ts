@@ -346,8 +346,9 @@ export class KubernetesBackend implements Backend {
     await this.#pods.untilGone(seen, this.#options.callMs)
   }
 
-  #shown({ pod, identity, instance }: SeenPod): Instance {
-    if (!lacksPorts(pod) || instance.phase !== 'pending') return instance
+  #shown(seen: SeenPod): Instance {
+    const { identity, instance } = seen
+    if (instance.phase !== 'pending' || !this.#isHeldUpByOthers(seen)) return instance
     // Others have its ports on every node: with other ports there may be room.
     const { ref, uid, ports } = identity
     const numbers = ports.map((port) => port.public).join(', ')
@@ -355,10 +356,15 @@ export class KubernetesBackend implements Backend {
     return { ref, uid, phase: 'exited', blameless: true, reason, ports }
   }
 
+  /** Where the fleet's own pods have its ports, there were none left to choose from: it waits for one of them, or for a node. */
+  #isHeldUpByOthers(seen: SeenPod): boolean {
+    return lacksPorts(seen.pod) && !this.#pods.sharesPort(seen)
+  }
+
   #changed(seen: SeenPod): void {
     if (this.#discarding.has(seen.podUid)) return
     this.#configuration.look(seen)
-    if (lacksPorts(seen.pod)) this.#ports.markForeign(seen.identity.ports.map((port) => port.public))
+    if (this.#isHeldUpByOthers(seen)) this.#ports.markForeign(seen.identity.ports.map((port) => port.public))
     // Its creation tells of it.
     if (this.#creating.has(keyOf(seen.identity.ref))) return
     const shown = this.#shown(seen)

@@ -143,8 +143,23 @@ export function isUnstarted({ status }: Pod): boolean {
   return all.every(({ state }) => !state?.running && !state?.terminated)
 }
 
-/** Another pod, of this fleet or not, has one of its ports on every node that it could be on. */
+/** Another pod, of this fleet or not, has one of its ports on every node that it could be on, whatever else there is room for. */
 export function lacksPorts({ status }: Pod): boolean {
   const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled')
-  return scheduled?.status === 'False' && /free ports/.test(scheduled.message ?? '')
+  if (scheduled?.status !== 'False') return false
+  // The scheduler counts each node once in what it says first; what comes after the stop is of other matters.
+  const [, all, reasons = ''] =
+    /^0\/(\d+) nodes are available: (.*?)(?:\.(?: |$)|$)/s.exec(scheduled.message ?? '') ?? []
+  const lacking = countOf(reasons, /(\d+) node\(s\) didn't have free ports/g)
+  return lacking > 0 && lacking + countOf(reasons, never) >= Number(all)
+}
+
+/** On these it could not be with any ports. */
+const never =
+  /(\d+) node\(s\) (?:didn't match (?:node selector|Pod's node affinity|the requested)|had (?:untolerated )?taint|were unschedulable)/g
+
+function countOf(text: string, pattern: RegExp): number {
+  let sum = 0
+  for (const [, count] of text.matchAll(pattern)) sum += Number(count)
+  return sum
 }

@@ -171,6 +171,15 @@ export class Pods {
     }
   }
 
+  /** Another pod that is known here has one of its numbers, on whichever node. */
+  sharesPort({ podUid, identity }: SeenPod): boolean {
+    const own = new Set(identity.ports.map((port) => port.public))
+    for (const other of this.#pods.values()) {
+      if (other.podUid !== podUid && other.identity.ports.some((port) => own.has(port.public))) return true
+    }
+    return false
+  }
+
   nodes(): Iterable<Node> {
     return this.#nodes.values()
   }

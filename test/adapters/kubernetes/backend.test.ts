@@ -19,6 +19,13 @@ function inPhase(backend: Backend, spec: InstanceSpec, phase: Instance['phase'])
   }, patience)
 }
 
+/** With room, and for nobody else: what the scheduler says of the pods of other tests must not change. */
+function ghostNode(name: string) {
+  const room = { pods: '10', cpu: '4', memory: '8Gi' }
+  const spec = { taints: [{ key: 'ghost', effect: 'NoSchedule' }] }
+  return { apiVersion: 'v1', kind: 'Node', metadata: { name }, spec, status: { capacity: room, allocatable: room } }
+}
+
 describeOnCluster('the Kubernetes backend on a real cluster', () => {
   const api = clusterApi()
   let space = ''
@@ -227,7 +234,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
 
     it('on a node that does not answer is given up once its time is over', async () => {
       const node = `ghost-${newGroup().split('.')[0]}`
-      const body = { apiVersion: 'v1', kind: 'Node', metadata: { name: node } }
+      const body = ghostNode(node)
       await api.request({ what: 'make a node', method: 'POST', path: '/api/v1/nodes', body })
       const backend = open(space)
       const spec = specOf(space, 'sleep 600', { pod: { nodeName: node } })
@@ -269,6 +276,35 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       const second = specOf(space, 'sleep 600', { ports: [7777] })
       expect((await backend.create(second)).ports).toEqual([{ container: 7777, public: portRange.last }])
       await inPhase(backend, second, 'running')
+    })
+
+    it('that the fleet itself holds on the one node that takes a pod are waited for, and the pod stays', async () => {
+      // By its labels alone a pod could come here: there is room for it as far as the fleet can tell.
+      const node = `ghost-${newGroup().split('.')[0]}`
+      const body = ghostNode(node)
+      await api.request({ what: 'make a node', method: 'POST', path: '/api/v1/nodes', body })
+      try {
+        const backend = open(space, { portRange: nextRange(1) })
+        const matchExpressions = [
+          { key: 'kubernetes.io/hostname', operator: 'Exists' },
+          { key: 'hollow', operator: 'DoesNotExist' },
+        ]
+        const required = { nodeSelectorTerms: [{ matchExpressions }] }
+        const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: required } }
+        const options = { ports: [7777], pod: { affinity, tolerations: [{ operator: 'Exists' }] } }
+        const [first, second] = [specOf(space, 'sleep 600', options), specOf(space, 'sleep 600', options)]
+        await backend.create(first)
+        await inPhase(backend, first, 'running')
+        await backend.create(second)
+        await vi.waitFor(async () => {
+          const reason = expect.stringMatching(/free ports/)
+          expect(await find(backend, second)).toMatchObject({ phase: 'pending', stuck: true, reason })
+        }, patience)
+        await backend.destroy(first.ref, first.uid, { graceMs: 0 })
+        await inPhase(backend, second, 'running')
+      } finally {
+        await api.request({ what: 'remove a node', method: 'DELETE', path: `/api/v1/nodes/${node}` })
+      }
     })
 
     it('on the network of the node are what the game listens on', async () => {

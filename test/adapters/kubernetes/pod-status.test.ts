@@ -141,11 +141,29 @@ describe('a pod', () => {
     expect(isUnstarted(podOf({ game: { running: {} } }))).toBe(false)
   })
 
-  it('lacks ports where the scheduler says so', () => {
-    const says = (message: string) => podOf({ phase: 'Pending', nodeName: '', status: unscheduled(message) })
-    expect(
-      lacksPorts(says("0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.")),
-    ).toBe(true)
-    expect(lacksPorts(says('0/1 nodes are available: 1 Insufficient cpu.'))).toBe(false)
+  const ofPorts = "node(s) didn't have free ports for the requested pod ports"
+  it.each([
+    [true, `0/1 nodes are available: 1 ${ofPorts}.`],
+    [true, `0/5 nodes are available: 5 ${ofPorts}.`],
+    [true, `0/5 nodes are available: 3 ${ofPorts}, 2 node(s) didn't match node selector.`],
+    [
+      true,
+      `0/5 nodes are available: 1 node(s) were unschedulable, 3 ${ofPorts}, 1 node(s) didn't match Pod's node affinity.`,
+    ],
+    [
+      true,
+      `0/3 nodes are available: 1 node(s) had taint {kubemark: true}, that the pod didn't tolerate, 2 ${ofPorts}.`,
+    ],
+    [
+      true,
+      `0/4 nodes are available: 1 node(s) had untolerated taint {a: b}, 1 node(s) didn't match Pod's node affinity/selector, 2 ${ofPorts}. preemption: 0/4 nodes are available: 2 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.`,
+    ],
+    [false, `0/5 nodes are available: 2 ${ofPorts}, 3 Insufficient cpu.`],
+    [false, `0/5 nodes are available: 1 Insufficient memory, 1 node(s) didn't match node selector, 3 ${ofPorts}.`],
+    [false, `0/5 nodes are available: 2 ${ofPorts}, 3 Too many pods.`],
+    [false, '0/1 nodes are available: 1 Insufficient cpu.'],
+    [false, "0/2 nodes are available: 2 node(s) didn't match node selector."],
+  ])('lacks ports: %s, where the scheduler says %s', (expected, message) => {
+    expect(lacksPorts(podOf({ phase: 'Pending', nodeName: '', status: unscheduled(message) }))).toBe(expected)
   })
 })

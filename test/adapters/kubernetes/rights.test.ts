@@ -1,0 +1,121 @@
+/** The account of examples/kubernetes may do what a host does, and nothing else. */
+import { randomUUID } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createFleet } from 'gamekeeper'
+import { kubernetesBackend } from 'gamekeeper/kubernetes'
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { parseAllDocuments } from 'yaml'
+import { defaultKubeConfig } from '../../../adapters/kubernetes/kube-config.js'
+import { root } from '../../package/sources.js'
+import { until } from '../../e2e/until.js'
+import { clusterApi, kubectlWith, makeNamespace, removeNamespace } from './cluster.js'
+import { countingProxy } from './counting-proxy.js'
+import { installDefinitions } from './definitions.js'
+import { describeOnCluster } from './describe-on-cluster.js'
+import { hollowBuild, hollowPod } from './scale-fleet.js'
+
+/** Asked for only when something has gone wrong: a write that was not answered, or met another one. */
+const inTrouble = ['get gameserverbuilds', 'get gameserverdetails', 'get gameservers', 'get pods', 'patch gameservers']
+
+interface Rule {
+  readonly resources: readonly string[]
+  readonly verbs: readonly string[]
+}
+
+describeOnCluster('the rights in examples/kubernetes', () => {
+  const api = clusterApi()
+  let space = ''
+  beforeAll(async () => {
+    await installDefinitions()
+    space = await makeNamespace(api)
+  }, 60_000)
+  afterAll(async () => {
+    await removeNamespace(api, space)
+    api.close()
+  })
+
+  it('are those that a fleet makes use of from its first build to its last', { timeout: 240_000 }, async () => {
+    const proxy = await countingProxy(defaultKubeConfig())
+    onTestFinished(() => proxy.close())
+    await kubectlWith(
+      JSON.stringify({ apiVersion: 'v1', kind: 'Pod', ...hollowPod({ namespace: space, name: 'host' }, 21_990) }),
+      'apply',
+      '-f',
+      '-',
+    )
+    const ids = new Map<string, string>()
+    const backend = kubernetesBackend({
+      kubeConfig: proxy.config,
+      namespaces: [space],
+      portRange: '21991-21999',
+      pod: 'host',
+    })
+    const create = backend.create.bind(backend)
+    backend.create = (spec, options) => {
+      ids.set(spec.ref.name, spec.sdk.sessionHostId)
+      return create(spec, options)
+    }
+    const fleet = await createFleet({ backend, agent: { mounted: '192.0.2.1:56001' } })
+    onTestFinished(() => fleet.close())
+    const beat = (name: string, players: readonly string[]) =>
+      fleet.heartbeat(ids.get(name) ?? '', { state: 'StandingBy', health: 'Healthy', players: [...players] })
+    await fleet.builds.create(hollowBuild(space, 2))
+    const ref = { namespace: space, name: 'arena' }
+    const sessionID = randomUUID()
+    const { SessionID } = await until('one of them is handed out', () => {
+      for (const name of ids.keys()) beat(name, [])
+      return fleet.allocate({ buildID: `id-of-${space}`, sessionID })
+    })
+    const servers = await fleet.servers.list()
+    const active = servers.find(({ status }) => status.sessionID === SessionID)
+    expect(active).toBeDefined()
+    const name = active?.metadata.name ?? ''
+    for (const players of [['amie'], ['amie', 'bo']]) {
+      beat(name, players)
+      await until(
+        'the players are known',
+        () =>
+          proxy.asked.filter((call) => call.includes('gameserverdetails') && !call.startsWith('GET')).length >=
+          players.length,
+      )
+    }
+    // A hollow node has none to show: what counts is that it was asked for.
+    await expect(fleet.servers.logs({ namespace: space, name }).next()).rejects.toThrow('could not show the log')
+    await fleet.builds.patch(ref, { max: 3 })
+    await fleet.servers.delete({ namespace: space, name })
+    await fleet.builds.delete(ref)
+    await until('all is gone', async () => (await fleet.servers.list()).length === 0)
+
+    const granted = await rightsOf('examples/kubernetes/gamekeeper.yaml')
+    const used = new Set(proxy.asked.map(rightFor))
+    expect([...used].filter((right) => !granted.has(right))).toEqual([])
+    expect([...granted].filter((right) => !used.has(right) && !inTrouble.includes(right))).toEqual([])
+  })
+})
+
+async function rightsOf(file: string): Promise<ReadonlySet<string>> {
+  const documents = parseAllDocuments(await readFile(join(root, file), 'utf8'))
+  const rules = documents.flatMap((document): readonly Rule[] => document.toJS().rules ?? [])
+  return new Set(
+    rules.flatMap(({ resources, verbs }) => verbs.flatMap((verb) => resources.map((of) => `${verb} ${of}`))),
+  )
+}
+
+/** `PATCH /api/v1/namespaces/games/pods/a` is `patch pods`. */
+function rightFor(call: string): string {
+  const [method = '', target = ''] = call.split(' ')
+  const { pathname, searchParams } = new URL(target, 'http://cluster')
+  const path = pathname.replace(/^\/(api|apis\/[^/]+)\/v[^/]+\//, '').replace(/^namespaces\/[^/]+\//, '')
+  const [resource = '', name, subresource] = path.split('/')
+  const of = subresource === undefined ? resource : `${resource}/${subresource}`
+  if (method === 'GET' && name === undefined) return `${searchParams.get('watch') ? 'watch' : 'list'} ${of}`
+  const verbs: Readonly<Record<string, string>> = {
+    GET: 'get',
+    POST: 'create',
+    PUT: 'update',
+    PATCH: 'patch',
+    DELETE: 'delete',
+  }
+  return `${verbs[method]} ${of}`
+}
