@@ -170,6 +170,32 @@ describe('a build that is written in the store by hand', () => {
     await fleet.builds.create(aBuild({ name: 'other', buildID: 'arena', standingBy: 1 }))
   })
 
+  it('ends also when it is deleted before a write of ours was answered', async () => {
+    const memory = sharedMemory()
+    const [own, others] = [memory.open(), memory.open()]
+    let answer = () => {}
+    const answered = new Promise<void>((resolve) => (answer = resolve))
+    const update: Store['builds']['update'] = async (build, of) => {
+      const next = await own.builds.update(build, of)
+      await answered
+      return next
+    }
+    const { clock, open } = stage({ limits: { resyncMs } })
+    const fleet = await open({ store: { ...own, builds: { ...own.builds, update } } })
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    await clock.advance(5_000)
+    const patched = fleet.builds.patch(ref, { standingBy: 2 })
+    await clock.advance(1_000)
+    const found = await others.builds.get(ref)
+    expect(found?.record.spec.standingBy).toBe(2)
+    await others.builds.delete(ref, found?.revision ?? '')
+    await clock.advance(1_000)
+    answer()
+    await patched
+    await clock.advance(60_000)
+    expect([await fleet.builds.list(), await others.servers.list()]).toEqual([[], []])
+  })
+
   it('ends with its servers when it is deleted', async () => {
     const { clock, fleet, others, backend } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 2 }))
