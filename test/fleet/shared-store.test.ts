@@ -255,6 +255,18 @@ describe('a server whose record is written by others', () => {
     expect(only(await others.servers.list()).record.session?.id).toBe(session(1))
   })
 
+  it('is started no more often when its record is touched, while the backend refuses that', async () => {
+    const { clock, faults, fleet, others, calls } = await scene()
+    faults.backend = ({ method }) => (method === 'create' ? { kind: 'refuse' } : undefined)
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    for (let second = 0; second < 120; second++) {
+      await clock.advance(1_000)
+      const { record, revision } = only(await others.servers.list())
+      await others.servers.update(record, revision)
+    }
+    expect(calls.filter(({ method }) => method === 'create').length).toBeLessThanOrEqual(9)
+  })
+
   it('gets back what the fleet knows of it when somebody has written nonsense there', async () => {
     const { clock, fleet, others } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
