@@ -169,13 +169,15 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   }
 
   async function checkServer(entry: ServerEntry): Promise<void> {
+    const { record, stored } = entry
     try {
       await writer.check(entry)
     } catch (error) {
       // The entry tells already what it is now.
       if (!(error instanceof LostServer)) throw error
     }
-    ctx.touch(entry)
+    // A record that was written again as it is ends no pause after a failure.
+    if (entry.record !== record || entry.stored !== stored) ctx.touch(entry)
   }
 
   function serverChanged(entry: ServerEntry, before: Server, from: Bucket): void {

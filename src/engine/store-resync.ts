@@ -124,6 +124,8 @@ export function storeResync(ctx: EngineContext, parts: StoreResyncParts): StoreR
   }
 
   async function look(build: BuildEntry): Promise<void> {
+    // A write of ours that is under way may have been made before that which was told.
+    await parts.builds.settled(build)
     const isThere = await parts.builds.refresh(build)
     if (!isThere && !ctx.stopped()) parts.buildGone(build)
   }

@@ -184,6 +184,32 @@ describe('a build that is written in the store by hand', () => {
     await fleet.builds.create(aBuild({ name: 'other', buildID: 'arena', standingBy: 1 }))
   })
 
+  it('ends also when it is deleted before a write of ours was answered', async () => {
+    const memory = sharedMemory()
+    const [own, others] = [memory.open(), memory.open()]
+    let answer = () => {}
+    const answered = new Promise<void>((resolve) => (answer = resolve))
+    const update: Store['builds']['update'] = async (build, of) => {
+      const next = await own.builds.update(build, of)
+      await answered
+      return next
+    }
+    const { clock, open } = stage({ limits: { resyncMs } })
+    const fleet = await open({ store: { ...own, builds: { ...own.builds, update } } })
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    await clock.advance(5_000)
+    const patched = fleet.builds.patch(ref, { standingBy: 2 })
+    await clock.advance(1_000)
+    const found = await others.builds.get(ref)
+    expect(found?.record.spec.standingBy).toBe(2)
+    await others.builds.delete(ref, found?.revision ?? '')
+    await clock.advance(1_000)
+    answer()
+    await patched
+    await clock.advance(60_000)
+    expect([await fleet.builds.list(), await others.servers.list()]).toEqual([[], []])
+  })
+
   it('ends with its servers when it is deleted', async () => {
     const { clock, fleet, others, backend } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 2 }))
@@ -241,6 +267,18 @@ describe('a server whose record is written by others', () => {
     await clock.advance(5_000)
     expect(await fleet.allocate(ask(1))).toMatchObject({ SessionID: session(1) })
     expect(only(await others.servers.list()).record.session?.id).toBe(session(1))
+  })
+
+  it('is started no more often when its record is touched, while the backend refuses that', async () => {
+    const { clock, faults, fleet, others, calls } = await scene()
+    faults.backend = ({ method }) => (method === 'create' ? { kind: 'refuse' } : undefined)
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    for (let second = 0; second < 120; second++) {
+      await clock.advance(1_000)
+      const { record, revision } = only(await others.servers.list())
+      await others.servers.update(record, revision)
+    }
+    expect(calls.filter(({ method }) => method === 'create').length).toBeLessThanOrEqual(9)
   })
 
   it('gets back what the fleet knows of it when somebody has written nonsense there', async () => {
