@@ -184,7 +184,7 @@ export function isSaved(entry: ServerEntry): boolean {
 }
 
 function isUnsaved(entry: ServerEntry): boolean {
-  return !isSaved(entry)
+  return !isSaved(entry) && !entry.recordGone
 }
 
 function isInStore(entry: ServerEntry): boolean {

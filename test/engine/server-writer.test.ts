@@ -62,6 +62,16 @@ describe('saving a server', () => {
     expect(isSaved(entry)).toBe(true)
   })
 
+  it('writes no more once its record is gone: whoever stands behind the write that found out goes on at once', async () => {
+    const { inventory, entry, records, writer, calls } = await scene()
+    await records.servers.delete(ref, entry.revision ?? '')
+    inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
+    const first = writer.save(entry).catch((error: unknown) => error)
+    await writer.save(entry).catch((error: unknown) => error)
+    expect(await first).toBeInstanceOf(LostServer)
+    expect(calls).toEqual(['update'])
+  })
+
   it('writes the latest of many changes, one write at a time', async () => {
     const { inventory, entry, writer, kept, calls } = await scene()
     inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))

@@ -170,19 +170,19 @@ export class StoreModel {
       this.calls++
       return call(world, host, options, effect)
     }
-    const read = <R>(effect: () => R) => {
-      const answer = ask(effect)
-      // Of a build that was written by hand it may know from now on, and tell nobody.
-      if (this.watched && hooks.kind === 'builds') void answer.then(stir, stir)
-      return answer
-    }
     const stir = () => {
       host.stirred = true
     }
+    /** Of a build that was written by hand it may know from now on, and tell nobody: also by a write of its own upon that. */
+    const learns = <R>(answer: Promise<R>) => {
+      if (this.watched && hooks.kind === 'builds') void answer.then(stir, stir)
+      return answer
+    }
+    const read = <R>(effect: () => R) => learns(ask(effect))
     const change = <R>(effect: () => R) => {
       host.acts('store')
       this.changes++
-      return ask(effect)
+      return learns(ask(effect))
     }
     const put = (record: T, before: T | undefined) => {
       const revision = this.#next()
