@@ -6,7 +6,7 @@ import { keyOf } from '../../../rules/resources.js'
 import type { GameServer } from '../../../rules/wire.js'
 import type { BackendModel } from '../backend-model.js'
 import type { World } from '../world.js'
-import type { Seen } from './seen.js'
+import { buildNameOf, isInvalid, type Seen } from './seen.js'
 
 interface Since {
   readonly situation: string
@@ -36,8 +36,9 @@ export class Patience {
 
   check(seen: Seen): void {
     const since = new Map<string, Since>()
+    const invalid = new Set(seen.builds.filter(isInvalid).map(({ metadata }) => metadata.name))
     for (const [key, server] of seen.servers) {
-      const situation = this.#situation(server)
+      const situation = this.#situation(server, invalid.has(buildNameOf(server)))
       if (situation === undefined) continue
       const before = this.#since.get(key)
       const now = before?.situation === situation ? before : { situation, fairMs: this.#fairMs }
@@ -52,10 +53,12 @@ export class Patience {
   }
 
   /** What must not last, in words. */
-  #situation({ metadata, status }: GameServer): string | undefined {
+  #situation({ metadata, status }: GameServer, isInvalid: boolean): string | undefined {
     const instance = this.backend().instances.get(keyOf(metadata))
     switch (status.state) {
       case 'Pending':
+        // Nothing is started from a spec that breaks a rule.
+        if (isInvalid) return undefined
         // With no port left, or no such image, there is nothing that the fleet could do.
         return status.message === undefined || !status.message.startsWith('no ') ? 'Pending' : undefined
       case 'Initializing':

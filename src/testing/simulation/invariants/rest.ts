@@ -8,7 +8,7 @@ import type { Scene } from '../scene.js'
 import { Violation } from '../world.js'
 import type { Records } from './records.js'
 import { runs } from './rollout.js'
-import { buildNameOf, look, type Seen } from './seen.js'
+import { buildNameOf, isInvalid, look, type Seen } from './seen.js'
 
 /** Throws a Violation. `passTime` lets some minutes pass, in which a settled fleet makes no call. */
 export async function checkRest(scene: Scene, records: Records, passTime: () => Promise<void>): Promise<void> {
@@ -31,10 +31,6 @@ function made({ store, backend }: Scene): string {
   // What is watched need not be looked at again.
   const asked = store.watched ? `${store.calls} calls, ` : ''
   return `${asked}${store.changes} writes, ${backend.calls} creations and deletions`
-}
-
-function isInvalid({ status }: GameServerBuild): boolean {
-  return status.conditions?.some(({ type }) => type === 'Invalid') === true
 }
 
 function checkBuild(build: GameServerBuild, { store }: Scene, records: Records): void {
@@ -74,14 +70,16 @@ function checkServer(server: GameServer, { store, backend }: Scene): void {
     throw new Violation(`the store has ${name} as ${record?.state}, the fleet as ${state}`)
   }
   if (waitsForPort(server)) return
+  const build = store.builds.get(keyOf({ namespace: record.namespace, name: record.build }))?.record
+  const breaksRule = build?.conditions.some(({ type }) => type === 'Invalid')
+  // It is started as soon as the spec of its build can be followed.
+  if (state === 'Pending' && breaksRule) return
   if (state !== 'StandingBy' && state !== 'Active') {
     throw new Violation(`${name} is still ${state}: ${server.status.message ?? 'nobody knows why'}`)
   }
   const instance = backend.instances.get(keyOf(server.metadata))
-  const build = store.builds.get(keyOf({ namespace: record.namespace, name: record.build }))?.record
   // A build that gets no new servers keeps those that it has.
-  const isInvalid = build?.conditions.some(({ type }) => type === 'Invalid')
-  const mayBeReplaced = build !== undefined && buildHealth(build) === 'Healthy' && !isInvalid
+  const mayBeReplaced = build !== undefined && buildHealth(build) === 'Healthy' && !breaksRule
   if (state === 'StandingBy' && instance && mayBeReplaced && !runs(instance.spec, build.spec)) {
     throw new Violation(`${name} stands by and does not run what its build says`)
   }

@@ -29,3 +29,8 @@ export function buildNameOf(server: GameServer): string {
 export function isDisputed({ spec }: GameServerBuild, builds: readonly GameServerBuild[]): boolean {
   return builds.filter((other) => other.spec.buildID === spec.buildID).length > 1
 }
+
+/** Its spec was written by hand, and breaks a rule. */
+export function isInvalid({ status }: GameServerBuild): boolean {
+  return status.conditions?.some(({ type }) => type === 'Invalid') === true
+}
