@@ -113,7 +113,7 @@ function podSpec(port: { readonly containerPort: number; readonly hostPort?: num
     automountServiceAccountToken: false,
     nodeSelector: { hollow: 'true' },
     tolerations: [{ key: 'kubemark', operator: 'Exists' }],
-    containers: [{ name: 'game', image: 'arena', ports: [port] }],
+    containers: [{ name: 'game', image: 'arena:1', ports: [port] }],
   }
 }
 
