@@ -122,20 +122,6 @@ const scaling: readonly Mutant[] = [
     to: "'active'], destroy.standingBy + destroy.pending, 'Deleted', message)",
   },
   {
-    name: 'an end gives up its place in max before it is on record',
-    kind: 'more servers than max for the next host',
-    file: 'src/engine/scaler.ts',
-    from: "if (stored?.state !== 'Terminating' && !recordGone) count++",
-    to: 'void [stored, recordGone]',
-  },
-  {
-    name: 'nothing is saved while a start is not answered',
-    kind: 'a host that dies leaves records of long ago',
-    file: 'src/engine/reconciler.ts',
-    from: 'if (entry.busy && !needsSaving(entry)) continue',
-    to: 'if (entry.busy) continue',
-  },
-  {
     name: 'surplus is counted twice',
     kind: 'standingBy and max drop together: all five killed where two should stay',
     file: 'src/rules/scaling.ts',
