@@ -89,7 +89,11 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
         ports: [7777],
         metadata: { labels: { team: 'red' }, annotations: { note: 'keep' } },
         container: { ports: [{ name: 'game', containerPort: 7777, protocol: 'UDP' }, { containerPort: 9000 }] },
-        pod: { restartPolicy: 'Always', terminationGracePeriodSeconds: 7, tolerations: [{ key: 'games', operator: 'Exists' }] },
+        pod: {
+          restartPolicy: 'Always',
+          terminationGracePeriodSeconds: 7,
+          tolerations: [{ key: 'games', operator: 'Exists' }],
+        },
       })
       const { ports } = await backend.create(spec)
       const pod = JSON.parse(await kubectl('get', 'pod', '-n', space, spec.ref.name, '-o', 'json'))
