@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, existsSync, openSync } from 'node:fs'
 import { access, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -40,7 +40,9 @@ export interface SecondEngineOptions {
 
 export async function secondEngine({ image, diskMb }: SecondEngineOptions): Promise<SecondEngine> {
   const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-dockerd-'))
-  const number = (process.pid + count++) % 200
+  let number = (process.pid + count++) % 200
+  // One may be left of a run that was killed.
+  while (existsSync(`/sys/class/net/gk-test${number}`)) number = (number + 1) % 200
   const bridge = `gk-test${number}`
   const gateway = `172.31.${number}.1`
   const socketPath = join(directory, 'docker.sock')
