@@ -1,7 +1,7 @@
 /** Finds where the agent must listen so that containers reach it, and nobody else does. Asks the engine and this machine. */
 import type { AgentPlace } from '../../src/backend.js'
 import { FleetError } from '../../src/errors.js'
-import { isOwnAddress } from '../../src/platform/own-address.js'
+import { isLoopback, isOwnAddress } from '../../src/platform/own-address.js'
 import { isObject } from '../../src/rules/problem.js'
 import { hostName } from './translate.js'
 
@@ -19,15 +19,15 @@ export interface AgentPlaceInput {
 /** Rejects with `invalid` when only the owner can tell. */
 export async function findAgentPlace({ host, remote, isDesktop, bridge }: AgentPlaceInput): Promise<AgentPlace> {
   const isWildcard = host === '0.0.0.0' || host === '::'
-  const isLoopback = host === 'localhost' || host === '::1' || host?.startsWith('127.') === true
-  if (host !== undefined && !isWildcard && !isLoopback) return { host, reachedAt: host }
+  const isLocal = host !== undefined && isLoopback(host)
+  if (host !== undefined && !isWildcard && !isLocal) return { host, reachedAt: host }
   if (remote !== undefined) {
     throw needsWords(
       `the Docker engine runs on ${remote}, whose containers cannot find the agent on this machine by themselves`,
     )
   }
   if (isDesktop) return { host: host ?? '127.0.0.1', reachedAt: hostName }
-  if (isLoopback) throw needsWords(`no container reaches an agent on ${host}; leave agent.host out`)
+  if (isLocal) throw needsWords(`no container reaches an agent on ${host}; leave agent.host out`)
   const gateway = gatewayOf(bridge)
   if (gateway === undefined) throw needsWords('the Docker engine has no default bridge network')
   if (!(await isOwnAddress(gateway))) {

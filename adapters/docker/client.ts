@@ -1,6 +1,7 @@
 /** What is needed of dockerode, and how it is loaded when the host brings none. */
 import { createRequire } from 'node:module'
 import { FleetError, messageOf } from '../../src/errors.js'
+import { isLoopback } from '../../src/platform/own-address.js'
 
 /** A client of the engine's API: `new Docker()` of dockerode is one. */
 export interface DockerClient {
@@ -85,5 +86,5 @@ export function placeOf({ modem }: DockerClient): string {
 /** The machine of an engine that is spoken to over a network; undefined for this machine. */
 export function remoteHostOf({ modem }: DockerClient): string | undefined {
   const host = typeof modem.host === 'string' ? modem.host.replace(/^\w+:\/\//, '') : ''
-  return host === '' || host === 'localhost' || host === '::1' || host.startsWith('127.') ? undefined : host
+  return host === '' || isLoopback(host) ? undefined : host
 }

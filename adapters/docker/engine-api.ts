@@ -5,6 +5,7 @@
 import type { Readable } from 'node:stream'
 import type { Clock } from '../../src/clock.js'
 import { FleetError } from '../../src/errors.js'
+import { Underway } from '../../src/platform/underway.js'
 import { isObject } from '../../src/rules/problem.js'
 import { type DockerClient, placeOf } from './client.js'
 import { engineFailure, statusOf } from './failures.js'
@@ -45,9 +46,8 @@ interface Call extends CallOptions {
 
 export class EngineApi {
   readonly #options: EngineApiOptions
-  /** What ends each call and each stream that is under way. */
-  readonly #underway = new Set<() => void>()
-  #closed = false
+  /** Calls, streams and pauses. */
+  readonly #underway = new Underway()
   readonly place: string
 
   constructor(options: EngineApiOptions) {
@@ -167,24 +167,12 @@ export class EngineApi {
 
   /** Resolves after so long, or at once when the signal fires or the backend is closed: the next call says so. */
   pause(ms: number, { signal }: CallOptions = {}): Promise<void> {
-    if (this.#closed || signal?.aborted) return Promise.resolve()
-    return new Promise((resolve) => {
-      const end = () => {
-        cancel()
-        signal?.removeEventListener('abort', end)
-        this.#underway.delete(end)
-        resolve()
-      }
-      const cancel = this.#options.clock.after(ms, end)
-      signal?.addEventListener('abort', end, { once: true })
-      this.#underway.add(end)
-    })
+    return this.#underway.pause(this.#options.clock, ms, signal)
   }
 
   /** Every call that is under way rejects, every stream ends. */
   close(): void {
-    this.#closed = true
-    for (const end of [...this.#underway]) end()
+    this.#underway.close()
   }
 
   #read(what: string, path: string, query: Call['query'], options: CallOptions = {}): Promise<unknown> {
@@ -244,7 +232,7 @@ export class EngineApi {
         }
         abort.abort()
       })
-      if (this.#closed) return closed()
+      if (this.#underway.closed) return closed()
       if (signal?.aborted) return aborted()
       signal?.addEventListener('abort', aborted, { once: true })
       this.#underway.add(closed)

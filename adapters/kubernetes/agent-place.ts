@@ -1,7 +1,7 @@
 /** Finds where the agent must listen so that pods reach it. Asks the nodes and this machine. */
 import type { AgentPlace } from '../../src/backend.js'
 import { FleetError } from '../../src/errors.js'
-import { isOwnAddress } from '../../src/platform/own-address.js'
+import { isLoopback, isOwnAddress } from '../../src/platform/own-address.js'
 import { internalAddressOf } from './nodes.js'
 import type { Node } from './pod-objects.js'
 
@@ -14,9 +14,9 @@ export interface AgentPlaceInput {
 /** Rejects with `invalid` when only the owner can tell. */
 export async function findAgentPlace({ host, nodes }: AgentPlaceInput): Promise<AgentPlace> {
   const isWildcard = host === '0.0.0.0' || host === '::'
-  const isLoopback = host === 'localhost' || host === '::1' || host?.startsWith('127.') === true
-  if (host !== undefined && !isWildcard && !isLoopback) return { host, reachedAt: host }
-  if (isLoopback) throw needsWords(`no pod reaches an agent on ${host}; leave agent.host out`)
+  const isLocal = host !== undefined && isLoopback(host)
+  if (host !== undefined && !isWildcard && !isLocal) return { host, reachedAt: host }
+  if (isLocal) throw needsWords(`no pod reaches an agent on ${host}; leave agent.host out`)
   for (const node of nodes) {
     const address = internalAddressOf(node)
     if (address !== undefined && (await isOwnAddress(address))) return { host: host ?? address, reachedAt: address }

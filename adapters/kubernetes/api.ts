@@ -5,7 +5,8 @@
  */
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import type { Clock } from '../../src/clock.js'
-import { FleetError } from '../../src/errors.js'
+import { FleetError, throwIfAborted } from '../../src/errors.js'
+import { Underway } from '../../src/platform/underway.js'
 import { isObject } from '../../src/rules/problem.js'
 import { Access, type Way } from './access.js'
 import { readRefusal, refused, unreachable } from './api-failures.js'
@@ -67,9 +68,8 @@ export class KubernetesApi {
   readonly #options: KubernetesApiOptions
   readonly #access: Access
   readonly #pace: Pace
-  /** What ends each call and each stream that is under way. */
-  readonly #underway = new Set<() => void>()
-  #closed = false
+  /** Calls, streams and pauses. */
+  readonly #underway = new Underway()
   /** Of the API server, for messages. */
   readonly place: string
   /** That the kubeconfig's context or the pod's service account names. */
@@ -85,13 +85,13 @@ export class KubernetesApi {
   }
 
   get closed(): boolean {
-    return this.#closed
+    return this.#underway.closed
   }
 
   /** The answer's JSON. Rejects with a FleetError; `statusOf` and `reasonOf` tell what the API server has said. */
   async request(call: ApiCall): Promise<unknown> {
-    if (this.#closed) throw closed()
-    if (call.signal?.aborted) throw aborted(call.signal)
+    if (this.#underway.closed) throw closed()
+    throwIfAborted(call.signal)
     const endsAt = this.#options.clock.elapsed() + this.#limitMs(call)
     for (;;) {
       if (!call.urgent && !this.#pace.tryStart(call.ahead === true)) await this.#turn(call, endsAt)
@@ -104,8 +104,8 @@ export class KubernetesApi {
       if ('json' in outcome) return outcome.json
       // Others have its turn meanwhile.
       await this.pause(outcome.againMs, call.signal)
-      if (this.#closed) throw closed()
-      if (call.signal?.aborted) throw aborted(call.signal)
+      if (this.#underway.closed) throw closed()
+      throwIfAborted(call.signal)
     }
   }
 
@@ -131,8 +131,8 @@ export class KubernetesApi {
 
   /** Resolves within the call's limit with an answer that goes on; the limit does not touch that any more. */
   async open(call: ApiCall): Promise<OpenAnswer> {
-    if (this.#closed) throw closed()
-    if (call.signal?.aborted) throw aborted(call.signal)
+    if (this.#underway.closed) throw closed()
+    throwIfAborted(call.signal)
     for (let attempt = 1; ; attempt++) {
       const way = await this.#access.now()
       const opened = await this.#begin({ ...call, urgent: true }, way)
@@ -144,25 +144,13 @@ export class KubernetesApi {
 
   /** Every call that is under way rejects, every stream ends. */
   close(): void {
-    this.#closed = true
-    for (const end of [...this.#underway]) end()
+    this.#underway.close()
     this.#access.close()
   }
 
   /** Resolves after so long, or at once when the signal fires or this is closed: the next call says so. */
   pause(ms: number, signal?: AbortSignal): Promise<void> {
-    if (this.#closed || signal?.aborted) return Promise.resolve()
-    return new Promise((resolve) => {
-      const end = () => {
-        cancel()
-        signal?.removeEventListener('abort', end)
-        this.#underway.delete(end)
-        resolve()
-      }
-      const cancel = this.#options.clock.after(ms, end)
-      signal?.addEventListener('abort', end, { once: true })
-      this.#underway.add(end)
-    })
+    return this.#underway.pause(this.#options.clock, ms, signal)
   }
 
   #limitMs({ limitMs }: ApiCall): number {
@@ -344,7 +332,7 @@ export class KubernetesApi {
     signal?.addEventListener('abort', leave, { once: true })
     this.#underway.add(shut)
     // It may have been too late already while credentials were fetched.
-    if (this.#closed) shut()
+    if (this.#underway.closed) shut()
     else if (signal?.aborted) leave()
     return settle
   }

@@ -1,11 +1,9 @@
 /** Every option of the Kubernetes backend with its default and unit, checked once and frozen. */
-import { isIP } from 'node:net'
 import { type Clock, systemClock } from '../../src/clock.js'
-import { FleetError } from '../../src/errors.js'
 import { type Logger, silentLogger } from '../../src/logger.js'
+import { OptionReader } from '../../src/platform/option-reader.js'
 import { isNamespace } from '../../src/rules/names.js'
-import { defaultPortRange, isPort, type PortRange, readPortRange } from '../../src/rules/ports.js'
-import { isObject, shown } from '../../src/rules/problem.js'
+import { defaultPortRange, type PortRange } from '../../src/rules/ports.js'
 import { defaultApiGroup } from '../../src/rules/wire.js'
 import { isKubeConfig, type KubeConfigLike } from './kube-config.js'
 
@@ -59,7 +57,9 @@ export type ResolvedKubernetesOptions = Omit<Required<KubernetesBackendOptions>,
   readonly [name in Given]: KubernetesBackendOptions[name]
 } & { readonly portRange: PortRange }
 
-const known: ReadonlySet<string> = new Set([
+const reader: OptionReader = new OptionReader('kubernetesBackend')
+
+const known = [
   'kubeConfig',
   'namespaces',
   'home',
@@ -76,35 +76,31 @@ const known: ReadonlySet<string> = new Set([
   'endMs',
   'logger',
   'clock',
-] satisfies (keyof KubernetesBackendOptions)[])
+] as const satisfies readonly (keyof KubernetesBackendOptions)[]
 
 /** Throws `invalid`, naming the option. */
 export function resolveKubernetesOptions(options: KubernetesBackendOptions): ResolvedKubernetesOptions {
-  for (const name of Object.keys(options)) {
-    if (!known.has(name)) {
-      throw new FleetError('invalid', `kubernetesBackend: ${name} is not an option; known are ${[...known].join(', ')}`)
-    }
-  }
+  reader.only(options, known)
   const { kubeConfig, home, publicAddress, pod } = options
   if (kubeConfig !== undefined && !isKubeConfig(kubeConfig)) {
-    refuse('kubeConfig', 'must be a KubeConfig of @kubernetes/client-node', 'something else')
+    reader.refuse('kubeConfig', 'must be a KubeConfig of @kubernetes/client-node', 'something else')
   }
-  if (home !== undefined && !isNamespace(home)) refuse('home', "must be a namespace's name", home)
+  if (home !== undefined && !isNamespace(home)) reader.refuse('home', "must be a namespace's name", home)
   return Object.freeze({
     kubeConfig,
     home,
     namespaces: options.namespaces === undefined ? undefined : namespaces(options.namespaces),
     apiGroup: apiGroup(options.apiGroup ?? defaultApiGroup),
-    portRange: portRange(options.portRange ?? defaultPortRange),
-    publicAddress: publicAddress === undefined ? undefined : host('publicAddress', publicAddress),
-    packed: flag('packed', options.packed, true),
+    portRange: reader.portRange(options.portRange ?? defaultPortRange),
+    publicAddress: publicAddress === undefined ? undefined : reader.host('publicAddress', publicAddress),
+    packed: reader.flag('packed', options.packed, true),
     identity: identity(options.identity),
     pod: pod === undefined ? undefined : podName(pod),
     leaseMs: leaseMs(options.leaseMs ?? 15_000),
-    requestsPerSecond: whole('requestsPerSecond', options.requestsPerSecond, 2_000),
-    connections: whole('connections', options.connections, 64),
-    callMs: whole('callMs', options.callMs, 20_000),
-    endMs: whole('endMs', options.endMs, 90_000),
+    requestsPerSecond: reader.whole('requestsPerSecond', options.requestsPerSecond, 2_000),
+    connections: reader.whole('connections', options.connections, 64),
+    callMs: reader.whole('callMs', options.callMs, 20_000),
+    endMs: reader.whole('endMs', options.endMs, 90_000),
     logger: options.logger ?? silentLogger,
     clock: options.clock ?? systemClock,
   })
@@ -112,10 +108,10 @@ export function resolveKubernetesOptions(options: KubernetesBackendOptions): Res
 
 function namespaces(value: unknown): readonly string[] {
   const must = "must be an array of namespaces' names"
-  if (!Array.isArray(value) || value.length === 0) refuse('namespaces', must, value)
+  if (!Array.isArray(value) || value.length === 0) reader.refuse('namespaces', must, value)
   return Object.freeze(
     value.map((name: unknown) => {
-      if (!isNamespace(name)) refuse('namespaces', must, value)
+      if (!isNamespace(name)) reader.refuse('namespaces', must, value)
       return name
     }),
   )
@@ -123,28 +119,7 @@ function namespaces(value: unknown): readonly string[] {
 
 function apiGroup(value: unknown): string {
   if (typeof value !== 'string' || value.length > 200 || !/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?\.[a-z]+$/.test(value)) {
-    refuse('apiGroup', 'must be a domain such as mps.gamekeeper.com', value)
-  }
-  return value
-}
-
-const hostPart = /^(?!-)[a-z0-9_-]{1,63}(?<!-)$/i
-
-function host(name: string, value: unknown): string {
-  const isHost =
-    typeof value === 'string' && value.length <= 253 && value.split('.').every((part) => hostPart.test(part))
-  // Four numbers that are no address are no name either.
-  const isName = isHost && !/^[\d.]+$/.test(value)
-  if (typeof value !== 'string' || (isIP(value) === 0 && !isName)) {
-    refuse(name, 'must be a host name or an IP address, without http:// and without a port', value)
-  }
-  return value
-}
-
-function whole(name: string, value: unknown, fallback: number): number {
-  if (value === undefined) return fallback
-  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 1) {
-    refuse(name, 'must be an integer ≥ 1', value)
+    reader.refuse('apiGroup', 'must be a domain such as mps.gamekeeper.com', value)
   }
   return value
 }
@@ -152,44 +127,20 @@ function whole(name: string, value: unknown, fallback: number): number {
 function identity(value: unknown): string | undefined {
   if (value === undefined) return undefined
   if (typeof value !== 'string' || !/^[\w.-]{1,200}$/.test(value)) {
-    refuse('identity', 'must be 1 to 200 letters, digits, dashes, dots or underscores', value)
+    reader.refuse('identity', 'must be 1 to 200 letters, digits, dashes, dots or underscores', value)
   }
   return value
 }
 
 function podName(value: unknown): string {
   if (typeof value !== 'string' || value.length > 253 || !/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/.test(value)) {
-    refuse('pod', "must be a pod's name", value)
+    reader.refuse('pod', "must be a pod's name", value)
   }
   return value
 }
 
 function leaseMs(value: unknown): number {
-  const length = whole('leaseMs', value, 0)
-  if (length < 2_000) refuse('leaseMs', 'must be at least 2000', value)
+  const length = reader.whole('leaseMs', value, 0)
+  if (length < 2_000) reader.refuse('leaseMs', 'must be at least 2000', value)
   return length
-}
-
-function flag(name: string, value: unknown, fallback: boolean): boolean {
-  if (value === undefined) return fallback
-  if (typeof value !== 'boolean') refuse(name, 'must be true or false', value)
-  return value
-}
-
-function portRange(value: unknown): PortRange {
-  if (typeof value === 'string') {
-    const read = readPortRange(value, 'portRange')
-    if (!read.ok) throw new FleetError('invalid', `kubernetesBackend: portRange ${read.problem.message}`)
-    return Object.freeze(read.value)
-  }
-  const first: unknown = isObject(value) ? value['first'] : undefined
-  const last: unknown = isObject(value) ? value['last'] : undefined
-  if (!isPort(first) || !isPort(last) || first > last) {
-    refuse('portRange', 'must be { first, last } with ports from 1 to 65535, lower first', value)
-  }
-  return Object.freeze({ first, last })
-}
-
-function refuse(name: string, must: string, value: unknown): never {
-  throw new FleetError('invalid', `kubernetesBackend: ${name} ${must}, but is ${shown(value)}`)
 }

@@ -2,10 +2,9 @@
 import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import { type Clock, systemClock } from '../../src/clock.js'
-import { FleetError } from '../../src/errors.js'
 import { type Logger, silentLogger } from '../../src/logger.js'
-import { defaultPortRange, isPort, type PortRange, readPortRange } from '../../src/rules/ports.js'
-import { isObject, shown } from '../../src/rules/problem.js'
+import { OptionReader } from '../../src/platform/option-reader.js'
+import { defaultPortRange, type PortRange } from '../../src/rules/ports.js'
 
 export interface ProcessBackendOptions {
   /**
@@ -39,7 +38,9 @@ export type ResolvedProcessOptions = Omit<Required<ProcessBackendOptions>, 'port
   readonly portRange: PortRange
 }
 
-const known: ReadonlySet<string> = new Set([
+const reader: OptionReader = new OptionReader('processBackend')
+
+const known = [
   'directory',
   'publicAddress',
   'node',
@@ -51,70 +52,22 @@ const known: ReadonlySet<string> = new Set([
   'pollMs',
   'logger',
   'clock',
-] satisfies (keyof ProcessBackendOptions)[])
+] as const satisfies readonly (keyof ProcessBackendOptions)[]
 
 /** Throws `invalid`, naming the option. */
 export function resolveProcessOptions(options: ProcessBackendOptions): ResolvedProcessOptions {
-  for (const name of Object.keys(options)) {
-    if (!known.has(name)) {
-      throw new FleetError('invalid', `processBackend: ${name} is not an option; known are ${[...known].join(', ')}`)
-    }
-  }
+  reader.only(options, known)
   return Object.freeze({
-    directory: resolve(text('directory', options.directory, '.gamekeeper')),
-    publicAddress: text('publicAddress', options.publicAddress, '127.0.0.1'),
-    node: text('node', options.node, hostname()),
-    portRange: portRange(options.portRange ?? defaultPortRange),
-    inheritEnv: names('inheritEnv', options.inheritEnv ?? []),
-    logMaxBytes: whole('logMaxBytes', options.logMaxBytes, 10 * 1024 * 1024, 1024),
-    logRetentionMs: whole('logRetentionMs', options.logRetentionMs, 24 * 60 * 60 * 1000, 0),
-    logsKept: whole('logsKept', options.logsKept, 1000, 0),
-    pollMs: whole('pollMs', options.pollMs, 250, 1),
+    directory: resolve(reader.text('directory', options.directory, '.gamekeeper')),
+    publicAddress: reader.text('publicAddress', options.publicAddress, '127.0.0.1'),
+    node: reader.text('node', options.node, hostname()),
+    portRange: reader.portRange(options.portRange ?? defaultPortRange),
+    inheritEnv: reader.strings('inheritEnv', options.inheritEnv ?? [], "must be an array of variables' names"),
+    logMaxBytes: reader.whole('logMaxBytes', options.logMaxBytes, 10 * 1024 * 1024, 1024),
+    logRetentionMs: reader.whole('logRetentionMs', options.logRetentionMs, 24 * 60 * 60 * 1000, 0),
+    logsKept: reader.whole('logsKept', options.logsKept, 1000, 0),
+    pollMs: reader.whole('pollMs', options.pollMs, 250, 1),
     logger: options.logger ?? silentLogger,
     clock: options.clock ?? systemClock,
   })
-}
-
-function text(name: string, value: unknown, fallback: string): string {
-  if (value === undefined) return fallback
-  if (typeof value !== 'string' || value.trim() === '' || value.includes('\0')) {
-    refuse(name, 'must be a string with something in it', value)
-  }
-  return value
-}
-
-function whole(name: string, value: unknown, fallback: number, least: number): number {
-  if (value === undefined) return fallback
-  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < least) {
-    refuse(name, `must be an integer ≥ ${least}`, value)
-  }
-  return value
-}
-
-function names(name: string, value: unknown): readonly string[] {
-  if (!Array.isArray(value)) refuse(name, "must be an array of variables' names", value)
-  return Object.freeze(
-    value.map((entry: unknown) => {
-      if (typeof entry !== 'string' || entry === '') refuse(name, "must be an array of variables' names", value)
-      return entry
-    }),
-  )
-}
-
-function portRange(value: unknown): PortRange {
-  if (typeof value === 'string') {
-    const read = readPortRange(value, 'portRange')
-    if (!read.ok) throw new FleetError('invalid', `processBackend: portRange ${read.problem.message}`)
-    return Object.freeze(read.value)
-  }
-  const first: unknown = isObject(value) ? value['first'] : undefined
-  const last: unknown = isObject(value) ? value['last'] : undefined
-  if (!isPort(first) || !isPort(last) || first > last) {
-    refuse('portRange', 'must be { first, last } with ports from 1 to 65535, lower first', value)
-  }
-  return Object.freeze({ first, last })
-}
-
-function refuse(name: string, must: string, value: unknown): never {
-  throw new FleetError('invalid', `processBackend: ${name} ${must}, but is ${shown(value)}`)
 }

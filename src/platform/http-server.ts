@@ -71,11 +71,6 @@ function keepSockets(server: Server): void {
   })
 }
 
-/** Whom only this machine can reach. */
-export function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host)
-}
-
 export interface ListenOptions {
   readonly host: string
   /** 0 takes a free one. */

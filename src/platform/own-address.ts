@@ -1,4 +1,4 @@
-/** Whether an IP address is one of this machine. */
+/** Whether an address is one of this machine, or one that nobody else can reach. */
 import { createSocket } from 'node:dgram'
 import { isIPv6 } from 'node:net'
 
@@ -10,4 +10,9 @@ export function isOwnAddress(address: string): Promise<boolean> {
     socket.once('error', () => done(false))
     socket.bind({ address, port: 0, exclusive: true }, () => done(true))
   })
+}
+
+/** Whom only this machine can reach. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host)
 }
