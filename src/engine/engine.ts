@@ -8,14 +8,13 @@ import type { Observers } from '../observer.js'
 import type { Drained, DrainOptions, ResolvedOptions } from '../options.js'
 import { afterFailure, noBackoff } from '../rules/backoff.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/heartbeat.js'
-import { transition } from '../rules/lifecycle.js'
+import { callsForPause, transition, wasRefused } from '../rules/lifecycle.js'
 import { type Build, keyOf, type Server } from '../rules/resources.js'
-import { buildHealth } from '../rules/status.js'
 import { type Allocator, allocator } from './allocator.js'
 import { buildWriter } from './build-writer.js'
 import { type BuildOperations, buildOperations } from './builds.js'
 import { blocked } from './blocked.js'
-import { backoffLimits, buildEvent, type EngineContext, serverEvent } from './context.js'
+import { backoffLimits, type EngineContext } from './context.js'
 import { detailWriter } from './details.js'
 import { drainer } from './drain.js'
 import { figures } from './figures.js'
@@ -33,6 +32,7 @@ import { scaler } from './scaler.js'
 import { isSaved, LostServer, serverWriter } from './server-writer.js'
 import { needsProtection, steps } from './steps.js'
 import { storeResync } from './store-resync.js'
+import { telling } from './telling.js'
 import { waitingRoom } from './waiting-room.js'
 import { watcher } from './watcher.js'
 import { workQueue } from './work-queue.js'
@@ -110,6 +110,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     deposed: () => input.door.over,
   }
 
+  const tell = telling(ctx)
   const room = waitingRoom(clock, ctx.enqueue)
   const writer = serverWriter(store, inventory, clock)
   const buildsWriter = buildWriter(store, inventory, buildChanged, ctx.enqueue)
@@ -117,6 +118,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const beats = heartbeats(ctx, details.changed)
   const late = overdue(ctx, buildsWriter)
   const tellBlocked = blocked(ctx, buildsWriter)
+  const { breaksRule } = review(ctx, buildsWriter)
   const watch = watcher(ctx, {
     running: beats.await,
     heartbeat,
@@ -132,10 +134,10 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     details,
     watcher: watch,
     preparation: prepare,
-    breaksRule: (build) => inspect.breaksRule(build),
+    breaksRule,
     blocked: tellBlocked,
   })
-  const scale = scaler(ctx, { waiting: room.waiting, isDraining, breaksRule: (build) => inspect.breaksRule(build) })
+  const scale = scaler(ctx, { waiting: room.waiting, isDraining, breaksRule })
   const reconcile = reconciler(ctx, { buildWriter: buildsWriter, steps: { step: stepAndTell, save }, scale })
   const queue = workQueue<BuildEntry>(clock, (build) => {
     prepare.look(build)
@@ -158,7 +160,6 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     checkServer,
   })
   const show = figures(ctx)
-  const inspect = review(ctx, buildsWriter)
   const stopTelling = store.display ? emitter.on('*', (event) => store.display?.event(event)) : () => {}
 
   function tellStuck(entry: ServerEntry, reason: string): void {
@@ -187,85 +188,30 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     if (!saved || isExposed) build.todo.add(entry)
     // A reserved server counts as Active already, so that handing it out takes one pass and not two.
     if (!(saved && from === 'reserved' && bucket === 'active') || isExposed) ctx.enqueue(build)
-    if (record.state !== before.state) {
-      const said = serverEvent(ctx, entry, `${record.name} went from ${before.state} to ${record.state}`)
-      const { at, build: of, server, message } = said
-      ctx.emitter.emit({
-        type: 'ServerStateChanged',
-        at,
-        build: of,
-        server,
-        message,
-        from: before.state,
-        to: record.state,
-      })
-      if (record.state === 'Terminating') serverEnding(entry)
-    }
-    if (record.health !== before.health) {
-      ctx.emitter.emit({
-        type: 'ServerHealthChanged',
-        ...serverEvent(ctx, entry, `${record.name} is ${record.health} now`),
-        health: record.health,
-      })
-    }
+    tell.state(entry, before)
+    if (record.state === 'Terminating' && before.state !== 'Terminating') serverEnding(entry)
+    tell.health(entry, before)
   }
 
   function serverEnding(entry: ServerEntry): void {
-    const { ending, name, session } = entry.record
+    const { ending, session } = entry.record
     // Whatever it was to wait for before, its end does not wait for.
     entry.retry = noBackoff
     entry.endingSince = clock.elapsed()
     entry.told = session !== undefined && entry.build.heard.has(entry)
     if (!ending) return
-    // One that exits though nobody has played on it is no crash, but the next one would do the same; and so it would when a
-    // machine does not take it.
-    const isRefused = ending.reason === 'Gone' && !ending.crash && entry.record.reachedStandingByOn === undefined
-    if (ending.crash || isRefused || (ending.reason === 'Exited' && !session)) {
+    if (callsForPause(entry.record)) {
       entry.build.backoff = afterFailure(entry.build.backoff, clock.elapsed(), backoffLimits(ctx))
     }
-    if (isRefused) tellStuck(entry, ending.message)
-    if (ending.crash) {
-      logger.warn({ server: name, reason: ending.reason }, `${name} crashed: ${ending.message}`)
-    }
-    ctx.emitter.emit({
-      type: 'ServerEnding',
-      ...serverEvent(ctx, entry, `${name} ends: ${ending.message}`),
-      reason: ending.reason,
-      crash: ending.crash,
-    })
+    if (wasRefused(entry.record)) tellStuck(entry, ending.message)
+    tell.ending(entry, ending)
   }
 
   function buildChanged(build: BuildEntry, before: Build): void {
     ctx.enqueue(build)
     const { buildID } = before.spec
     if (buildID !== build.record.spec.buildID) builds.renamed(build, buildID)
-    const health = buildHealth(build.record)
-    if (health !== buildHealth(before)) {
-      const { crashes, name } = build.record
-      const message = `build ${name} is ${health} now, with ${crashes} crashes`
-      logger.warn({ build: name, crashes }, message)
-      emitter.emit({ type: 'BuildHealthChanged', ...buildEvent(ctx, build.record, message), health })
-    }
-    for (const condition of build.record.conditions) {
-      if (before.conditions.some(({ type, message }) => type === condition.type && message === condition.message))
-        continue
-      emitter.emit({
-        type: 'ConditionChanged',
-        ...buildEvent(ctx, build.record, condition.message),
-        condition: condition.type,
-        status: true,
-      })
-    }
-    for (const { type } of before.conditions) {
-      if (build.record.conditions.some((condition) => condition.type === type)) continue
-      const message = `build ${build.record.name}: ${type} is over`
-      emitter.emit({
-        type: 'ConditionChanged',
-        ...buildEvent(ctx, build.record, message),
-        condition: type,
-        status: false,
-      })
-    }
+    tell.build(build, before)
   }
 
   async function stepAndTell(entry: ServerEntry): Promise<number | undefined> {

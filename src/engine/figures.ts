@@ -1,8 +1,7 @@
 /** Shows the counts of builds to those who look into the store: when they have changed, and not more often than people read. */
-import type { BuildEntry } from './entries.js'
-import { countsOf, generationsOf } from './entries.js'
 import { gameServerBuild } from '../rules/wire.js'
 import type { EngineContext } from './context.js'
+import { type BuildEntry, countsOf, generationsOf } from './entries.js'
 
 export interface Figures {
   /** Something about the build may have changed. */

@@ -235,18 +235,19 @@ export function needsProtection({ backend }: Pick<EngineContext, 'backend'>, ent
 /** What it is now is not durable, and no write of it is under way. */
 export function needsSaving(entry: ServerEntry): boolean {
   if (entry.saving || entry.recordGone) return false
-  // What is being handed out is saved by the call that has it.
-  const isOurs = entry.intent === undefined || entry.record.state === 'Terminating'
-  return entry.uncertain || (isOurs && !isSaved(entry))
+  return entry.uncertain || isUnsaved(entry)
 }
 
 /** Something is left to do that does not wait for anything to happen. */
 function needsAttention(ctx: EngineContext, entry: ServerEntry): boolean {
   if (entry.uncertain || entry.record.state === 'Terminating') return true
   if (entry.record.state === 'Pending' && !entry.instance) return true
-  if (needsProtection(ctx, entry)) return true
-  // What is being handed out is saved by the call that has it.
-  return entry.intent === undefined && !isSaved(entry)
+  return needsProtection(ctx, entry) || isUnsaved(entry)
+}
+
+/** What is being handed out is saved by the call that has it. */
+function isUnsaved(entry: ServerEntry): boolean {
+  return (entry.intent === undefined || entry.record.state === 'Terminating') && !isSaved(entry)
 }
 
 function instanceSpec(entry: ServerEntry, heartbeatEndpoint: string): InstanceSpec {

@@ -43,6 +43,18 @@ export function isIdle(server: Server): boolean {
   return server.state === 'Pending' || server.state === 'Initializing' || server.state === 'StandingBy'
 }
 
+/** No machine took it: through no fault of its own it was gone before it ever stood by. */
+export function wasRefused({ ending, reachedStandingByOn }: Server): boolean {
+  return ending?.reason === 'Gone' && !ending.crash && reachedStandingByOn === undefined
+}
+
+/** Its successor would fare no better at once: it crashed, or was refused, or exited though nobody had played on it. */
+export function callsForPause(server: Server): boolean {
+  const { ending, session } = server
+  if (ending === undefined) return false
+  return ending.crash || wasRefused(server) || (ending.reason === 'Exited' && !session)
+}
+
 /** What a server is after an event at wall time `now`. The same object when nothing changes. */
 export function transition(server: Server, event: ServerEvent, now: number): Server {
   // What ends stays as it ended: the first reason is the true one.

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { gameStates } from '../../src/rules/heartbeat.js'
-import { isIdle, type ServerEvent, transition } from '../../src/rules/lifecycle.js'
+import { callsForPause, isIdle, type ServerEvent, transition, wasRefused } from '../../src/rules/lifecycle.js'
 import { type EndingReason, type Server, serverStates, type ServerState } from '../../src/rules/resources.js'
 import { aServer, createdAt, frozen, place, session } from './support.js'
 
@@ -313,4 +313,38 @@ describe('whatever happens to a server, in whatever order', () => {
       expect(server.ending === undefined || ends.includes(server.ending.reason)).toBe(true)
     },
   )
+})
+
+describe('the successor of a server that ended', () => {
+  const machineRefused: ServerEvent = { type: 'exited', blameless: true, reason: 'OutOfcpu' }
+  it.each<[string, ServerState, ServerEvent, { readonly waits: boolean; readonly refused: boolean }]>([
+    ['crashed', 'Initializing', { type: 'exited', exitCode: 1 }, { waits: true, refused: false }],
+    [
+      'exited though nobody had played on it',
+      'StandingBy',
+      { type: 'exited', exitCode: 0 },
+      { waits: true, refused: false },
+    ],
+    ['exited after its match', 'Active', { type: 'exited', exitCode: 0 }, { waits: false, refused: false }],
+    ['no machine took', 'Pending', machineRefused, { waits: true, refused: true }],
+    ['its machine lost before it stood by', 'Initializing', machineRefused, { waits: true, refused: true }],
+    ['its machine lost while it stood by', 'StandingBy', machineRefused, { waits: false, refused: false }],
+    ['its machine lost with a match on it', 'Active', machineRefused, { waits: false, refused: false }],
+    [
+      'scaling took',
+      'Initializing',
+      { type: 'end', reason: 'ScaledDown', message: 'too many' },
+      { waits: false, refused: false },
+    ],
+  ])('waits, or not: one that %s', (_, state, event, { waits, refused }) => {
+    const ended = transition(aServer(state), event, now)
+    expect(ended.state).toBe('Terminating')
+    expect([callsForPause(ended), wasRefused(ended)]).toEqual([waits, refused])
+  })
+
+  it('is not asked about while a server goes on', () => {
+    for (const state of ['Pending', 'StandingBy', 'Active'] as const) {
+      expect([callsForPause(aServer(state)), wasRefused(aServer(state))]).toEqual([false, false])
+    }
+  })
 })
