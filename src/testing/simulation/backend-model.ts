@@ -44,6 +44,8 @@ export class BackendModel {
   readonly instances = new Map<string, ModelInstance>()
   /** Uids of instances that were removed by hand. */
   readonly vanished = new Set<string>()
+  /** Codes with which processes ended, by the uid of their instances: one may have been created twice. */
+  readonly exits = new Map<string, readonly number[]>()
   readonly #ears = new Map<Host, Ears>()
   #awayUntil = 0
   #addresses = 0
@@ -180,6 +182,7 @@ export class BackendModel {
       exited: (code) => {
         instance.phase = 'exited'
         instance.exitCode = code
+        this.exits.set(spec.uid, [...(this.exits.get(spec.uid) ?? []), code])
         this.world.note(`instance ${spec.ref.name} exited with ${code}`)
         this.#tellChanged(instance)
       },

@@ -27,14 +27,16 @@ export interface ByHandLimits {
 interface Removed {
   readonly server: Server
   readonly fairMs: number
-  /** Who led then: whoever comes after may find a match on an instance that nobody knows, and does not end that. */
-  readonly leader: Host | undefined
+  /** The term of leadership then: in a later one a match is found on an instance that nobody knows, and is not ended. */
+  readonly term: number
 }
 
 export class ByHand {
   #fairMs = 0
   #lookedAt = 0
   #leader: Host | undefined
+  /** One host may lead twice, and knows nothing of what it knew. */
+  #term = 0
   /** By what is not as it should be, in words: since when. */
   #since = new Map<string, number>()
   readonly #removed = new Map<string, Removed>()
@@ -47,13 +49,16 @@ export class ByHand {
 
   /** The record of this server is about to be removed. */
   removed(server: Server): void {
-    this.#removed.set(server.uid, { server, fairMs: this.#fairMs, leader: this.#leader })
+    this.#removed.set(server.uid, { server, fairMs: this.#fairMs, term: this.#term })
   }
 
   /** Called at every step. `fair`: the leader can do its work. */
   passed(fair: boolean, leader: Host | undefined): void {
     const { store } = this.parts()
-    if (leader !== this.#leader) this.#since = new Map()
+    if (leader !== this.#leader) {
+      this.#since = new Map()
+      this.#term++
+    }
     this.#leader = leader
     const isTold = leader !== undefined && !store.mute && !store.watches.isDeaf(leader)
     if (fair && isTold) this.#fairMs += this.world.elapsedMs - this.#lookedAt
@@ -87,10 +92,10 @@ export class ByHand {
     for (const [key, { metadata }] of known) if (!store.builds.has(key)) yield `build ${metadata.name} was deleted`
   }
 
-  #checkRemoved(uid: string, { server, fairMs, leader }: Removed): void {
+  #checkRemoved(uid: string, { server, fairMs, term }: Removed): void {
     const instance = this.parts().backend.instances.get(keyOf(server))
     if (instance?.spec.uid !== uid) return void this.#removed.delete(uid)
-    if (leader !== this.#leader && instance.game?.state === 'Active') return
+    if (term !== this.#term && instance.game?.state === 'Active') return
     const ms = this.#fairMs - fairMs
     if (ms <= this.limits.endMs) return
     this.world.breach(`the record of ${server.name} was deleted, and it goes on for ${ms / 1000} s`)

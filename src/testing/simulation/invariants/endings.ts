@@ -95,13 +95,15 @@ export class Endings {
 
   /** Why the given reason cannot be. */
   #excuse(host: Host, { reason, build }: EventOf<'ServerEnding'>, instance: ModelInstance): string | undefined {
-    const { game, phase, exitCode, heard } = instance
+    const { game, heard, spec } = instance
+    // Long after the end of an instance a call that created it may take effect again: what is late may be said of the first.
+    const exits = this.parts().backend.exits.get(spec.uid) ?? []
     const limits = this.#limits(keyOf(build))
     switch (reason) {
       case 'Exited':
-        return game?.running && game.state !== 'Terminating' ? 'its process runs' : undefined
+        return game?.running && game.state !== 'Terminating' && !exits.includes(0) ? 'its process runs' : undefined
       case 'NonZeroExit':
-        return phase === 'exited' && exitCode !== 0 ? undefined : 'its process did not exit so'
+        return exits.some((code) => code !== 0) ? undefined : 'its process did not exit so'
       case 'Gone':
         return 'it is there'
       case 'Silent':
