@@ -31,7 +31,7 @@ export function besideScenarios(namespace: string): readonly BesideScenario[] {
       async run(store, other) {
         const build = { record: minimalBuild(ref), revision: await other.builds.create(minimalBuild(ref)) }
         const server = { record: completeServer(second), revision: await other.servers.create(completeServer(second)) }
-        const heard = watched(store)
+        const heard = watched(store, namespace)
         assert.deepStrictEqual(await heard.builds.listed, [build])
         assert.deepStrictEqual(await heard.servers.listed, [server])
         heard.stop()
@@ -40,7 +40,7 @@ export function besideScenarios(namespace: string): readonly BesideScenario[] {
     {
       name: 'a watch tells of what another host creates, writes and deletes',
       async run(store, other) {
-        const heard = watched(store)
+        const heard = watched(store, namespace)
         await Promise.all([heard.builds.listed, heard.servers.listed])
         const created = await other.builds.create(minimalBuild(ref))
         await heard.builds.saw({ record: minimalBuild(ref), revision: created })
@@ -56,7 +56,7 @@ export function besideScenarios(namespace: string): readonly BesideScenario[] {
     {
       name: 'a watch that was ended tells nothing more, and another one of the same store goes on',
       async run(store, other) {
-        const [ended, goes] = [watched(store), watched(store)]
+        const [ended, goes] = [watched(store, namespace), watched(store, namespace)]
         await Promise.all([ended.builds.listed, goes.builds.listed, ended.servers.listed, goes.servers.listed])
         ended.stop()
         const revision = await other.builds.create(minimalBuild(ref))
@@ -68,7 +68,7 @@ export function besideScenarios(namespace: string): readonly BesideScenario[] {
     {
       name: 'closing ends the watches of a store, and nobody else’s',
       async run(store, other) {
-        const [closed, goes] = [watched(other), watched(store)]
+        const [closed, goes] = [watched(other, namespace), watched(store, namespace)]
         await Promise.all([closed.builds.listed, goes.builds.listed])
         const created = await other.builds.create(minimalBuild(ref))
         await goes.builds.saw({ record: minimalBuild(ref), revision: created })
@@ -85,15 +85,15 @@ export function besideScenarios(namespace: string): readonly BesideScenario[] {
   ]
 }
 
-function watched(store: Store) {
+function watched(store: Store, namespace: string) {
   assert.ok(store.watch, 'the store has no watch')
-  const [builds, servers] = [ear<Build>(), ear<Server>()]
+  const [builds, servers] = [ear<Build>(namespace), ear<Server>(namespace)]
   const stop = store.watch({ builds: builds.listener, servers: servers.listener })
   return { builds, servers, stop }
 }
 
-/** Hears of one collection; what it waits for may have come already. Nobody is told when: a runner has limits. */
-function ear<T extends Ref>() {
+/** Hears of one collection, in one namespace; what it waits for may have come already. Nobody is told when: a runner has limits. */
+function ear<T extends Ref>(namespace: string) {
   const seen = new Map<string, Versioned<T>>()
   const gone = new Set<string>()
   const waiting = new Set<() => void>()
@@ -101,9 +101,10 @@ function ear<T extends Ref>() {
   const listed = new Promise<readonly Versioned<T>[]>((resolve) => (told = resolve))
   const look = () => waiting.forEach((each) => each())
   const listener: CollectionListener<T> = {
-    listed(all) {
+    listed(all, within) {
       for (const found of all) seen.set(keyOf(found.record), found)
-      told(all)
+      // A store of several namespaces may list each by itself, in any order.
+      if (within === undefined || within === namespace) told(all)
       look()
     },
     changed(found) {
