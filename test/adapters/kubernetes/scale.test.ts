@@ -7,13 +7,13 @@ import { installDefinitions } from './definitions.js'
 import { describeOnCluster } from './describe-on-cluster.js'
 import { HollowGames, hollowBuild, hollowRoom, removePods, standingBy } from './scale-fleet.js'
 
-const size = 100
+const size = 400
 const portRange = '22000-25000'
 const patience = { timeout: 150_000, interval: 100 }
 /** Two for each renewal of the lease: the fleet reads its pods five times meanwhile, and could have shown figures ten times. */
 const quietRequests = 8
 
-describeOnCluster('a fleet of 100 on hollow nodes', () => {
+describeOnCluster('a fleet of 400 on hollow nodes', () => {
   const api = clusterApi()
   let space = ''
   beforeAll(async () => {
