@@ -46,6 +46,8 @@ export class BackendModel {
   readonly vanished = new Set<string>()
   /** Codes with which processes ended, by the uid of their instances: one may have been created twice. */
   readonly exits = new Map<string, readonly number[]>()
+  /** Uids of instances that the fleet removed; likewise. */
+  readonly removed = new Set<string>()
   readonly #ears = new Map<Host, Ears>()
   #awayUntil = 0
   #addresses = 0
@@ -202,6 +204,7 @@ export class BackendModel {
     const remove = () => {
       if (this.instances.get(key) !== instance) return
       this.instances.delete(key)
+      this.removed.add(uid)
       this.#tell((listener) => listener.gone(instance.spec.ref, uid))
     }
     const { game } = instance

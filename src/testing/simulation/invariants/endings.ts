@@ -97,7 +97,8 @@ export class Endings {
   #excuse(host: Host, { reason, build }: EventOf<'ServerEnding'>, instance: ModelInstance): string | undefined {
     const { game, heard, spec } = instance
     // Long after the end of an instance a call that created it may take effect again: what is late may be said of the first.
-    const exits = this.parts().backend.exits.get(spec.uid) ?? []
+    const { removed, exits: codes } = this.parts().backend
+    const exits = codes.get(spec.uid) ?? []
     const limits = this.#limits(keyOf(build))
     switch (reason) {
       case 'Exited':
@@ -105,7 +106,7 @@ export class Endings {
       case 'NonZeroExit':
         return exits.some((code) => code !== 0) ? undefined : 'its process did not exit so'
       case 'Gone':
-        return 'it is there'
+        return removed.has(spec.uid) ? undefined : 'it is there'
       case 'Silent':
         return this.#tooSoon(limits.silenceMs, host, heard?.at)
       case 'NeverSpoke':
