@@ -29,6 +29,7 @@ import { KubernetesApi } from './api.js'
 import { Configuration } from './configuration.js'
 import { leaseElector, leaseName } from './elector.js'
 import { Fence } from './fence.js'
+import { HalfMade } from './half-made.js'
 import { defaultKubeConfig } from './kube-config.js'
 import { pathOf, pods as podType } from './kube-objects.js'
 import { evictAnnotation, namesOf } from './labels.js'
@@ -38,7 +39,7 @@ import type { ResolvedKubernetesOptions } from './options.js'
 import { type Created, PodCreation } from './pod-creation.js'
 import { PodEnding } from './pod-ending.js'
 import { podLogs } from './pod-logs.js'
-import { isUnstarted, lacksPorts } from './pod-status.js'
+import { lacksPorts } from './pod-status.js'
 import { Pods, type SeenPod } from './pods.js'
 import { type KubernetesStore, openKubernetesStore } from './store.js'
 
@@ -53,10 +54,10 @@ export class KubernetesBackend implements Backend {
 
   readonly #options: ResolvedKubernetesOptions
   readonly #api: KubernetesApi
-  readonly #fence: Fence
   readonly #pods: Pods
   readonly #ports: NodePorts
   readonly #configuration: Configuration
+  readonly #halfMade: HalfMade
   /** Namespace of what is the fleet's own. */
   readonly #home: string
   readonly #listeners: Listeners
@@ -67,8 +68,6 @@ export class KubernetesBackend implements Backend {
   >()
   /** What the cluster will never make a pod of: there is nothing else that could tell of it. */
   readonly #refused = new Map<string, Instance>()
-  /** Pods that were found half made, and are being removed, by their own uid. */
-  readonly #discarding = new Map<string, Promise<void>>()
   #opening: Promise<void> | undefined
   #store: KubernetesStore | undefined
   #closed = false
@@ -79,7 +78,6 @@ export class KubernetesBackend implements Backend {
     const config = options.kubeConfig ?? defaultKubeConfig()
     this.#options = options
     const fence = new Fence(clock)
-    this.#fence = fence
     this.#api = new KubernetesApi({ config, clock, requestsPerSecond, connections, callMs, fence })
     // The same for each host of a fleet, wherever it runs: two leases would be two leaders.
     this.#home = options.home ?? namespaces?.toSorted()[0] ?? defaultNamespace
@@ -90,6 +88,10 @@ export class KubernetesBackend implements Backend {
       onGone: (seen) => this.#gone(seen),
     })
     this.#configuration = new Configuration({ api: this.#api, clock, logger, pods: this.#pods })
+    this.#halfMade = new HalfMade({
+      ...{ api: this.#api, pods: this.#pods, configuration: this.#configuration, fence, limitMs: callMs },
+      isCreating: (key) => this.#creating.has(key),
+    })
     this.#ports = new NodePorts(portRange, clock, () => this.#heldPorts())
     this.defaultStore = Object.freeze({ kind: 'own', open: () => this.#openStore() })
     const elector = leaseElector({
@@ -167,7 +169,7 @@ export class KubernetesBackend implements Backend {
     throwIfAborted(options.signal)
     const seen = await this.#pods.list(options.signal)
     // Many of them may have to be asked for, and one signal is not to be listened to by them all.
-    const whole = await unlessAborted(Promise.all(seen.map((one) => this.#isWhole(one))), options.signal)
+    const whole = await unlessAborted(Promise.all(seen.map((one) => this.#halfMade.isWhole(one))), options.signal)
     return [...this.#refused.values(), ...seen.filter((_, i) => whole[i]).map((one) => this.#shown(one))]
   }
 
@@ -285,7 +287,7 @@ export class KubernetesBackend implements Backend {
 
   async #carryOut(spec: InstanceSpec, creation: PodCreation): Promise<Instance> {
     // A half made pod of that name is removed first.
-    await this.#discarding.get(this.#pods.find(spec.ref)?.podUid ?? '')
+    await this.#halfMade.over(this.#pods.find(spec.ref))
     const outcome: Created = await creation.run()
     if ('refused' in outcome) {
       this.#refused.set(keyOf(spec.ref), outcome.refused)
@@ -308,44 +310,6 @@ export class KubernetesBackend implements Backend {
     if (seen?.identity.uid === uid) await ending.run(seen)
   }
 
-  /**
-   * False for a pod that waits for a configuration that nobody is going to write, since the host that made it has gone
-   * before it had: it is removed, and whoever wants it asks for it again.
-   */
-  async #isWhole(seen: SeenPod): Promise<boolean> {
-    const { pod, podUid, identity } = seen
-    const key = keyOf(identity.ref)
-    // What a host that leads is just making looks the same to one that does not.
-    if (this.#fence.refusal()) return true
-    if (!this.#discarding.has(podUid)) {
-      const isWaiting = isUnstarted(pod) && pod.metadata?.deletionTimestamp === undefined
-      if (!isWaiting || this.#creating.has(key) || (await this.#configuration.has(seen))) return true
-    }
-    const underway = this.#discarding.get(podUid) ?? this.#discard(seen)
-    this.#discarding.set(podUid, underway)
-    await underway
-    return false
-  }
-
-  /** Once it has begun, nobody is told of this pod any more: nobody ever was. */
-  async #discard(seen: SeenPod): Promise<void> {
-    const { identity, podUid } = seen
-    try {
-      await this.#api.request({
-        ...{ what: `delete pod ${identity.ref.name}`, method: 'DELETE', path: pathOf(podType, identity.ref) },
-        body: { gracePeriodSeconds: 0, preconditions: { uid: podUid } },
-      })
-    } catch (error) {
-      const status = statusOf(error)
-      // Gone already, or another one by now.
-      if (status !== 404 && status !== 409) {
-        this.#discarding.delete(podUid)
-        throw error
-      }
-    }
-    await this.#pods.untilGone(seen, this.#options.callMs)
-  }
-
   #shown(seen: SeenPod): Instance {
     const { identity, instance } = seen
     if (instance.phase !== 'pending' || !this.#isHeldUpByOthers(seen)) return instance
@@ -362,7 +326,7 @@ export class KubernetesBackend implements Backend {
   }
 
   #changed(seen: SeenPod): void {
-    if (this.#discarding.has(seen.podUid)) return
+    if (this.#halfMade.has(seen)) return
     this.#configuration.look(seen)
     if (this.#isHeldUpByOthers(seen)) this.#ports.markForeign(seen.identity.ports.map((port) => port.public))
     // Its creation tells of it.
@@ -374,7 +338,7 @@ export class KubernetesBackend implements Backend {
   #gone(seen: SeenPod): void {
     this.#configuration.forget(seen)
     // Nobody was ever told of it.
-    if (this.#discarding.delete(seen.podUid)) return
+    if (this.#halfMade.forget(seen)) return
     const { ref, uid } = seen.identity
     const { instance } = seen
     // Somebody has deleted it without leaving a trace: its end is told, so that nobody has to guess at it.

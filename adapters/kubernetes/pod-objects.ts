@@ -83,7 +83,7 @@ export function podIn(value: unknown): Pod | undefined {
     },
     status: {
       ...{ phase, hostIP, reason, message },
-      conditions: only(conditions, ['PodScheduled', 'Ready']),
+      conditions: only(conditions, ['DisruptionTarget', 'PodScheduled', 'Ready']),
       initContainerStatuses: initContainerStatuses?.map(containerIn),
       containerStatuses: containerStatuses?.map(containerIn),
     },

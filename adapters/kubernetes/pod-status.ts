@@ -1,7 +1,7 @@
 /** Reads what a pod says of itself: whether its game waits, runs or has ended, and why. Pure. */
 import type { Instance } from '../../src/backend.js'
 import type { Identity } from './labels.js'
-import type { ContainerStatus, Pod } from './pod-objects.js'
+import type { ContainerStatus, Pod, PodCondition } from './pod-objects.js'
 
 /** What is to be known of its node. */
 export interface NodeFacts {
@@ -30,7 +30,10 @@ function lifeOf(pod: Pod, identity: Identity): Life {
   // Nothing takes a deletion back: whatever still runs of it is on its way out.
   if (pod.metadata?.deletionTimestamp !== undefined) return { phase: 'exited', blameless: true, reason: deletedBy(pod) }
   const { phase, reason, message } = pod.status ?? {}
-  if (phase === 'Failed' || phase === 'Succeeded') return endOfPod(reason, message)
+  if (phase === 'Failed' || phase === 'Succeeded') {
+    const told = wordsOf({ reason, message }) || wordsOf(disruptionOf(pod))
+    return { phase: 'exited', blameless: true, reason: told || 'its pod has ended without a word' }
+  }
   const game = statusOf(pod, identity)
   if (game?.state?.running) return { phase: 'running', ...ailingOf(pod, identity) }
   return { phase: 'pending', ...waitOf(pod, game) }
@@ -68,14 +71,20 @@ function endReason(pod: Pod, { container }: Identity, { reason, message, exitCod
   return reason === 'Error' || reason === 'Completed' || exitCode === 0 ? undefined : reason
 }
 
-function endOfPod(reason: string | undefined, message: string | undefined): Life {
-  const words = [reason, message].filter((word) => word !== undefined && word !== '').join(': ')
-  return { phase: 'exited', blameless: true, reason: words || 'its pod has ended without a word' }
+/** Of clusters since 1.26: who makes an end of the pod, and why. */
+function disruptionOf({ status }: Pod): PodCondition | undefined {
+  return status?.conditions?.find((condition) => condition.type === 'DisruptionTarget' && condition.status === 'True')
+}
+
+function wordsOf(told: Pick<PodCondition, 'reason' | 'message'> = {}): string {
+  return [told.reason, told.message].filter((word) => word !== undefined && word !== '').join(': ')
 }
 
 /** Evicted for want of room, preempted, taken down with its node, or lost with it. */
-function isEndedByNode({ status }: Pod): boolean {
-  return status?.phase === 'Failed' && status.reason !== undefined && status.reason !== 'DeadlineExceeded'
+function isEndedByNode(pod: Pod): boolean {
+  const { phase, reason } = pod.status ?? {}
+  if (phase !== 'Failed' || reason === 'DeadlineExceeded') return false
+  return reason !== undefined || disruptionOf(pod) !== undefined
 }
 
 function isByDeletion({ metadata }: Pod, finishedAt: string | undefined): boolean {
@@ -86,8 +95,11 @@ function isByDeletion({ metadata }: Pod, finishedAt: string | undefined): boolea
   return finishedAt === undefined || Date.parse(finishedAt) >= askedAt
 }
 
-function deletedBy({ status }: Pod): string {
+function deletedBy(pod: Pod): string {
+  const { status } = pod
   if (status?.reason === 'NodeLost') return `its node is lost: ${status.message ?? 'it does not answer'}`
+  const disruption = disruptionOf(pod)
+  if (disruption) return `its pod is deleted: ${wordsOf(disruption)}`
   const ready = status?.conditions?.find(({ type }) => type === 'Ready')
   return ready?.reason === 'NodeNotReady' || ready?.status === 'Unknown'
     ? 'its node does not answer, and its pod is deleted'

@@ -1,5 +1,5 @@
 /**
- * The pods and nodes of one fleet, as the cluster has told of them: followed by watches, so that nobody has to ask. Knows
+ * The pods of one fleet, as the cluster has told of them: followed by watches, so that nobody has to ask. Knows
  * itself whether what it knows can be relied on now.
  */
 import { isDeepStrictEqual } from 'node:util'
@@ -9,11 +9,12 @@ import type { Logger } from '../../src/logger.js'
 import { keyOf, type Ref } from '../../src/rules/resources.js'
 import { statusOf } from './api-failures.js'
 import type { KubernetesApi } from './api.js'
-import { type KubeObject, nodes as nodeType, pathOf, pods as podType, revisionOf } from './kube-objects.js'
+import { KnownNodes } from './known-nodes.js'
+import { type KubeObject, pathOf, pods as podType, revisionOf } from './kube-objects.js'
 import { type Identity, identityOf, type Names } from './labels.js'
 import type { HeldPort } from './node-ports.js'
 import { addressOf, answers } from './nodes.js'
-import { type Node, nodeIn, type Pod, podIn } from './pod-objects.js'
+import { type Node, type Pod, podIn } from './pod-objects.js'
 import { instanceOf } from './pod-status.js'
 import { watchCollection } from './watch.js'
 
@@ -59,7 +60,7 @@ const unheard = new Error('it was not listed yet')
 export class Pods {
   readonly #input: PodsInput
   readonly #pods = new Map<string, SeenPod>()
-  readonly #nodes = new Map<string, Node>()
+  readonly #nodes: KnownNodes
   #followed: readonly Followed[] = []
   readonly #stops: (() => void)[] = []
   /** Wake those that wait for a pod to be gone, by the pod's own uid. */
@@ -67,6 +68,8 @@ export class Pods {
 
   constructor(input: PodsInput) {
     this.#input = input
+    const { api, clock, logger } = input
+    this.#nodes = new KnownNodes({ api, clock, logger, onChange: (node) => this.#lookAgainAt(node) })
   }
 
   /** Resolves when all is listed. Rejects with the API server's refusal; then it can be started again. */
@@ -82,15 +85,14 @@ export class Pods {
       heard: 0,
     }))
     // Told here and at once, while the watches would go on trying in silence.
-    const nodes = await api.list({ what: 'list nodes', method: 'GET', path: pathOf(nodeType) })
-    this.#takeNodes(nodes.items)
+    await this.#nodes.list()
     for (const followed of this.#followed) {
       const { what, path } = followed
       const { items, revision } = await api.list({ what: `list ${what}`, method: 'GET', path, query })
       this.#takeList(followed, items, Number(revision))
     }
     for (const followed of this.#followed) this.#follow(followed, query)
-    this.#followNodes()
+    this.#stops.push(this.#nodes.follow())
   }
 
   stop(): void {
@@ -181,7 +183,7 @@ export class Pods {
   }
 
   nodes(): Iterable<Node> {
-    return this.#nodes.values()
+    return this.#nodes.all()
   }
 
   /** Undefined when nobody has said it yet. */
@@ -226,40 +228,6 @@ export class Pods {
     this.#stops.push(stop)
   }
 
-  #followNodes(): void {
-    const { api, clock, logger } = this.#input
-    const take = (object: KubeObject) => {
-      const { name } = object.metadata
-      const before = this.#nodes.get(name)
-      const node = nodeIn(object)
-      if (node) this.#nodes.set(name, node)
-      // What else a node says of itself, and most do so all the time, is nothing to its pods.
-      const isSame = before && node && addressOf(before) === addressOf(node) && answers(before) === answers(node)
-      if (!isSame) this.#lookAgainAt(name)
-    }
-    const stop = watchCollection(
-      { api, clock, logger, what: 'nodes', path: pathOf(nodeType) },
-      {
-        listed: (objects) => this.#takeNodes(objects),
-        changed: take,
-        deleted: ({ metadata }) => {
-          this.#nodes.delete(metadata.name)
-          this.#lookAgainAt(metadata.name)
-        },
-      },
-    )
-    this.#stops.push(stop)
-  }
-
-  #takeNodes(objects: readonly KubeObject[]): void {
-    this.#nodes.clear()
-    for (const object of objects) {
-      const node = nodeIn(object)
-      if (node) this.#nodes.set(object.metadata.name, node)
-    }
-  }
-
-  /** An address has become known or another one, or nobody answers there any more. */
   #lookAgainAt(node: string): void {
     for (const seen of this.#pods.values()) {
       if (seen.pod.spec?.nodeName !== node) continue

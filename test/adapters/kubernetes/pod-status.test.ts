@@ -33,6 +33,10 @@ function podOf({ phase = 'Running', game, init, status, metadata, nodeName = 'no
 const unscheduled = (message: string) => ({
   conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }],
 })
+const disrupted = {
+  ...{ type: 'DisruptionTarget', status: 'True' },
+  ...{ reason: 'PreemptionByScheduler', message: 'a pod of higher priority came' },
+}
 const exits = (exitCode: number, more: object = {}): ContainerState => ({ terminated: { exitCode, ...more } })
 const deletedAt = { deletionTimestamp: '2026-01-01T00:00:40Z', deletionGracePeriodSeconds: 30 }
 
@@ -98,6 +102,20 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     'went down with its node',
     { phase: 'Failed', status: { phase: 'Failed', reason: 'Shutdown', message: 'Node is shutting, evicting pods' } },
     { phase: 'exited', blameless: true, reason: 'Shutdown: Node is shutting, evicting pods' },
+  ],
+  [
+    'was ended by its node, which says so in a condition alone',
+    { phase: 'Failed', game: exits(137, { reason: 'Error' }), status: { phase: 'Failed', conditions: [disrupted] } },
+    { phase: 'exited', blameless: true, reason: 'PreemptionByScheduler: a pod of higher priority came' },
+  ],
+  [
+    'is deleted, with a condition that says by whom',
+    { game: { running: {} }, metadata: deletedAt, status: { phase: 'Running', conditions: [disrupted] } },
+    {
+      phase: 'exited',
+      blameless: true,
+      reason: 'its pod is deleted: PreemptionByScheduler: a pod of higher priority came',
+    },
   ],
   [
     'is deleted while it runs',

@@ -29,8 +29,10 @@ function podAt(revision: number, { uid = 'first', phase = 'Running', more = {} }
 }
 
 /** An API server whose lists and watches of pods the test plays. */
-async function scene(first: readonly object[] = [], revision = 90) {
+async function scene(first: readonly object[] = [], publicAddress?: string) {
+  const revision = 90
   const watches: { readonly from: string | null; readonly response: ServerResponse }[] = []
+  const nodes = { items: [] as readonly object[], revision: 90, watches: [] as ServerResponse[] }
   const told: string[] = []
   let listed = { items: first, revision }
   let hold: ((answer: () => void) => void) | undefined
@@ -41,9 +43,13 @@ async function scene(first: readonly object[] = [], revision = 90) {
     if (isWatch) {
       response.writeHead(200).flushHeaders()
       if (url.pathname.endsWith('/pods')) watches.push({ from: url.searchParams.get('resourceVersion'), response })
+      else nodes.watches.push(response)
       return
     }
-    if (url.pathname.endsWith('/nodes')) return say(response, 200, { metadata: { resourceVersion: '90' }, items: [] })
+    if (url.pathname.endsWith('/nodes')) {
+      const metadata = { resourceVersion: String(nodes.revision) }
+      return say(response, 200, { metadata, items: nodes.items })
+    }
     const { items } = listed
     const body = { metadata: { resourceVersion: String(listed.revision) }, items }
     const answer = () => say(response, 200, body)
@@ -56,7 +62,7 @@ async function scene(first: readonly object[] = [], revision = 90) {
     logger: silentLogger,
     names: namesOf(group),
     namespaces: [ref.namespace],
-    publicAddress: '203.0.113.7',
+    publicAddress,
     onChange: ({ podUid, instance }) => told.push(`${podUid} ${instance.phase}`),
     onGone: ({ podUid }) => told.push(`${podUid} gone`),
   })
@@ -65,7 +71,7 @@ async function scene(first: readonly object[] = [], revision = 90) {
   const opened = (count: number) => until(`watch ${count} is open`, () => watches.length >= count)
   await opened(1)
   return {
-    ...{ pods, told, watches, opened },
+    ...{ pods, told, watches, opened, nodes },
     send: (type: string, object: object) => watches.at(-1)?.response.write(`${JSON.stringify({ type, object })}\n`),
     lists: (items: readonly object[], at: number) => (listed = { items, revision: at }),
     /** The next lists wait for the test; resolves with what lets the first one go. */
@@ -165,6 +171,29 @@ describe('a cluster that was put back to an earlier state', () => {
     send('DELETED', podAt(201))
     await until('it is gone', () => known() === undefined)
     expect([watches.at(-1)?.from, told]).toEqual(['200', ['first running', 'first pending', 'first gone']])
+  })
+})
+
+describe('the address of a pod', () => {
+  const nodeAt = (address: string) => ({
+    metadata: { name: 'node-1', resourceVersion: '90' },
+    status: { addresses: [{ type: 'ExternalIP', address }], conditions: [{ type: 'Ready', status: 'True' }] },
+  })
+
+  it('is that which its node has, also when the nodes are listed anew', async () => {
+    const { pods, told, nodes } = await scene([podAt(80)])
+    const address = () => pods.find(ref)?.instance.address
+    expect(address()).toBeUndefined()
+    await until('nodes are followed', () => nodes.watches.length === 1)
+    nodes.items = [nodeAt('198.51.100.4')]
+    nodes.watches[0]?.write(`${JSON.stringify({ type: 'ERROR', object: { kind: 'Status', code: 410 } })}\n`)
+    await until('it is told', () => told.length === 2)
+    expect(address()).toBe('198.51.100.4')
+  })
+
+  it('is what the host was told, whatever its node has', async () => {
+    const { pods } = await scene([podAt(80)], '203.0.113.7')
+    expect(pods.find(ref)?.instance.address).toBe('203.0.113.7')
   })
 })
 

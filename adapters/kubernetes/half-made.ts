@@ -1,0 +1,83 @@
+/**
+ * Pods that wait for a configuration that nobody is going to write, since the host that made them has gone before it had: each
+ * is removed, and whoever wants it asks for it again. Nobody is ever told of them.
+ */
+import { keyOf } from '../../src/rules/resources.js'
+import { statusOf } from './api-failures.js'
+import type { KubernetesApi } from './api.js'
+import type { Configuration } from './configuration.js'
+import type { Fence } from './fence.js'
+import { pathOf, pods as podType } from './kube-objects.js'
+import { isUnstarted } from './pod-status.js'
+import type { Pods, SeenPod } from './pods.js'
+
+export interface HalfMadeParts {
+  readonly api: KubernetesApi
+  readonly pods: Pods
+  readonly configuration: Configuration
+  readonly fence: Fence
+  /** How long one may take to go. */
+  readonly limitMs: number
+  /** This host is just making the pod of that server. */
+  readonly isCreating: (key: string) => boolean
+}
+
+export class HalfMade {
+  readonly #parts: HalfMadeParts
+  /** Those that are being removed, by their own uid. */
+  readonly #removing = new Map<string, Promise<void>>()
+
+  constructor(parts: HalfMadeParts) {
+    this.#parts = parts
+  }
+
+  /** Once its removal has begun nothing is told of a pod: nothing ever was. */
+  has({ podUid }: SeenPod): boolean {
+    return this.#removing.has(podUid)
+  }
+
+  /** It is gone. True when it was one of these. */
+  forget({ podUid }: SeenPod): boolean {
+    return this.#removing.delete(podUid)
+  }
+
+  /** Resolves once this one is removed, if it is being. */
+  async over(seen: SeenPod | undefined): Promise<void> {
+    await this.#removing.get(seen?.podUid ?? '')
+  }
+
+  /** False for one that was half made, and is removed now. */
+  async isWhole(seen: SeenPod): Promise<boolean> {
+    const { configuration, fence, isCreating } = this.#parts
+    const { pod, podUid, identity } = seen
+    // What a host that leads is just making looks the same to one that does not.
+    if (fence.refusal()) return true
+    if (!this.has(seen)) {
+      const isWaiting = isUnstarted(pod) && pod.metadata?.deletionTimestamp === undefined
+      if (!isWaiting || isCreating(keyOf(identity.ref)) || (await configuration.has(seen))) return true
+    }
+    const underway = this.#removing.get(podUid) ?? this.#remove(seen)
+    this.#removing.set(podUid, underway)
+    await underway
+    return false
+  }
+
+  async #remove(seen: SeenPod): Promise<void> {
+    const { api, pods, limitMs } = this.#parts
+    const { identity, podUid } = seen
+    try {
+      await api.request({
+        ...{ what: `delete pod ${identity.ref.name}`, method: 'DELETE', path: pathOf(podType, identity.ref) },
+        body: { gracePeriodSeconds: 0, preconditions: { uid: podUid } },
+      })
+    } catch (error) {
+      const status = statusOf(error)
+      // Gone already, or another one by now.
+      if (status !== 404 && status !== 409) {
+        this.#removing.delete(podUid)
+        throw error
+      }
+    }
+    await pods.untilGone(seen, limitMs)
+  }
+}
