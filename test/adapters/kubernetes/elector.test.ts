@@ -12,6 +12,13 @@ import { describeOnCluster } from './describe-on-cluster.js'
 import { buildManifest, openFleet } from './fleets.js'
 
 const leaseMs = 3_000
+/** None that is as long as this runs out within a test. */
+const longLeaseMs = 60_000
+
+interface Means {
+  readonly by?: KubernetesApi
+  readonly ms?: number
+}
 
 describeOnCluster('hosts that elect their leader by a Lease', () => {
   const api = clusterApi()
@@ -27,15 +34,15 @@ describeOnCluster('hosts that elect their leader by a Lease', () => {
 
   let named = 0
   const newLease = () => `lease-${++named}`
-  const elector = (name: string, identity: string, by: KubernetesApi = api) => {
+  const elector = (name: string, identity: string, { by = api, ms = leaseMs }: Means = {}) => {
     const [clock, logger] = [systemClock, silentLogger]
-    return leaseElector({ api: by, clock, logger, namespace, name, identity, leaseMs })
+    return leaseElector({ api: by, clock, logger, namespace, name, identity, leaseMs: ms })
   }
 
   /** A host that takes part until the test is over. */
-  function candidate(name: string, identity: string, by?: KubernetesApi) {
+  function candidate(name: string, identity: string, means?: Means) {
     const host = { identity, leads: false, leader: undefined as string | undefined, words: [] as string[] }
-    const resign = elector(name, identity, by).run({
+    const resign = elector(name, identity, means).run({
       elected() {
         host.leads = true
         host.words.push('elected')
@@ -64,34 +71,28 @@ describeOnCluster('hosts that elect their leader by a Lease', () => {
 
   it('one that gives up is followed at once, not after the lease', async () => {
     const name = newLease()
-    const first = candidate(name, 'first')
+    const first = candidate(name, 'first', { ms: longLeaseMs })
     await until('the first leads', () => first.leads)
-    const second = candidate(name, 'second')
+    const second = candidate(name, 'second', { ms: longLeaseMs })
     await until('the second knows', () => second.leader === 'first')
-    const begun = performance.now()
     await first.resign()
     await until('the second leads', () => second.leads)
-    expect(performance.now() - begun).toBeLessThan(leaseMs * 0.75)
   })
 
-  it('one that is cut off stops before another takes over, and that one does within the lease', async () => {
+  it('one that is cut off stops before another takes over', async () => {
     const name = newLease()
     const own = clusterApi()
-    const first = candidate(name, 'first', own)
+    const first = candidate(name, 'first', { by: own })
     await until('the first leads', () => first.leads)
     const second = candidate(name, 'second')
     await until('the second knows', () => second.leader === 'first')
-    const lostAt: { first?: number; second?: number } = {}
     // As if its connection were broken: nothing that it sends arrives any more.
     Object.defineProperty(own, 'object', { value: () => Promise.reject(new FleetError('unavailable', 'cut off')) })
-    const cutAt = performance.now()
     await until('the second leads', () => {
-      if (!first.leads) lostAt.first ??= performance.now()
       expect(first.leads && second.leads).toBe(false)
       return second.leads
     })
-    expect(lostAt.first).toBeDefined()
-    expect(performance.now() - cutAt).toBeLessThan(leaseMs * 1.5)
+    expect(first.words).toEqual(['elected', 'lost to nobody'])
     own.close()
   })
 
