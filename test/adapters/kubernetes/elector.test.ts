@@ -13,7 +13,7 @@ import { buildManifest, openFleet } from './fleets.js'
 
 const leaseMs = 3_000
 /** None that is as long as this runs out within a test. */
-const longLeaseMs = 60_000
+const longLeaseMs = 30_000
 
 interface Means {
   readonly by?: KubernetesApi

@@ -72,6 +72,8 @@ describeOnCluster('examples/kubernetes', () => {
         '-o',
         'jsonpath={.spec.clusterIP}',
       )
+      // Once the leader's pod is ready, the cluster has yet to make a way to it.
+      await vi.waitFor(() => fetch(`http://${service}:5000/`), patience)
       const sessionID = randomUUID()
       const body = JSON.stringify({ buildID, sessionID, sessionCookie: 'map=dust', initialPlayers: ['amie'] })
       const allocate = async (): Promise<Allocation> => {
