@@ -26,6 +26,8 @@ export interface Inventory {
   buildByID(buildID: string): BuildEntry | undefined
   serverBySession(sessionID: string): ServerEntry | undefined
   serverByHostId(hostId: string): ServerEntry | undefined
+  /** A match is on record on a server of this name, in whichever namespace. */
+  isPlaying(name: string): boolean
   addBuild(record: Build, revision: string): BuildEntry
   /** A build whose record is gone already, for servers that it has left behind. */
   addDeletedBuild(record: Build): BuildEntry
@@ -110,6 +112,14 @@ export function createInventory(listener: InventoryListener): Inventory {
     buildByID: (buildID) => buildsByID.get(buildID),
     serverBySession: (sessionID) => bySession.get(sessionKey(sessionID)),
     serverByHostId: (hostId) => byHostId.get(hostId),
+
+    isPlaying(name) {
+      for (const { record } of everyBuild) {
+        const { namespace } = record
+        if (servers.get(keyOf({ namespace, name }))?.record.state === 'Active') return true
+      }
+      return false
+    },
 
     addBuild(record, revision) {
       const build = enter(newBuild(record, revision))

@@ -259,7 +259,8 @@ export function watcher(ctx: EngineContext, parts: WatcherParts): Watcher {
         orphan.quietSince = clock.elapsed()
         return 'Continue'
       }
-      return 'Terminate'
+      // Its token is none that this host knows, as when a store has lost it. A match is not ended for that.
+      return inventory.isPlaying(name) ? 'Continue' : 'Terminate'
     },
 
     sweep() {

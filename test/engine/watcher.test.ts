@@ -377,3 +377,16 @@ describe('an instance without a record', () => {
     expect(watch.strangerSpoke('no-dot-at-all', 'Active')).toBe('Terminate')
   })
 })
+
+describe('a game whose token nobody knows', () => {
+  it('goes on with its match while that is on record, and is told to end otherwise', async () => {
+    const { watch, inventory, build } = await scene()
+    const entry = inventory.addServer(build, aServerRecord(build.record, 'lobby', { state: 'StandingBy' }), '1')
+    expect(watch.strangerSpoke('lobby.lost', 'Active')).toBe('Terminate')
+    inventory.update(entry, { ...entry.record, state: 'Active' })
+    expect(watch.strangerSpoke('lobby.lost', 'Active')).toBe('Continue')
+    expect(watch.strangerSpoke('lobby.lost', 'StandingBy')).toBe('Terminate')
+    inventory.update(entry, { ...entry.record, state: 'Terminating' })
+    expect(watch.strangerSpoke('lobby.lost', 'Active')).toBe('Terminate')
+  })
+})

@@ -183,10 +183,20 @@ describeOnCluster('who a build is, and what belongs to it', () => {
     expect(after.map(({ token }) => token).filter((token) => !/^[0-9a-f]{64}$/.test(token))).toEqual([])
     expect(after.filter(({ token }) => before.some((old) => old.token === token))).toEqual([])
     const beat = { state: 'Active', health: 'Healthy', players: ['mallory'] } as const
-    const unknown = next.heartbeat('nobody.at-all', beat)
+    const told = (id: string) => Object.entries(next.heartbeat(id, beat))
+    const [end, goOn] = ['Terminate', 'Continue'].map((operation) => [
+      ['operation', operation],
+      ['nextHeartbeatIntervalMs', 1000],
+    ])
+    expect(told('nobody.at-all')).toEqual(end)
     for (const { name, token } of before) {
-      expect([next.heartbeat(`${name}.`, beat), next.heartbeat(`${name}.${token}`, beat)]).toEqual([unknown, unknown])
+      // A match is not ended for the key; nobody learns anything of it either.
+      const expected = name === active[0]?.metadata.name ? goOn : end
+      expect([told(`${name}.`), told(`${name}.${token}`)]).toEqual([expected, expected])
     }
+    const [{ metadata } = { metadata: { name: '' } }] = active
+    const { spec } = await next.details.get({ namespace, name: metadata.name })
+    expect(spec.connectedPlayers).toEqual([])
   })
 
   it('knows its own build again when the answer to its creation was lost', async () => {

@@ -114,12 +114,15 @@ function checkNothingLeft({ servers }: Seen, { store, backend, sessions }: Scene
   if (records.length > 0) throw new Violation(`records were left behind: ${records.join(', ')}`)
 }
 
+/** The fleet looks once a second, and has to write what it sees. */
+const noticeMs = 5_000
+
 /** Its session may last so long and no longer by the wall clock, which may have been set back by an hour. */
 function hasLimitAhead(server: GameServer, { host, builds }: Seen): boolean {
   const { reachedActiveOn, state } = server.status
   const { sessionSeconds } = builds.find(({ metadata }) => metadata.name === buildNameOf(server))?.spec.health ?? {}
   if (state !== 'Active' || reachedActiveOn === undefined || sessionSeconds === undefined) return false
-  return Date.parse(reachedActiveOn) + sessionSeconds * 1_000 >= host.clock().now()
+  return Date.parse(reachedActiveOn) + sessionSeconds * 1_000 + noticeMs >= host.clock().now()
 }
 
 function waitsForPort({ status }: GameServer): boolean {
