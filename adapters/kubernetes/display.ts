@@ -30,6 +30,8 @@ const longestPauseMs = 30_000
 /** More Events than these are of use to nobody. */
 const eventsAtOnce = 50
 const eventsPerSecond = 5
+/** In which a build tells of one failure of each kind. */
+const repetitionMs = 60_000
 
 /** A build that nobody has heard of after so many is gone. */
 const mostPausesUnknown = 5
@@ -57,6 +59,8 @@ export function storeDisplay(parts: DisplayParts): StoreDisplay & { close(): Pro
   const timers = new Set<() => void>()
   const underway = new Set<Promise<void>>()
   let isClosed = false
+  /** Elapsed ms of the last failure of each kind that a build told of. */
+  const saidAt = new Map<string, number>()
   let eventsLeft = eventsAtOnce
   let countedAt = clock.elapsed()
   let drawn = 0
@@ -114,6 +118,17 @@ export function storeDisplay(parts: DisplayParts): StoreDisplay & { close(): Pro
     timers.add(cancel)
   }
 
+  /** What each server of a build meets in its turn, and meets again: one is told in a while, and leaves room for what else there is. */
+  function isRepetition({ reason, about }: Told): boolean {
+    if (reason !== 'ServerStartFailed' && reason !== 'ReconcileFailed') return false
+    const key = `${reason} ${keyOf(about)}`
+    const now = clock.elapsed()
+    for (const [said, at] of saidAt) if (now - at >= repetitionMs) saidAt.delete(said)
+    if (saidAt.has(key)) return true
+    saidAt.set(key, now)
+    return false
+  }
+
   function mayTell(): boolean {
     const now = clock.elapsed()
     eventsLeft = Math.min(eventsAtOnce, eventsLeft + ((now - countedAt) / 1_000) * eventsPerSecond)
@@ -150,7 +165,7 @@ export function storeDisplay(parts: DisplayParts): StoreDisplay & { close(): Pro
     },
     event(event) {
       const told = toldOf(event, parts)
-      if (told && !isClosed && mayTell()) own(tell(told))
+      if (told && !isClosed && !isRepetition(told) && mayTell()) own(tell(told))
     },
     async close() {
       isClosed = true

@@ -20,9 +20,10 @@ export function blocked(
     if (build.deleted) return
     const reason = FleetError.is(error) ? error.code : 'internal'
     await writer.change(build, (before) => {
-      const condition = { type: 'CreateBlocked' as const, reason, message, since: ctx.clock.now() }
+      // Each server that waits fails again and again, and by its name alone in other words: told already, it is not written again.
+      const said = message.replaceAll(record.name, `${record.build}-…`)
+      const condition = { type: 'CreateBlocked' as const, reason, message: said, since: ctx.clock.now() }
       const conditions = withCondition(before.conditions, condition)
-      // Each server that waits fails again and again: what is told already is not written again.
       return conditions === before.conditions ? before : { ...before, conditions }
     })
   }

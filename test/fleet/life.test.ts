@@ -86,6 +86,18 @@ describe('a server that is asked for', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
   })
 
+  it('is told once for its build, though each server is refused by its own name, again and again', async () => {
+    const { scene, fleet } = await opened({ standingBy: 0 })
+    scene.backend.create = ({ ref }) =>
+      Promise.reject(new FleetError('unavailable', `create pod ${ref.name}: pods "${ref.name}" is forbidden: quota`))
+    await fleet.builds.patch('arena', { standingBy: 4 })
+    await scene.clock.advance(60_000)
+    expect(scene.eventsOf('ServerStartFailed').length).toBeGreaterThan(12)
+    expect(scene.eventsOf('ConditionChanged').map(({ message }) => message)).toEqual([
+      'create pod arena-…: pods "arena-…" is forbidden: quota',
+    ])
+  })
+
   it('is one instance, though the reply to its start was lost', async () => {
     const scene = stage(manual)
     scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'lose-reply' } : undefined)

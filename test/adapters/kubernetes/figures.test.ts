@@ -41,12 +41,21 @@ function buildAt(revision: number) {
 }
 
 /** A store that watches one build, whose figures are written as `answer` says. */
-async function scene(answer: (response: ServerResponse, nth: number) => void) {
+async function scene(answer: (response: ServerResponse, nth: number) => void = () => {}) {
   const clock = virtualClock()
   const watches: ServerResponse[] = []
   let writes = 0
+  const told: string[] = []
   const server = await fakeApiServer((request, response, { pathname, searchParams }) => {
     if (request.method === 'PUT') return answer(response, ++writes)
+    if (pathname.endsWith('/events')) {
+      request.setEncoding('utf8').once('data', (body: string) => {
+        const { reason, message } = JSON.parse(body)
+        told.push(`${reason}: ${message}`)
+        say(response, 201, { metadata: { name: 'told', resourceVersion: '1' } })
+      })
+      return
+    }
     if (pathname.includes('/secrets/')) {
       const data = { key: Buffer.alloc(32, 7).toString('base64') }
       return say(response, 200, { metadata: { name: 'gamekeeper-key', resourceVersion: '1' }, data })
@@ -70,7 +79,7 @@ async function scene(answer: (response: ServerResponse, nth: number) => void) {
   }
   store.watch?.({ builds, servers: { listed() {}, changed() {}, gone() {} } })
   await until('the build is watched', () => watches.length > 0)
-  return { clock, store, watches, heard, writes: () => writes }
+  return { clock, store, watches, heard, told, writes: () => writes }
 }
 
 describe('the figures of a build', () => {
@@ -112,5 +121,34 @@ describe('the figures of a build', () => {
       await clock.advance(1_000)
       return writes() === 2
     })
+  })
+})
+
+describe('the Events of a build', () => {
+  it('tell of one failure of each kind a minute, however many servers meet it', async () => {
+    const { clock, store, told } = await scene()
+    const fail = (type: 'ServerStartFailed' | 'ReconcileFailed', name: string, build = ref) => {
+      const [at, message] = [clock.now(), `${name} is refused`]
+      if (type === 'ReconcileFailed') store.display?.event({ seq: 1, type, at, build, message })
+      else {
+        const server = { namespace: build.namespace, name }
+        store.display?.event({ seq: 1, type, at, build, server, message, reason: message })
+      }
+    }
+    for (let n = 0; n < 100; n++) {
+      fail('ServerStartFailed', `arena-${n}`)
+      fail('ReconcileFailed', `arena-${n}`)
+    }
+    fail('ServerStartFailed', 'duel-1', { ...ref, name: 'duel' })
+    await until('all is told', () => told.length >= 3)
+    await clock.advance(60_000)
+    fail('ServerStartFailed', 'arena-100')
+    await until('it is told again', () => told.length >= 4)
+    expect(told.toSorted()).toEqual([
+      'ReconcileFailed: arena-0 is refused',
+      'ServerStartFailed: arena-0 is refused',
+      'ServerStartFailed: arena-100 is refused',
+      'ServerStartFailed: duel-1 is refused',
+    ])
   })
 })
