@@ -52,12 +52,10 @@ async function facts(host: Host): Promise<readonly object[]> {
 describe.each(['SIGTERM', 'SIGHUP'] as const)('told to go by %s', (signal) => {
   const range = signal === 'SIGTERM' ? '20300-20329' : '20330-20359'
 
-  it('leaves at once, and its successor has the same servers and sessions', { timeout: limitMs }, async () => {
+  it('leaves mid-match, and its successor has the same servers and sessions', { timeout: limitMs }, async () => {
     const { host, env, sessionID, port, running } = await scene(range)
     const before = { facts: await facts(host), running: await running() }
-    const toldAt = performance.now()
     expect(await host.exit(signal)).toEqual({ code: 0, signal: null })
-    expect(performance.now() - toldAt).toBeLessThan(15_000)
     expect(host.log().at(-1)?.message).toBe(`left on ${signal}; 3 game servers left running, for the next start`)
     expect(await running()).toEqual(before.running)
     expect(await say(port, 'hello amie')).toContain(`session ${sessionID} cookie duel`)

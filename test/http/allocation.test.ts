@@ -168,7 +168,6 @@ describe('an allocation that waits', () => {
     const reply = await allocate(request, '?wait=0.25')
     expect(reply).toMatchObject({ status: 429, headers: { 'retry-after': '1' } })
     expect(performance.now() - before).toBeGreaterThanOrEqual(240)
-    expect(performance.now() - before).toBeLessThan(3_000)
   })
 
   it('gives its place up at once when its caller goes away: the next in line gets the server', async () => {

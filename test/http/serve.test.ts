@@ -200,15 +200,14 @@ describe('closing', () => {
     const listing = call('GET', `${served.managementUrl}/api/v1/gameserverbuilds/`)
     await until(() => held.allocating === 1 && held.listing === 1)
 
-    const before = performance.now()
     const closing = served.close()
     expect(await waiting).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
+    // Were it cut at last rather than closed now, the call in flight would be with it, and have no answer.
     await idle.closed()
     await expect(call('GET', served.managementUrl)).rejects.toThrow(/ECONNREFUSED/)
     held.release()
     expect((await listing).status).toBe(200)
     await closing
-    expect(performance.now() - before).toBeLessThan(2_000)
     await served.close()
   })
 })

@@ -282,13 +282,15 @@ it("the routes in a host's own node:https server know who has shown a certificat
   await new Promise((resolve) => host.close(resolve))
 })
 
-it('closes in time though a client has not finished its handshake', async () => {
-  const { managementUrl, close } = await open({ management: { port: 0, tls: { cert: server.cert, key: server.key } } })
+it('closes though a client has not finished its handshake, and has long to do so', async () => {
+  const management = { port: 0, tls: { cert: server.cert, key: server.key } }
+  const { managementUrl, close } = await open({
+    management,
+    limits: { headersTimeoutMs: 600_000, requestTimeoutMs: 600_000 },
+  })
   const socket = connectPlain(Number(new URL(managementUrl).port), '127.0.0.1')
   socket.on('error', () => {})
   await until(() => !socket.connecting)
-  const before = performance.now()
   await close()
-  expect(performance.now() - before).toBeLessThan(7_000)
   await until(() => socket.closed)
 })

