@@ -102,7 +102,7 @@ export class KubernetesBackend implements Backend {
     })
     const label = namesOf(apiGroup).leader
     const pod = options.pod !== undefined && { namespace: this.#api.namespace ?? this.#home, name: options.pod }
-    this.defaultElector = pod ? labelling(elector, { api: this.#api, logger, label, pod }) : elector
+    this.defaultElector = pod ? labelling(elector, { api: this.#api, clock, logger, label, pod }) : elector
   }
 
   async agentPlace(asked: { readonly host?: string | undefined }): Promise<AgentPlace> {
