@@ -27,13 +27,14 @@ import { findAgentPlace } from './agent-place.js'
 import { statusOf } from './api-failures.js'
 import { KubernetesApi } from './api.js'
 import { Configuration } from './configuration.js'
-import { leaseElector, leaseName } from './elector.js'
+import { leaseElector } from './elector.js'
 import { Fence } from './fence.js'
 import { HalfMade } from './half-made.js'
 import { defaultKubeConfig } from './kube-config.js'
 import { pathOf, pods as podType } from './kube-objects.js'
 import { evictAnnotation, namesOf } from './labels.js'
 import { labelling } from './leader-label.js'
+import { leaseName } from './lease.js'
 import { NodePorts } from './node-ports.js'
 import type { ResolvedKubernetesOptions } from './options.js'
 import { type Created, PodCreation } from './pod-creation.js'
@@ -94,15 +95,16 @@ export class KubernetesBackend implements Backend {
     })
     this.#ports = new NodePorts(portRange, clock, () => this.#heldPorts())
     this.defaultStore = Object.freeze({ kind: 'own', open: () => this.#openStore() })
+    const reach = { group: apiGroup, namespaces }
     const elector = leaseElector({
       ...{ api: this.#api, clock, logger, namespace: this.#home, leaseMs: options.leaseMs, fence },
-      name: leaseName(apiGroup, namespaces),
+      ...{ reach, name: leaseName(reach) },
       identity: options.identity ?? `${hostname()}-${Buffer.from(clock.randomBytes(4)).toString('hex')}`,
       hasRun: (signal) => this.#hasPods(signal),
     })
     const label = namesOf(apiGroup).leader
     const pod = options.pod !== undefined && { namespace: this.#api.namespace ?? this.#home, name: options.pod }
-    this.defaultElector = pod ? labelling(elector, { api: this.#api, logger, label, pod }) : elector
+    this.defaultElector = pod ? labelling(elector, { api: this.#api, clock, logger, label, pod }) : elector
   }
 
   async agentPlace(asked: { readonly host?: string | undefined }): Promise<AgentPlace> {

@@ -2,7 +2,6 @@
  * Elects one of any number of hosts by a Lease. Whether a lease has run out is judged by when this host saw it change, never
  * by the clocks of others; and a host that could not renew its own in time leads no more, whatever the reason.
  */
-import { createHash } from 'node:crypto'
 import type { Clock } from '../../src/clock.js'
 import type { ElectionListener, Elector } from '../../src/elector.js'
 import { FleetError, messageOf } from '../../src/errors.js'
@@ -12,6 +11,8 @@ import type { KubernetesApi } from './api.js'
 import { Fence, type Moment } from './fence.js'
 import { headOf } from './fleet-resources.js'
 import { type KubeObject, leases, pathOf, revisionOf } from './kube-objects.js'
+import { givenUpSeconds, type Observed, observe, type Reach, reachAnnotation } from './lease.js'
+import { type Rival, RivalLeases } from './rival-leases.js'
 import { chanceOf } from './watch.js'
 
 export interface LeaseElectorOptions {
@@ -27,18 +28,10 @@ export interface LeaseElectorOptions {
   readonly leaseMs: number
   /** Shut but for the time of this host's lease. */
   readonly fence?: Fence
+  /** What the fleet is in. Default: there is no other fleet whose hosts might lead the same. */
+  readonly reach?: Reach
   /** Whether there is anything that only a leader can have made. Default: there is not. */
   readonly hasRun?: (signal: AbortSignal) => Promise<boolean>
-}
-
-interface Observed {
-  readonly holder: string
-  /** Changes with every renewal. */
-  readonly revision: string
-  /** Elapsed ms at which this host saw it first. */
-  readonly at: number
-  readonly transitions: number
-  readonly leaseMs: number
 }
 
 export function leaseElector(options: LeaseElectorOptions): Elector {
@@ -51,21 +44,17 @@ export function leaseElector(options: LeaseElectorOptions): Elector {
   })
 }
 
-/** Of the fleet in these namespaces; all of its hosts are told the same. */
-export function leaseName(group: string, namespaces: readonly string[] | undefined): string {
-  if (!namespaces) return group
-  const hash = createHash('sha256')
-    .update([...namespaces].sort().join(' '))
-    .digest('hex')
-  return `${group}.${hash.slice(0, 8)}`
-}
-
 class Candidate {
   readonly #options: LeaseElectorOptions
   readonly #listener: ElectionListener
   readonly #stop = new AbortController()
   readonly #fence: Fence
+  readonly #rivals: RivalLeases | undefined
   #observed: Observed | undefined
+  /** That kept this host from leading when it last would have. */
+  #rival: Rival | undefined
+  /** The time that this host has last written, or tried to. */
+  #renewed: string | undefined
   /** Elapsed ms at which this host saw first that there is no Lease; -Infinity when there never was one. */
   #missingSince: number | undefined
   #leads = false
@@ -80,6 +69,7 @@ class Candidate {
     this.#options = options
     this.#listener = listener
     this.#fence = options.fence ?? new Fence(options.clock)
+    this.#rivals = options.reach && new RivalLeases({ ...options, reach: options.reach })
   }
 
   start(): void {
@@ -118,14 +108,27 @@ class Candidate {
 
   /** Looks at the lease, and takes or renews it when that is this host's to do. */
   async #round(): Promise<void> {
-    const { clock, identity } = this.#options
+    const { clock, identity, leaseMs } = this.#options
     const lease = await this.#read()
+    this.#rival = undefined
     if (lease === undefined) return this.#replace()
     this.#missingSince = undefined
-    const observed = this.#observe(lease)
-    const isOver = observed.holder === '' || clock.elapsed() - observed.at >= observed.leaseMs
-    if (observed.holder === identity || isOver) await this.#write(observed)
-    else this.#lose(observed.holder)
+    const observed = (this.#observed = observe(lease, this.#observed, clock.elapsed(), leaseMs))
+    if (this.#leads && observed.holder === identity) {
+      await this.#renew(observed)
+      return
+    }
+    if (!this.#leads && this.#isFree(observed)) await this.#take(observed)
+    else this.#lose(nobodyIf(observed.holder, identity))
+  }
+
+  /** Whatever it says: somebody may have written that by hand, and whoever led until then does not know it yet. */
+  #isFree(observed: Observed): boolean {
+    const { clock, identity } = this.#options
+    if (observed.isGivenUp) return true
+    // Nobody else has written it since this host did.
+    if (observed.holder === identity && observed.renewed === this.#renewed) return true
+    return clock.elapsed() - observed.at >= this.#longestLeaseMs()
   }
 
   /**
@@ -136,44 +139,60 @@ class Candidate {
     const { clock, hasRun } = this.#options
     if (this.#leads) {
       // Somebody else was faster, and leads.
-      if (!(await this.#write(undefined))) this.#lose(undefined)
+      if (!(await this.#renew(undefined))) this.#lose(undefined)
       return
     }
     if (this.#missingSince === undefined) {
       const mayBeLed = this.#observed !== undefined || (await hasRun?.(this.#stop.signal))
       this.#missingSince = mayBeLed ? clock.elapsed() : -Infinity
     }
-    if (clock.elapsed() >= this.#missingSince + this.#longestLeaseMs()) await this.#write(undefined)
+    if (clock.elapsed() >= this.#missingSince + this.#longestLeaseMs()) await this.#take(undefined)
     else if (!this.#hasSpoken) this.#lose(undefined)
   }
 
-  #observe(lease: KubeObject): Observed {
-    const revision = revisionOf(lease)
-    if (this.#observed?.revision === revision) return this.#observed
-    const spec = isObject(lease['spec']) ? lease['spec'] : {}
-    const { holderIdentity, leaseTransitions, leaseDurationSeconds } = spec
-    this.#observed = {
-      holder: typeof holderIdentity === 'string' ? holderIdentity : '',
-      revision,
-      at: this.#options.clock.elapsed(),
-      transitions: typeof leaseTransitions === 'number' ? leaseTransitions : 0,
-      leaseMs: typeof leaseDurationSeconds === 'number' ? leaseDurationSeconds * 1_000 : this.#options.leaseMs,
-    }
-    return this.#observed
+  async #renew(observed: Observed | undefined): Promise<boolean> {
+    const begun = await this.#write(observed)
+    if (begun) this.#win(begun)
+    return begun !== undefined
   }
 
-  /** Upon what was observed, so that of two that want it one gets it. False for the other. */
-  async #write(observed: Observed | undefined): Promise<boolean> {
-    const { api, clock, namespace, name, identity, leaseMs } = this.#options
+  /** Hosts of two leases may ask for them at once: whoever has its own looks at the others' once more before it leads. */
+  async #take(observed: Observed | undefined): Promise<void> {
+    if (await this.#isHeldOff()) return
+    const begun = await this.#write(observed)
+    if (!begun) return
+    let mayLead = false
+    try {
+      mayLead = !(await this.#isHeldOff())
+    } finally {
+      if (!mayLead) await this.#release()
+    }
+    if (mayLead) this.#win(begun)
+  }
+
+  async #isHeldOff(): Promise<boolean> {
+    const call = { urgent: true, limitMs: this.#callMs(), signal: this.#stop.signal }
+    this.#rival = await this.#rivals?.look(call)
+    if (this.#rival) this.#lose(nobodyIf(this.#rival.holder, this.#options.identity))
+    return this.#rival !== undefined
+  }
+
+  /** Upon what was observed, so that of two that want it one gets it, from the moment returned on. Undefined for the other. */
+  async #write(observed: Observed | undefined): Promise<Moment | undefined> {
+    const { api, clock, namespace, name, identity, leaseMs, reach } = this.#options
     const now = new Date(clock.now()).toISOString().replace('Z', '000Z')
     const isRenewal = observed?.holder === identity
     const begun = this.#fence.moment()
+    this.#renewed = now
     const body = {
       ...headOf(leases),
-      metadata: { namespace, name, ...(observed && { resourceVersion: observed.revision }) },
+      metadata: {
+        ...{ namespace, name, ...(observed && { resourceVersion: observed.revision }) },
+        ...(reach && { annotations: reachAnnotation(reach) }),
+      },
       spec: {
         holderIdentity: identity,
-        leaseDurationSeconds: Math.max(1, Math.ceil(leaseMs / 1_000)),
+        leaseDurationSeconds: Math.max(givenUpSeconds, Math.ceil(leaseMs / 1_000)),
         renewTime: now,
         ...(!isRenewal && { acquireTime: now }),
         leaseTransitions: (observed?.transitions ?? -1) + (isRenewal ? 0 : 1),
@@ -190,13 +209,12 @@ class Candidate {
         limitMs: this.#callMs(),
         signal: this.#stop.signal,
       })
-      this.#observe(lease)
+      this.#observed = observe(lease, this.#observed, clock.elapsed(), leaseMs)
       // It runs from before it was asked for: nobody can have seen it earlier.
-      this.#win(begun)
-      return true
+      return begun
     } catch (error) {
       // The next look tells who.
-      if (FleetError.is(error, 'conflict')) return false
+      if (FleetError.is(error, 'conflict')) return undefined
       throw error
     }
   }
@@ -230,8 +248,7 @@ class Candidate {
   }
 
   async #release(): Promise<void> {
-    const { api, namespace, name, identity, logger } = this.#options
-    const { leaseMs } = this.#options
+    const { api, namespace, name, identity, logger, leaseMs, reach } = this.#options
     try {
       const path = pathOf(leases, { namespace, name })
       const call = { path, ...apart, limitMs: this.#callMs() }
@@ -240,8 +257,11 @@ class Candidate {
       if (spec['holderIdentity'] !== identity) return
       const body = {
         ...headOf(leases),
-        metadata: { namespace, name, resourceVersion: revisionOf(lease) },
-        spec: { ...spec, holderIdentity: '', leaseDurationSeconds: 1 },
+        metadata: {
+          ...{ namespace, name, resourceVersion: revisionOf(lease) },
+          ...(reach && { annotations: reachAnnotation(reach) }),
+        },
+        spec: { ...spec, holderIdentity: '', leaseDurationSeconds: givenUpSeconds },
       }
       await api.object({ what: `give up lease ${namespace}/${name}`, method: 'PUT', body, ...call })
     } catch (error) {
@@ -270,8 +290,8 @@ class Candidate {
   #untilRunOutMs(): number {
     const observed = this.#observed
     if (this.#leads) return Infinity
-    const missing = this.#missingSince
-    const end = missing === undefined ? observed && observed.at + observed.leaseMs : missing + this.#longestLeaseMs()
+    const since = this.#missingSince ?? observed?.at
+    const end = this.#rival ? this.#rival.endsAt : since !== undefined ? since + this.#longestLeaseMs() : undefined
     return end === undefined ? Infinity : Math.max(50, end - this.#options.clock.elapsed())
   }
 
@@ -279,6 +299,11 @@ class Candidate {
   #longestLeaseMs(): number {
     return Math.max(this.#options.leaseMs, this.#observed?.leaseMs ?? 0)
   }
+}
+
+/** This host itself does not lead, whatever is written there. */
+function nobodyIf(holder: string, identity: string): string | undefined {
+  return holder === '' || holder === identity ? undefined : holder
 }
 
 /** Calls about the lease wait for no other, and are made by every host. */

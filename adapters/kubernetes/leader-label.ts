@@ -2,6 +2,7 @@
  * Marks the pod of the host that leads by a label, for Services to select: every host is ready, and calls and heartbeats reach the
  * one that can answer them. Who leads is decided elsewhere; a label that is late costs a caller another try.
  */
+import type { Clock } from '../../src/clock.js'
 import type { ElectionListener, Elector } from '../../src/elector.js'
 import { messageOf } from '../../src/errors.js'
 import type { Logger } from '../../src/logger.js'
@@ -11,6 +12,7 @@ import { pathOf, pods } from './kube-objects.js'
 
 export interface LeaderLabelOptions {
   readonly api: KubernetesApi
+  readonly clock: Clock
   readonly logger: Logger
   readonly label: string
   /** That this host runs in. */
@@ -18,6 +20,8 @@ export interface LeaderLabelOptions {
 }
 
 const retryLimits = { firstMs: 500, lastMs: 30_000 }
+/** After which it is written again: somebody may have taken it off by hand. Where nothing has changed that is no revision. */
+const againMs = 30_000
 /** Whoever leaves does not wait for longer: the label goes with the pod. */
 const leaveMs = 2_000
 
@@ -36,6 +40,7 @@ export function labelling(elector: Elector, options: LeaderLabelOptions): Electo
         },
       })
       return async () => {
+        label.stop()
         await resign()
         await label.leave()
       }
@@ -47,6 +52,9 @@ class LeaderLabel {
   readonly #options: LeaderLabelOptions
   readonly #stop = new AbortController()
   #wanted = false
+  /** Others were looked for since this host was last told who leads. */
+  #isAlone = false
+  #cancelAgain = () => {}
   #running: Promise<void> | undefined
 
   constructor(options: LeaderLabelOptions) {
@@ -55,13 +63,18 @@ class LeaderLabel {
 
   set(wanted: boolean): void {
     this.#wanted = wanted
-    this.#running ??= this.#run().finally(() => {
-      this.#running = undefined
-    })
+    this.#isAlone = false
+    this.#cancelAgain()
+    this.#start()
   }
 
-  async leave(): Promise<void> {
+  stop(): void {
     this.#stop.abort()
+    this.#cancelAgain()
+  }
+
+  /** Once it is stopped. */
+  async leave(): Promise<void> {
     await this.#running
     try {
       await this.#write(this.#options.pod.name, null, leaveMs)
@@ -70,15 +83,25 @@ class LeaderLabel {
     }
   }
 
+  #start(): void {
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined
+    })
+  }
+
   async #run(): Promise<void> {
-    const { api, logger, pod } = this.#options
+    const { api, clock, logger, pod } = this.#options
     const { signal } = this.#stop
     for (let failures = 0; !signal.aborted && !api.closed;) {
       const wanted = this.#wanted
       try {
-        if (wanted) await this.#clearOthers()
+        if (wanted && !this.#isAlone) await this.#clearOthers()
         await this.#write(pod.name, wanted ? 'true' : null)
-        if (wanted === this.#wanted) return
+        if (wanted === this.#wanted) {
+          this.#isAlone = wanted
+          if (wanted && !signal.aborted) this.#cancelAgain = clock.after(againMs, () => this.#start())
+          return
+        }
         failures = 0
       } catch (error) {
         if (signal.aborted || api.closed) return

@@ -17,7 +17,8 @@ export interface KubernetesBackendOptions {
   readonly namespaces?: readonly string[]
   /**
    * Namespace of what is the fleet's own: the key that servers' tokens are sealed with, and the lease. All hosts of a fleet must
-   * have the same. Default: the first of `namespaces` in the order of the alphabet, or `default`.
+   * have the same, and keep it when `namespaces` changes. Default: the first of `namespaces` in the order of the alphabet, or
+   * `default`.
    */
   readonly home?: string
   /** Group of the custom resources, and what the labels of pods begin with. Default `mps.gamekeeper.com`. */
@@ -28,7 +29,10 @@ export interface KubernetesBackendOptions {
   readonly publicAddress?: string
   /** Servers go where others are, so that nodes come to be empty and can be taken away. Default true. */
   readonly packed?: boolean
-  /** Names this host, for others to say who leads. Default: the name of its machine or pod, and something random. */
+  /**
+   * Names this host, for others to say who leads; one that comes back under its name leads once its old lease has run out. Default:
+   * the name of its machine or pod, and something random.
+   */
   readonly identity?: string
   /**
    * Name of the pod that this host runs in: it has the label `<apiGroup>/leader: "true"` while this host leads, for Services to

@@ -45,7 +45,7 @@ export const settings = {
   },
   HOME_NAMESPACE: {
     meaning:
-      'of a cluster, where the lease and the key of the fleet are; the first of NAMESPACES in the alphabet, or `default`',
+      'of a cluster, where the lease and the key of the fleet are; the first of NAMESPACES in the alphabet, or `default`. It must stay the same: name it before NAMESPACES changes',
   },
   NAMESPACES: { meaning: 'of a cluster, those that the fleet is in, with commas in between: all of them' },
   POD_NAME: {

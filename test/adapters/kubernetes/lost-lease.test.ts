@@ -1,6 +1,7 @@
-/** A Lease that somebody deletes says nothing of who leads: no second host may lead for it. */
+/** A Lease that somebody deletes or edits by hand says nothing of who leads: no second host may lead for it. */
 import { expect, it, describe, onTestFinished } from 'vitest'
 import { leaseElector } from '../../../adapters/kubernetes/elector.js'
+import { observe } from '../../../adapters/kubernetes/lease.js'
 import { systemClock } from '../../../src/clock.js'
 import { silentLogger } from '../../../src/logger.js'
 import { virtualClock } from '../../../src/testing/virtual-clock.js'
@@ -9,9 +10,15 @@ import { apiOf, configFor, fakeApiServer, say, statusOf } from './fake-api-serve
 
 const leaseMs = 2_000
 
+interface Spec {
+  readonly holderIdentity?: string
+  readonly leaseDurationSeconds?: number
+  readonly renewTime?: string
+}
+
 /** An API server that keeps one Lease. */
 async function scene(clock = systemClock) {
-  const state = { lease: undefined as { readonly metadata: object; readonly spec: object } | undefined, revision: 0 }
+  const state = { lease: undefined as { readonly metadata: object; readonly spec: Spec } | undefined, revision: 0 }
   const server = await fakeApiServer((request, response) => {
     let text = ''
     request.on('data', (chunk: Buffer) => (text += chunk.toString()))
@@ -20,7 +27,7 @@ async function scene(clock = systemClock) {
       if (request.method === 'GET') {
         return lease ? say(response, 200, lease) : say(response, 404, statusOf(404, 'NotFound', 'fleet'))
       }
-      const { metadata, spec } = JSON.parse(text) as { metadata: { resourceVersion?: string }; spec: object }
+      const { metadata, spec } = JSON.parse(text) as { metadata: { resourceVersion?: string }; spec: Spec }
       const isFree = request.method === 'POST' ? !lease : metadata.resourceVersion === String(state.revision)
       if (!isFree) return say(response, 409, statusOf(409, 'Conflict', 'fleet'))
       state.lease = { metadata: { name: 'fleet', resourceVersion: String(++state.revision) }, spec }
@@ -28,17 +35,19 @@ async function scene(clock = systemClock) {
     })
   })
 
-  function host(identity: string, hasRun?: () => Promise<boolean>) {
+  function host(identity: string, hasRun?: () => Promise<boolean>, heard?: (identity: string, leads: boolean) => void) {
     const api = apiOf(configFor(server.url), { clock })
     const told = { leads: false, leader: undefined as string | undefined, words: [] as string[] }
     const lease = { namespace: 'games', name: 'fleet', identity, leaseMs, ...(hasRun && { hasRun }) }
     const resign = leaseElector({ api, clock, logger: silentLogger, ...lease }).run({
       elected() {
         told.leads = true
+        heard?.(identity, true)
         told.words.push('elected')
       },
       lost(leader) {
         told.leads = false
+        heard?.(identity, false)
         told.leader = leader
         told.words.push('lost')
       },
@@ -48,7 +57,12 @@ async function scene(clock = systemClock) {
   }
 
   const remove = () => (state.lease = undefined)
-  return { state, server, host, remove }
+  /** As `kubectl patch` does. */
+  const edit = (spec: Spec) => {
+    const metadata = { name: 'fleet', resourceVersion: String(++state.revision) }
+    state.lease = { metadata, spec: { ...state.lease?.spec, ...spec } }
+  }
+  return { state, server, host, remove, edit }
 }
 
 describe('a Lease that is deleted', () => {
@@ -120,4 +134,65 @@ describe('a Lease that is deleted', () => {
     const first = host('first', () => Promise.resolve(false))
     await until('it leads', () => first.leads)
   })
+})
+
+describe('a Lease that is edited by hand', () => {
+  it.each([
+    ['names nobody', { holderIdentity: '' }],
+    ['names another host that is there', { holderIdentity: 'second' }],
+  ])('and %s never gives two leaders', async (_, spec) => {
+    const { state, host, edit } = await scene()
+    const leading = new Set<string>()
+    let most = 0
+    const count = (identity: string, leads: boolean) => {
+      if (leads) leading.add(identity)
+      else leading.delete(identity)
+      most = Math.max(most, leading.size)
+    }
+    const first = host('first', undefined, count)
+    await until('the first leads', () => first.leads)
+    const others = ['second', 'third', 'fourth'].map((identity) => host(identity, undefined, count))
+    await until('all know', () => others.every(({ leader }) => leader === 'first'))
+    for (let times = 0; times < 2; times++) {
+      const before = state.lease?.spec.renewTime
+      edit(spec)
+      await until('somebody leads by a lease', () => state.lease?.spec.renewTime !== before && leading.size > 0)
+    }
+    expect(most).toBe(1)
+  })
+
+  it("is nobody else's sooner for a shorter lease that was written into it, until a host has written it", () => {
+    const lease = (revision: string, spec: Spec) => ({ metadata: { name: 'fleet', resourceVersion: revision }, spec })
+    const held = { holderIdentity: 'first', leaseDurationSeconds: 60, renewTime: 'then' }
+    const before = observe(lease('1', held), undefined, 0, leaseMs)
+    const edited = observe(lease('2', { ...held, leaseDurationSeconds: 1 }), before, 10, leaseMs)
+    expect(edited).toMatchObject({ leaseMs: 60_000, at: 10 })
+    const renewed = observe(lease('3', { ...held, leaseDurationSeconds: 5, renewTime: 'now' }), edited, 20, leaseMs)
+    expect(renewed).toMatchObject({ leaseMs: 5_000, at: 20 })
+  })
+
+  it('is free after a whole lease: whoever led gives way, and somebody leads again', async () => {
+    const { host, edit } = await scene()
+    const first = host('first')
+    await until('the first leads', () => first.leads)
+    const second = host('second')
+    await until('the second knows', () => second.leader === 'first')
+    const editedAt = performance.now()
+    edit({ holderIdentity: 'nobody that is there' })
+    await until('the first gives way', () => !first.leads)
+    await until('one of them leads', () => first.leads || second.leads)
+    expect(performance.now() - editedAt).toBeGreaterThan(leaseMs * 0.95)
+  })
+})
+
+it('a host that comes back under the name in the Lease leads after a whole lease', async () => {
+  const { host } = await scene()
+  const before = host('first')
+  await until('it leads', () => before.leads)
+  before.api.close()
+  const begun = performance.now()
+  const after = host('first')
+  await until('it leads again', () => after.leads)
+  expect(performance.now() - begun).toBeGreaterThan(leaseMs * 0.95)
+  expect(after.words).toEqual(['lost', 'elected'])
 })
