@@ -58,6 +58,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
     const lists = await Promise.all(
       this.paths().map((path) => api.list({ what: `list ${plural}`, method: 'GET', path, ...signalOf(options) })),
     )
+    await Promise.all(lists.map(({ items }) => this.prepare(items, options)))
     return lists.flatMap(({ items }) =>
       items.map((item) => this.versioned(item)).filter((found) => found !== undefined),
     )
@@ -129,6 +130,9 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
 
   /** What was known is no measure any more of what is newer. */
   forgetAll(): void {}
+
+  /** Before what a list has shown is read: what has to be found out for that. */
+  protected async prepare(_objects: readonly KubeObject[], _options: StoreOptions | undefined): Promise<void> {}
 
   /** The API server has shown this. */
   protected seen(_object: KubeObject): void {}
