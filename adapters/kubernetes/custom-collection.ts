@@ -5,6 +5,7 @@
 import { FleetError, throwIfAborted } from '../../src/errors.js'
 import type { Ref } from '../../src/rules/resources.js'
 import type { Collection, StoreOptions, Versioned } from '../../src/store.js'
+import { creationFailure } from './api-failures.js'
 import type { ApiCall, KubernetesApi } from './api.js'
 import { headOf } from './fleet-resources.js'
 import { type KubeObject, pathOf, type ResourceType, revisionOf } from './kube-objects.js'
@@ -89,7 +90,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
       const body = this.mapping.create(record)
       object = await this.#parts.api.object({ what, method: 'POST', path, body, ...signalOf(options) })
     } catch (error) {
-      if (!FleetError.is(error, 'not-found')) throw error
+      if (!FleetError.is(error, 'not-found')) throw creationFailure(error)
       throw new FleetError('invalid', `metadata.namespace ${record.namespace} is none of the cluster's`, {
         cause: error,
       })
