@@ -58,6 +58,17 @@ export function refusalIn(answer: Readonly<Record<string, unknown>>, fallback: n
   )
 }
 
+/** A new object was refused since there is one of its name. Any other 409 is about something else, such as a quota that was just written. */
+export function isTaken(error: unknown): boolean {
+  return statusOf(error) === 409 && reasonOf(error) === 'AlreadyExists'
+}
+
+/** Of a creation: a 409 that is not about the name is over with the next try. */
+export function creationFailure(error: unknown): unknown {
+  if (statusOf(error) !== 409 || isTaken(error)) return error
+  return new FleetError('unavailable', messageOf(error), { cause: refusalOf(error) })
+}
+
 /** `what` is what was being done: `create pod arena-x2x4q`. */
 export function refused(refusal: Refusal, what: string, place: string): FleetError {
   const { status, message } = refusal

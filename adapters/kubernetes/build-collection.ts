@@ -8,8 +8,8 @@ import { type Build, type BuildSpec, keyOf, type Ref } from '../../src/rules/res
 import type { StoreOptions, Versioned } from '../../src/store.js'
 import { type BuildFigures, buildStatus, newBuildObject, readBuild } from './build-object.js'
 import { type CollectionParts, CustomCollection, wholeOrUnknown } from './custom-collection.js'
-import type { FleetResources } from './fleet-resources.js'
-import { keyFor, type KubeObject, type OwnerReference, revisionOf } from './kube-objects.js'
+import { fieldsAt, type FleetResources, textAt } from './fleet-resources.js'
+import { keyFor, type KubeObject, type OwnerReference, pathOf, revisionOf } from './kube-objects.js'
 import { ownerOf } from './owners.js'
 
 interface Known {
@@ -19,14 +19,19 @@ interface Known {
   /** What the record's revision is called: older than `actual` when only figures were written since. */
   readonly shown: string
   readonly owner: OwnerReference | undefined
+  /** Its status has said who it is: that never changes, whatever somebody makes of the status. */
+  readonly isTold: boolean
 }
 
 export class BuildCollection extends CustomCollection<Build> {
+  readonly #parts: CollectionParts
   readonly #resources: FleetResources
   readonly #known = new Map<string, Known>()
   readonly #figures = new Map<string, BuildFigures>()
   /** Records of which nobody knows yet that their status says who they are. */
   readonly #made = new Map<string, Build>()
+  /** Uids that servers know builds by whose status does not say it any more, by the uid of the object. */
+  readonly #toldByServers = new Map<string, string>()
   /** By namespace and uid of the record. Those that are gone as well: what is made for one yet must go at once. */
   readonly #owners = new Map<string, OwnerReference>()
 
@@ -37,6 +42,7 @@ export class BuildCollection extends CustomCollection<Build> {
       create: (build) => newBuildObject(build, resources),
       rest: (build, upon) => buildStatus(build, {}, upon),
     })
+    this.#parts = parts
     this.#resources = resources
   }
 
@@ -56,7 +62,7 @@ export class BuildCollection extends CustomCollection<Build> {
     try {
       const revision = await super.create(record, options)
       const known = this.#known.get(key)
-      if (known) this.#written(key, known, record, revision)
+      if (known) this.#written(key, { ...known, isTold: true }, record, revision)
       this.#made.delete(key)
       return revision
     } catch (error) {
@@ -69,19 +75,22 @@ export class BuildCollection extends CustomCollection<Build> {
   override versioned(object: KubeObject): Versioned<Build> | undefined {
     const found = super.versioned(object)
     if (!found) return undefined
-    const { record, revision } = found
-    const key = keyOf(record)
+    const { revision } = found
+    const key = keyOf(found.record)
     const owner = ownerOf(this.#resources.builds, object)
     const known = this.#known.get(key)
     // What is of before this store's own last write says nothing new.
     if (known && !isNewer(revision, known.actual)) return { record: known.record, revision: known.shown }
-    if (known && isDeepStrictEqual(known.record, record)) {
-      // Only figures, or what is none of the record: who holds it goes on holding it.
-      this.#know(key, { ...known, actual: revision, owner })
-      return { record: known.record, revision: known.shown }
-    }
-    this.#know(key, { record, actual: revision, shown: revision, owner })
-    return found
+    const told = toldUid(object)
+    const kept = this.#kept(found.record, known?.owner?.uid === owner?.uid ? known : undefined, owner)
+    const record = kept ? { ...found.record, ...kept } : found.record
+    const now = { actual: revision, owner, isTold: told !== undefined || kept !== undefined }
+    const isSame = known !== undefined && isDeepStrictEqual(known.record, record)
+    // Only figures, or what is none of the record: who holds it goes on holding it.
+    const next = isSame ? { ...known, ...now } : { ...now, record, shown: revision }
+    this.#know(key, next)
+    if (kept && kept.uid !== told) this.#tellAgain(record)
+    return { record: next.record, revision: next.shown }
   }
 
   override forgetAll(): void {
@@ -108,10 +117,10 @@ export class BuildCollection extends CustomCollection<Build> {
       const isAll = before.crashes === record.crashes && isDeepStrictEqual(withoutSpec(before), withoutSpec(record))
       if (isAll) return this.#written(key, known, record, upon)
       const writing = this.putStatus(record, upon, this.#status(record, upon), options)
-      return this.#written(key, known, record, await wholeOrUnknown(writing))
+      return this.#written(key, { ...known, isTold: true }, record, await wholeOrUnknown(writing))
     }
     const actual = await this.putStatus(record, upon, this.#status(record, upon), options)
-    return this.#written(key, known, record, actual)
+    return this.#written(key, { ...known, isTold: true }, record, actual)
   }
 
   override async delete(ref: Ref, revision: string, options?: StoreOptions): Promise<void> {
@@ -133,12 +142,48 @@ export class BuildCollection extends CustomCollection<Build> {
     try {
       const actual = await this.putStatus(ref, known.actual, this.#status(known.record, known.actual))
       // The record is what it was: who holds it goes on holding it.
-      if (this.#known.get(key) === known) this.#known.set(key, { ...known, actual })
+      if (this.#known.get(key) === known) this.#known.set(key, { ...known, actual, isTold: true })
       return true
     } catch (error) {
       if (FleetError.is(error, 'conflict') || FleetError.is(error, 'not-found')) return false
       throw error
     }
+  }
+
+  /** A host that was away while a status was cleared learns from the servers of that build who it is. */
+  protected override async prepare(objects: readonly KubeObject[], options: StoreOptions | undefined): Promise<void> {
+    const isKnown = (object: KubeObject) => this.#known.get(keyFor(object))?.owner?.uid === object.metadata.uid
+    const unknown = objects.filter((object) => toldUid(object) === undefined && !isKnown(object))
+    await Promise.all(unknown.map((object) => this.#askServers(object, options)))
+  }
+
+  async #askServers({ metadata }: KubeObject, options: StoreOptions | undefined): Promise<void> {
+    const { name, namespace, uid } = metadata
+    const { servers, buildLabel } = this.#resources
+    if (uid === undefined) return
+    const { items } = await this.#parts.api.list({
+      ...{ what: `list servers of ${name}`, method: 'GET', path: pathOf(servers, { namespace }) },
+      ...{ query: { labelSelector: `${buildLabel}=${name}` }, signal: options?.signal },
+    })
+    const own = items.find((server) => server.metadata.ownerReferences?.some((owner) => owner.uid === uid))
+    const buildUid = own && textAt(fieldsAt(own, 'spec'), 'buildUid')
+    if (buildUid !== undefined) this.#toldByServers.set(uid, buildUid)
+  }
+
+  /** Who it is, where that is known already of the very object and not for its status to say. */
+  #kept(
+    record: Build,
+    known: Known | undefined,
+    owner: OwnerReference | undefined,
+  ): Pick<Build, 'uid' | 'createdAt'> | undefined {
+    if (known) return known.isTold ? { uid: known.record.uid, createdAt: known.record.createdAt } : undefined
+    const uid = this.#toldByServers.get(owner?.uid ?? '')
+    return uid === undefined ? undefined : { uid, createdAt: record.createdAt }
+  }
+
+  /** Where this host may not, or fails, it is said with whatever is written of it next. */
+  #tellAgain(ref: Ref): void {
+    void this.show(ref, this.#figures.get(keyOf(ref)) ?? {}).catch(() => false)
   }
 
   #know(key: string, known: Known): void {
@@ -173,6 +218,11 @@ export class BuildCollection extends CustomCollection<Build> {
 
 function ownerKey(namespace: string, uid: string): string {
   return keyOf({ namespace, name: uid })
+}
+
+/** As its status has it now. */
+function toldUid(object: KubeObject): string | undefined {
+  return textAt(fieldsAt(object, 'status'), 'uid')
 }
 
 /** Revisions of one object are numbers that grow, whatever else they may be. */

@@ -5,6 +5,7 @@
 import { FleetError, throwIfAborted } from '../../src/errors.js'
 import type { Ref } from '../../src/rules/resources.js'
 import type { Collection, StoreOptions, Versioned } from '../../src/store.js'
+import { creationFailure } from './api-failures.js'
 import type { ApiCall, KubernetesApi } from './api.js'
 import { headOf } from './fleet-resources.js'
 import { type KubeObject, pathOf, type ResourceType, revisionOf } from './kube-objects.js'
@@ -58,6 +59,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
     const lists = await Promise.all(
       this.paths().map((path) => api.list({ what: `list ${plural}`, method: 'GET', path, ...signalOf(options) })),
     )
+    await Promise.all(lists.map(({ items }) => this.prepare(items, options)))
     return lists.flatMap(({ items }) =>
       items.map((item) => this.versioned(item)).filter((found) => found !== undefined),
     )
@@ -88,7 +90,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
       const body = this.mapping.create(record)
       object = await this.#parts.api.object({ what, method: 'POST', path, body, ...signalOf(options) })
     } catch (error) {
-      if (!FleetError.is(error, 'not-found')) throw error
+      if (!FleetError.is(error, 'not-found')) throw creationFailure(error)
       throw new FleetError('invalid', `metadata.namespace ${record.namespace} is none of the cluster's`, {
         cause: error,
       })
@@ -129,6 +131,9 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
 
   /** What was known is no measure any more of what is newer. */
   forgetAll(): void {}
+
+  /** Before what a list has shown is read: what has to be found out for that. */
+  protected async prepare(_objects: readonly KubeObject[], _options: StoreOptions | undefined): Promise<void> {}
 
   /** The API server has shown this. */
   protected seen(_object: KubeObject): void {}

@@ -1,4 +1,5 @@
 /** What a pod's labels and annotations say of it: which server it is, and of which build. Pure. */
+import { isDeepStrictEqual } from 'node:util'
 import { isPort } from '../../src/rules/ports.js'
 import type { PortPair, Ref } from '../../src/rules/resources.js'
 import type { Pod } from './pod-objects.js'
@@ -59,6 +60,30 @@ export function identityOf(names: Names, { metadata = {}, spec }: Pod): Identity
   if (name === undefined || namespace === undefined || uid === undefined || !ports) return undefined
   const container = annotations[containerAnnotation] ?? spec?.containers?.[0]?.name ?? ''
   return { ref: { namespace, name }, uid, container, ports }
+}
+
+export interface LostMarks {
+  /** Of the labels and annotations that are not as they were. */
+  readonly keys: readonly string[]
+  /** As they were. */
+  readonly labels: Readonly<Record<string, string>>
+  readonly annotations: Readonly<Record<string, string>>
+}
+
+/** By what the pod would be known again as what it was. Undefined when it still is. */
+export function lostMarksOf(names: Names, identity: Identity, pod: Pod): LostMarks | undefined {
+  const { labels = {}, annotations = {} } = pod.metadata ?? {}
+  const { ref, uid } = identity
+  if (labels[names.server] === ref.name && isDeepStrictEqual(identityOf(names, pod), identity)) return undefined
+  const wanted = {
+    labels: { [names.server]: ref.name, [names.uid]: uid },
+    annotations: annotationsOf(names, identity),
+  }
+  const keys = [
+    ...Object.entries(wanted.labels).filter(([key, value]) => labels[key] !== value),
+    ...Object.entries(wanted.annotations).filter(([key, value]) => annotations[key] !== value),
+  ].map(([key]) => key)
+  return { keys, ...wanted }
 }
 
 function readPorts(text: string): readonly PortPair[] | undefined {

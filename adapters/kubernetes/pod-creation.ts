@@ -2,7 +2,7 @@
 import type { Instance, InstanceSpec } from '../../src/backend.js'
 import { FleetError, messageOf } from '../../src/errors.js'
 import { keyOf, type PortPair } from '../../src/rules/resources.js'
-import { refusalOf, statusOf } from './api-failures.js'
+import { creationFailure, isTaken, refusalOf, statusOf } from './api-failures.js'
 import type { KubernetesApi } from './api.js'
 import { type OwnerReference, pathOf, pods as podType } from './kube-objects.js'
 import type { NodePorts } from './node-ports.js'
@@ -61,10 +61,10 @@ export class PodCreation {
       const message = `pod ${keyOf(ref)} was created and is gone again already, or came back without its labels`
       throw new FleetError('unavailable', message)
     } catch (error) {
+      if (isTaken(error)) return this.#meetNamesake(error)
       const status = statusOf(error)
-      if (status === 409) return this.#meetNamesake(error)
       if (status === 400 || status === 422) return { refused: this.#refusal(error) }
-      throw error
+      throw creationFailure(error)
     }
   }
 

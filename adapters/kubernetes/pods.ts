@@ -11,7 +11,8 @@ import { statusOf } from './api-failures.js'
 import type { KubernetesApi } from './api.js'
 import { KnownNodes } from './known-nodes.js'
 import { type KubeObject, pathOf, pods as podType, revisionOf } from './kube-objects.js'
-import { type Identity, identityOf, type Names } from './labels.js'
+import { type Identity, identityOf, lostMarksOf, type Names } from './labels.js'
+import { LostMarks } from './lost-marks.js'
 import type { HeldPort } from './node-ports.js'
 import { addressOf, answers } from './nodes.js'
 import { type Node, type Pod, podIn } from './pod-objects.js'
@@ -61,6 +62,7 @@ export class Pods {
   readonly #input: PodsInput
   readonly #pods = new Map<string, SeenPod>()
   readonly #nodes: KnownNodes
+  readonly #lostMarks: LostMarks
   #followed: readonly Followed[] = []
   readonly #stops: (() => void)[] = []
   /** Wake those that wait for a pod to be gone, by the pod's own uid. */
@@ -68,8 +70,9 @@ export class Pods {
 
   constructor(input: PodsInput) {
     this.#input = input
-    const { api, clock, logger } = input
+    const { api, clock, logger, names } = input
     this.#nodes = new KnownNodes({ api, clock, logger, onChange: (node) => this.#lookAgainAt(node) })
+    this.#lostMarks = new LostMarks({ api, logger, names, pods: this })
   }
 
   /** Resolves when all is listed. Rejects with the API server's refusal; then it can be started again. */
@@ -96,6 +99,7 @@ export class Pods {
   }
 
   stop(): void {
+    this.#lostMarks.stop()
     for (const stop of this.#stops.splice(0)) stop()
     for (const wake of [...this.#waiting.values()].flatMap((wakes) => [...wakes])) wake()
   }
@@ -254,7 +258,7 @@ export class Pods {
     const listed = new Set(objects.map(({ metadata }) => metadata.uid))
     for (const seen of [...this.#pods.values()]) {
       if (!isOf(followed, seen.identity.ref)) continue
-      if (!listed.has(seen.podUid) && seen.revision <= revision) this.#forget(seen)
+      if (!listed.has(seen.podUid) && seen.revision <= revision) this.#miss(seen, seen.pod)
     }
     for (const object of objects) this.#take(object)
     followed.known = Math.max(followed.known, revision)
@@ -263,17 +267,20 @@ export class Pods {
   /** Returns what is known of a pod of that name then. */
   #take(object: KubeObject): SeenPod | undefined {
     const pod = podIn(object)
-    const identity = pod && identityOf(this.#input.names, pod)
-    if (!identity) return undefined
-    const before = this.find(identity.ref)
     const podUid = object.metadata.uid ?? ''
+    // Which server a pod is of never changes, whatever becomes of its labels.
+    const identity = this.#same(object)?.identity ?? (pod && identityOf(this.#input.names, pod))
+    if (!pod || !identity) return undefined
+    const before = this.find(identity.ref)
     const revision = Number(revisionOf(object))
     if (before && revision <= before.revision) return before
     if (before?.podUid !== podUid) {
       if (revision <= this.#knownOf(identity.ref)) return before
       if (before) this.#forget(before)
     }
-    return this.#see({ identity, pod, podUid, revision })
+    const seen = this.#see({ identity, pod, podUid, revision })
+    if (lostMarksOf(this.#input.names, identity, pod)) this.#lostMarks.look(seen)
+    return seen
   }
 
   /** Takes in what has become of it. */
@@ -292,15 +299,28 @@ export class Pods {
     return this.#followed.find((followed) => isOf(followed, ref))?.known ?? 0
   }
 
+  /** What is known of this very pod. */
+  #same({ metadata: { name, namespace = '', uid } }: KubeObject): SeenPod | undefined {
+    const known = this.find({ namespace, name })
+    return known?.podUid === uid ? known : undefined
+  }
+
   #remove(object: KubeObject): void {
     const pod = podIn(object)
-    const identity = pod && identityOf(this.#input.names, pod)
-    const known = identity && this.find(identity.ref)
-    if (known && known.podUid === object.metadata.uid) this.#forget(known)
+    const known = this.#same(object)
+    if (known && pod) this.#miss(known, pod)
+  }
+
+  /** Not among those that the fleet's label selects any more. `last`: as it was when it still was. */
+  #miss(seen: SeenPod, last: Pod): void {
+    const wasEnding = last.metadata?.deletionTimestamp !== undefined
+    if (wasEnding || instanceOf(last, seen.identity, { address: undefined }).phase === 'exited') this.#forget(seen)
+    else this.#lostMarks.look(seen)
   }
 
   #forget(seen: SeenPod): void {
     this.#pods.delete(keyOf(seen.identity.ref))
+    this.#lostMarks.forget(seen)
     this.#input.onGone(seen)
     this.wake(seen)
   }

@@ -1,10 +1,11 @@
 /** What is known of pods, when answers and watches of an API server cross each other. */
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { namesOf } from '../../../adapters/kubernetes/labels.js'
+import { Fence } from '../../../adapters/kubernetes/fence.js'
+import { containerAnnotation, namesOf } from '../../../adapters/kubernetes/labels.js'
 import { Pods } from '../../../adapters/kubernetes/pods.js'
 import { systemClock } from '../../../src/clock.js'
-import { silentLogger } from '../../../src/logger.js'
+import { type Logger, silentLogger } from '../../../src/logger.js'
 import { until } from '../../e2e/until.js'
 import { type Answer, apiOf, configFor, fakeApiServer, say, statusOf } from './fake-api-server.js'
 
@@ -28,8 +29,17 @@ function podAt(revision: number, { uid = 'first', phase = 'Running', more = {} }
   }
 }
 
+/** As everything is that is deleted in order. */
+const ending = { deletionTimestamp: '2025-01-01T00:00:00Z' }
+
+interface Setting {
+  readonly publicAddress?: string
+  readonly logger?: Logger
+  readonly fence?: Fence
+}
+
 /** An API server whose lists and watches of pods the test plays. */
-async function scene(first: readonly object[] = [], publicAddress?: string) {
+async function scene(first: readonly object[] = [], { publicAddress, logger = silentLogger, fence }: Setting = {}) {
   const revision = 90
   const watches: { readonly from: string | null; readonly response: ServerResponse }[] = []
   const nodes = { items: [] as readonly object[], revision: 90, watches: [] as ServerResponse[] }
@@ -57,9 +67,9 @@ async function scene(first: readonly object[] = [], publicAddress?: string) {
     else answer()
   })
   const pods = new Pods({
-    api: apiOf(configFor(server.url)),
+    api: apiOf(configFor(server.url), fence && { fence }),
     clock: systemClock,
-    logger: silentLogger,
+    logger,
     names: namesOf(group),
     namespaces: [ref.namespace],
     publicAddress,
@@ -71,7 +81,7 @@ async function scene(first: readonly object[] = [], publicAddress?: string) {
   const opened = (count: number) => until(`watch ${count} is open`, () => watches.length >= count)
   await opened(1)
   return {
-    ...{ pods, told, watches, opened, nodes },
+    ...{ pods, told, watches, opened, nodes, asked: server.asked },
     send: (type: string, object: object) => watches.at(-1)?.response.write(`${JSON.stringify({ type, object })}\n`),
     lists: (items: readonly object[], at: number) => (listed = { items, revision: at }),
     /** The next lists wait for the test; resolves with what lets the first one go. */
@@ -121,7 +131,7 @@ describe('a pod that a watch has told of', () => {
     shows((_, late) => void (response = late))
     const asked = pods.ask(ref, undefined)
     const waiting = await until('it is asked for', () => response)
-    send('DELETED', podAt(105))
+    send('DELETED', podAt(105, { more: ending }))
     await until('its end is heard of', () => told.includes('first gone'))
     say(waiting, 200, podAt(80))
     expect([await asked, known()]).toEqual([undefined, undefined])
@@ -174,6 +184,126 @@ describe('a cluster that was put back to an earlier state', () => {
   })
 })
 
+/** The pod that the API server has, whoever watches it or not: what is asked of it and changed is answered as it would be. */
+async function sceneOfOne(setting: Setting = {}) {
+  const warned: string[] = []
+  const logger = { ...silentLogger, warn: (_: object, message?: string) => void warned.push(message ?? '') }
+  const marks = { annotations: { [`${group}/ports`]: '7777:10003', [containerAnnotation]: 'game' } }
+  const whole = podAt(80, { more: marks })
+  const at = await scene([whole], { logger, ...setting })
+  const patches: unknown[] = []
+  let pod: ReturnType<typeof podAt> | undefined = whole
+  let isAway = false
+  at.shows((request, response) => {
+    if (isAway) return say(response, 503, statusOf(503, 'ServiceUnavailable', ref.name))
+    if (!pod) return say(response, 404, statusOf(404, 'NotFound', ref.name))
+    if (request.method !== 'PATCH') return say(response, 200, pod)
+    void readJson(request).then((patch) => {
+      patches.push(patch)
+      pod = podAt(120, { more: marks })
+      say(response, 200, pod)
+      at.send('ADDED', pod)
+    })
+  })
+  const labels = (changed: object) => ({ ...marks, labels: { ...whole.metadata.labels, ...changed } })
+  const put = (next: typeof pod) => (pod = next)
+  const away = (is: boolean) => (isAway = is)
+  return { ...at, warned, patches, labels, put, away, marks, asked: at.asked }
+}
+
+async function readJson(request: IncomingMessage): Promise<unknown> {
+  let text = ''
+  for await (const chunk of request) text += String(chunk)
+  return JSON.parse(text)
+}
+
+describe('a pod whose labels somebody changes', () => {
+  const asItWas = {
+    metadata: {
+      uid: 'first',
+      labels: { [`${group}/server`]: ref.name, [`${group}/uid`]: 'server-of-first' },
+      annotations: { [`${group}/ports`]: '7777:10003', [containerAnnotation]: 'game' },
+    },
+  }
+  const exited = { phase: 'Failed', containerStatuses: [{ name: 'game', state: { terminated: { exitCode: 3 } } }] }
+
+  it('goes on when the watch does not select it any more, and is marked again', async () => {
+    const { pods, told, warned, patches, labels, put, send, marks } = await sceneOfOne()
+    put(podAt(105, { more: labels({ [`${group}/server`]: undefined }) }))
+    // As it was before, at the new revision.
+    send('DELETED', podAt(105, { more: marks }))
+    await until('it is heard of again', () => pods.find(ref)?.revision === 120)
+    expect([told, patches]).toEqual([['first running'], [asItWas]])
+    expect(warned).toEqual([`somebody has changed ${group}/server of pod games/${ref.name}, which is put back`])
+  })
+
+  it('is the server that it was, whatever its labels say', async () => {
+    const { pods, told, patches, labels, put, send } = await sceneOfOne()
+    const changed = podAt(105, { more: labels({ [`${group}/uid`]: 'another' }) })
+    put(changed)
+    send('MODIFIED', changed)
+    await until('it is marked again', () => pods.find(ref)?.revision === 120)
+    expect(pods.find(ref)?.identity).toMatchObject({ uid: 'server-of-first', ports: [{ public: 10_003 }] })
+    expect([told, patches]).toEqual([['first running'], [asItWas]])
+  })
+
+  it.each([
+    ['without its uid', { labels: { [`${group}/server`]: ref.name } }],
+    ['with ports that are none', { annotations: { [`${group}/ports`]: 'none' } }],
+  ])('is heard of to its end, also %s', async (_, change) => {
+    const { told, pods, labels, put, send } = await sceneOfOne()
+    const more = { ...labels({}), ...change }
+    put(podAt(105, { more }))
+    send('MODIFIED', { ...podAt(105, { more }), status: exited })
+    await until('its exit is heard of', () => told.includes('first exited'))
+    put(undefined)
+    send('DELETED', { ...podAt(130, { more }), status: exited })
+    await until('it is gone', () => pods.find(ref) === undefined)
+    expect(told.filter((line) => !line.endsWith('running'))).toEqual(['first exited', 'first gone'])
+  })
+
+  it('stays when a new list lacks it', async () => {
+    const { pods, told, labels, lists, opened, put, send, away } = await sceneOfOne()
+    away(true)
+    put(podAt(105, { more: labels({ [`${group}/server`]: undefined }) }))
+    lists([], 106)
+    send('ERROR', { kind: 'Status', code: 410, reason: 'Gone', message: 'too old' })
+    await opened(2)
+    expect([pods.find(ref)?.podUid, told]).toEqual(['first', ['first running']])
+    away(false)
+    await until('it is heard of again', () => pods.find(ref)?.revision === 120)
+    expect(told).toEqual(['first running'])
+  })
+
+  it('is not marked by a host that does not lead, and by that host once it leads', async () => {
+    const fence = new Fence(systemClock)
+    fence.shut()
+    const { pods, told, patches, asked, labels, put, send } = await sceneOfOne({ fence })
+    put(podAt(105, { more: labels({ [`${group}/server`]: undefined }) }))
+    send('DELETED', podAt(105))
+    const looks = () => asked.filter((line) => line.endsWith(`/pods/${ref.name}`)).length
+    await until('it was asked for twice', () => looks() >= 2)
+    expect([pods.find(ref)?.podUid, told, patches]).toEqual(['first', ['first running'], []])
+    fence.open(fence.moment(), 60_000, () => {})
+    await until('it is heard of again', () => pods.find(ref)?.revision === 120)
+    expect([told, patches]).toEqual([['first running'], [asItWas]])
+  })
+})
+
+describe('a pod that was deleted without a word before', () => {
+  it('is gone once the API server has said so', async () => {
+    const { pods, told, put, away, asked, send } = await sceneOfOne()
+    away(true)
+    put(undefined)
+    send('DELETED', podAt(105))
+    await until('it was asked for', () => asked.some((line) => line.endsWith(`/pods/${ref.name}`)))
+    expect([pods.find(ref)?.podUid, told]).toEqual(['first', ['first running']])
+    away(false)
+    await until('it is gone', () => pods.find(ref) === undefined)
+    expect(told).toEqual(['first running', 'first gone'])
+  })
+})
+
 describe('the address of a pod', () => {
   const nodeAt = (address: string) => ({
     metadata: { name: 'node-1', resourceVersion: '90' },
@@ -192,7 +322,7 @@ describe('the address of a pod', () => {
   })
 
   it('is what the host was told, whatever its node has', async () => {
-    const { pods } = await scene([podAt(80)], '203.0.113.7')
+    const { pods } = await scene([podAt(80)], { publicAddress: '203.0.113.7' })
     expect(pods.find(ref)?.instance.address).toBe('203.0.113.7')
   })
 })
