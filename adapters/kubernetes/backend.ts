@@ -39,7 +39,7 @@ import type { ResolvedKubernetesOptions } from './options.js'
 import { type Created, PodCreation } from './pod-creation.js'
 import { PodEnding } from './pod-ending.js'
 import { podLogs } from './pod-logs.js'
-import { lacksPorts } from './pod-status.js'
+import { fixedPorts, lacksPorts } from './pod-status.js'
 import { Pods, type SeenPod } from './pods.js'
 import { type KubernetesStore, openKubernetesStore } from './store.js'
 
@@ -322,7 +322,9 @@ export class KubernetesBackend implements Backend {
 
   /** Where the fleet's own pods have its ports, there were none left to choose from: it waits for one of them, or for a node. */
   #isHeldUpByOthers(seen: SeenPod): boolean {
-    return lacksPorts(seen.pod) && !this.#pods.sharesPort(seen)
+    const { pod, identity } = seen
+    // One that its template asks for may be what is lacking, whatever its public ports are.
+    return lacksPorts(pod) && fixedPorts(pod, identity).length === 0 && !this.#pods.sharesPort(seen)
   }
 
   #changed(seen: SeenPod): void {

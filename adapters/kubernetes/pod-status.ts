@@ -36,7 +36,7 @@ function lifeOf(pod: Pod, identity: Identity): Life {
   }
   const game = statusOf(pod, identity)
   if (game?.state?.running) return { phase: 'running', ...ailingOf(pod, identity) }
-  return { phase: 'pending', ...waitOf(pod, game) }
+  return { phase: 'pending', ...waitOf(pod, identity, game) }
 }
 
 /** The game's process, or what had to run before it, has ended by itself. */
@@ -117,13 +117,11 @@ function ailingOf(pod: Pod, identity: Identity): Pick<Life, 'reason'> {
 /** These go by without anybody's help. */
 const passing: ReadonlySet<string> = new Set(['PodInitializing', 'ContainerCreating', ''])
 
-function waitOf(pod: Pod, game: ContainerStatus | undefined): Pick<Life, 'reason' | 'stuck'> {
+function waitOf(pod: Pod, identity: Identity, game: ContainerStatus | undefined): Pick<Life, 'reason' | 'stuck'> {
   const scheduled = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled')
   if (scheduled?.status === 'False') {
-    return {
-      stuck: true,
-      reason: `it cannot be scheduled: ${scheduled.message ?? scheduled.reason ?? 'nobody says why'}`,
-    }
+    const told = scheduled.message ?? scheduled.reason ?? 'nobody says why'
+    return { stuck: true, reason: `it cannot be scheduled: ${told}${portHint(told, fixedPorts(pod, identity))}` }
   }
   if (pod.spec?.nodeName === undefined) return { reason: 'it waits for a node' }
   const statuses = [...(pod.status?.initContainerStatuses ?? []), ...(game ? [game] : [])]
@@ -137,6 +135,12 @@ function waitOf(pod: Pod, game: ContainerStatus | undefined): Pick<Life, 'reason
     }
   }
   return { reason: `it is being started on ${pod.spec.nodeName}` }
+}
+
+function portHint(told: string, ports: readonly number[]): string {
+  if (ports.length === 0 || !told.includes(withoutPorts)) return ''
+  const named = `port${ports.length > 1 ? 's' : ''} ${ports.join(', ')}`
+  return ` (its template asks for ${named} of the node, which only one pod of a node can have)`
 }
 
 function statusOf({ status }: Pod, { container }: Identity): ContainerStatus | undefined {
@@ -155,6 +159,15 @@ export function isUnstarted({ status }: Pod): boolean {
   return all.every(({ state }) => !state?.running && !state?.terminated)
 }
 
+/** Numbers of its node that its template asks for itself: no others can be given instead. */
+export function fixedPorts({ spec }: Pod, { ports }: Identity): readonly number[] {
+  // An init container that goes on beside the others is counted by the scheduler as they are.
+  const beside = spec?.initContainers?.filter(({ restartPolicy }) => restartPolicy === 'Always') ?? []
+  const asked = [...(spec?.containers ?? []), ...beside].flatMap((container) => container.ports ?? [])
+  const given = new Set(ports.map((port) => port.public))
+  return [...new Set(asked.flatMap(({ hostPort }) => hostPort ?? []))].filter((port) => !given.has(port))
+}
+
 /** Another pod, of this fleet or not, has one of its ports on every node that it could be on, whatever else there is room for. */
 export function lacksPorts({ status }: Pod): boolean {
   const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled')
@@ -162,9 +175,12 @@ export function lacksPorts({ status }: Pod): boolean {
   // The scheduler counts each node once in what it says first; what comes after the stop is of other matters.
   const [, all, reasons = ''] =
     /^0\/(\d+) nodes are available: (.*?)(?:\.(?: |$)|$)/s.exec(scheduled.message ?? '') ?? []
-  const lacking = countOf(reasons, /(\d+) node\(s\) didn't have free ports/g)
+  const lacking = countOf(reasons, new RegExp(`(\\d+) node\\(s\\) ${withoutPorts}`, 'g'))
   return lacking > 0 && lacking + countOf(reasons, never) >= Number(all)
 }
+
+/** The scheduler's words. */
+const withoutPorts = "didn't have free ports"
 
 /** On these it could not be with any ports. */
 const never =
