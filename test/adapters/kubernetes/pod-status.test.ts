@@ -2,7 +2,13 @@
 import { describe, expect, it } from 'vitest'
 import type { Identity } from '../../../adapters/kubernetes/labels.js'
 import type { ContainerState, Pod } from '../../../adapters/kubernetes/pod-objects.js'
-import { fixedPorts, instanceOf, isUnstarted, lacksPorts } from '../../../adapters/kubernetes/pod-status.js'
+import {
+  fixedPorts,
+  type HoldUp,
+  instanceOf,
+  isUnstarted,
+  lacksPorts,
+} from '../../../adapters/kubernetes/pod-status.js'
 
 const ports = [{ container: 7777, public: 10_003 }]
 const identity: Identity = { ref: { namespace: 'default', name: 'arena-a1b2c' }, uid: 'u', container: 'game', ports }
@@ -16,6 +22,7 @@ interface Sketch {
   readonly nodeName?: string
   /** Of the node, that its game container opens. */
   readonly hostPorts?: readonly number[]
+  readonly heldUp?: HoldUp
 }
 
 function podOf({ phase = 'Running', game, init, status, metadata, nodeName = 'node-1', hostPorts }: Sketch): Pod {
@@ -37,6 +44,8 @@ const unscheduled = (message: string) => ({
   conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }],
 })
 const ofPorts = "node(s) didn't have free ports for the requested pod ports"
+const late =
+  'nothing of it has started on node-1 for 60 s, which may be for want of a volume or the network, or for a large image: kubectl describe pod -n default arena-a1b2c says why'
 const disrupted = {
   ...{ type: 'DisruptionTarget', status: 'True' },
   ...{ reason: 'PreemptionByScheduler', message: 'a pod of higher priority came' },
@@ -89,6 +98,39 @@ const table: readonly (readonly [string, Sketch, object])[] = [
       reason: 'its container game cannot start: ImagePullBackOff: Back-off pulling image "a:1"',
     },
   ],
+  [
+    'waits for a configuration that the cluster does not take',
+    {
+      phase: 'Pending',
+      game: { waiting: { reason: 'ContainerCreating' } },
+      heldUp: { unwritten: 'exceeded quota', isLate: true },
+    },
+    { phase: 'pending', stuck: true, reason: 'its configuration cannot be written: exceeded quota' },
+  ],
+  [
+    'has had its node for long',
+    { phase: 'Pending', game: { waiting: { reason: 'ContainerCreating' } }, heldUp: { isLate: true } },
+    { phase: 'pending', stuck: true, reason: late },
+  ],
+  [
+    'has had its node for long, which says nothing of it',
+    { phase: 'Pending', heldUp: { isLate: true } },
+    { phase: 'pending', stuck: true, reason: late },
+  ],
+  [
+    'has had its node for long, which says why',
+    { phase: 'Pending', game: { waiting: { reason: 'ErrImagePull' } }, heldUp: { isLate: true } },
+    { phase: 'pending', stuck: true, reason: 'its container game cannot start: ErrImagePull' },
+  ],
+  [
+    'has had its node for long, and whose init container is at work',
+    {
+      ...{ phase: 'Pending', init: { running: {} }, game: { waiting: { reason: 'PodInitializing' } } },
+      heldUp: { isLate: true },
+    },
+    { phase: 'pending', reason: 'it is being started on node-1' },
+  ],
+  ['runs after it has waited for long', { game: { running: {} }, heldUp: { isLate: true } }, { phase: 'running' }],
   ['runs', { game: { running: {} } }, { phase: 'running' }],
   ['has ended well', { phase: 'Succeeded', game: exits(0, { reason: 'Completed' }) }, { phase: 'exited', exitCode: 0 }],
   ['has failed', { phase: 'Failed', game: exits(3, { reason: 'Error' }) }, { phase: 'exited', exitCode: 3 }],
@@ -176,7 +218,7 @@ describe('an instance whose pod', () => {
     const node = sketch.nodeName === '' ? {} : { node: 'node-1' }
     const { ref, uid } = identity
     const expected = { ref, uid, ports, address: '203.0.113.7', ...node, ...life }
-    expect(instanceOf(podOf(sketch), identity, { address: '203.0.113.7' })).toEqual(expected)
+    expect(instanceOf(podOf(sketch), identity, { address: '203.0.113.7', ...sketch.heldUp })).toEqual(expected)
   })
 })
 
