@@ -33,6 +33,7 @@ import { HalfMade } from './half-made.js'
 import { defaultKubeConfig } from './kube-config.js'
 import { pathOf, pods as podType } from './kube-objects.js'
 import { evictAnnotation, namesOf } from './labels.js'
+import { LateStarts } from './late-starts.js'
 import { labelling } from './leader-label.js'
 import { leaseName } from './lease.js'
 import { NodePorts } from './node-ports.js'
@@ -40,7 +41,7 @@ import type { ResolvedKubernetesOptions } from './options.js'
 import { type Created, PodCreation } from './pod-creation.js'
 import { PodEnding } from './pod-ending.js'
 import { podLogs } from './pod-logs.js'
-import { lacksPorts } from './pod-status.js'
+import { fixedPorts, lacksPorts } from './pod-status.js'
 import { Pods, type SeenPod } from './pods.js'
 import { type KubernetesStore, openKubernetesStore } from './store.js'
 
@@ -58,6 +59,7 @@ export class KubernetesBackend implements Backend {
   readonly #pods: Pods
   readonly #ports: NodePorts
   readonly #configuration: Configuration
+  readonly #lateStarts: LateStarts
   readonly #halfMade: HalfMade
   /** Namespace of what is the fleet's own. */
   readonly #home: string
@@ -85,10 +87,15 @@ export class KubernetesBackend implements Backend {
     this.#listeners = new Listeners(this.name, logger)
     this.#pods = new Pods({
       ...{ api: this.#api, clock, logger, namespaces, publicAddress, names: namesOf(apiGroup) },
+      holdUpOf: (podUid) => ({
+        unwritten: this.#configuration.refusalOf(podUid),
+        isLate: this.#lateStarts.has(podUid),
+      }),
       onChange: (seen) => this.#changed(seen),
       onGone: (seen) => this.#gone(seen),
     })
     this.#configuration = new Configuration({ api: this.#api, clock, logger, pods: this.#pods })
+    this.#lateStarts = new LateStarts(clock, (ref) => this.#pods.lookAgain(ref))
     this.#halfMade = new HalfMade({
       ...{ api: this.#api, pods: this.#pods, configuration: this.#configuration, fence, limitMs: callMs },
       isCreating: (key) => this.#creating.has(key),
@@ -241,6 +248,7 @@ export class KubernetesBackend implements Backend {
     )
     for (const { ending } of endings) ending.cut()
     this.#pods.stop()
+    this.#lateStarts.stop()
     // A store that is still open has its last words to say.
     if (!this.#store) this.#api.close()
     // Each failure has reached the caller that it belongs to.
@@ -324,12 +332,15 @@ export class KubernetesBackend implements Backend {
 
   /** Where the fleet's own pods have its ports, there were none left to choose from: it waits for one of them, or for a node. */
   #isHeldUpByOthers(seen: SeenPod): boolean {
-    return lacksPorts(seen.pod) && !this.#pods.sharesPort(seen)
+    const { pod, identity } = seen
+    // One that its template asks for may be what is lacking, whatever its public ports are.
+    return lacksPorts(pod) && fixedPorts(pod, identity).length === 0 && !this.#pods.sharesPort(seen)
   }
 
   #changed(seen: SeenPod): void {
     if (this.#halfMade.has(seen)) return
     this.#configuration.look(seen)
+    this.#lateStarts.look(seen)
     if (this.#isHeldUpByOthers(seen)) this.#ports.markForeign(seen.identity.ports.map((port) => port.public))
     // Its creation tells of it.
     if (this.#creating.has(keyOf(seen.identity.ref))) return
@@ -339,6 +350,7 @@ export class KubernetesBackend implements Backend {
 
   #gone(seen: SeenPod): void {
     this.#configuration.forget(seen)
+    this.#lateStarts.forget(seen)
     // Nobody was ever told of it.
     if (this.#halfMade.forget(seen)) return
     const { ref, uid } = seen.identity

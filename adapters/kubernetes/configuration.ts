@@ -8,7 +8,7 @@ import { messageOf } from '../../src/errors.js'
 import type { Logger } from '../../src/logger.js'
 import { pauseMs } from '../../src/rules/backoff.js'
 import { keyOf } from '../../src/rules/resources.js'
-import { statusOf } from './api-failures.js'
+import { refusalOf, statusOf } from './api-failures.js'
 import type { KubernetesApi } from './api.js'
 import { pathOf, secrets } from './kube-objects.js'
 import { secretNameOf, secretOf } from './pod-spec.js'
@@ -23,6 +23,14 @@ export interface ConfigurationInput {
 }
 
 const retryLimits = { firstMs: 200, lastMs: 10_000 }
+/** A refusal may be over by the next try; after so many it is told. */
+const tellingTimes = 3
+
+interface Refused {
+  readonly times: number
+  /** The API server's, of the last time. */
+  readonly words: string
+}
 
 export class Configuration {
   readonly #input: ConfigurationInput
@@ -31,6 +39,8 @@ export class Configuration {
   readonly #writing = new Set<string>()
   /** Pods that have theirs, as far as they have not started yet. */
   readonly #written = new Set<string>()
+  /** By the pod's own uid: those whose configuration the API server has refused, and not taken since. */
+  readonly #refused = new Map<string, Refused>()
   #onIdle = () => {}
 
   constructor(input: ConfigurationInput) {
@@ -53,6 +63,12 @@ export class Configuration {
     void this.#carryOut(seen)
   }
 
+  /** Why the pod of that uid does not get what it waits for; undefined unless it was refused again and again. */
+  refusalOf(podUid: string): string | undefined {
+    const refused = this.#refused.get(podUid)
+    return refused && refused.times >= tellingTimes ? refused.words : undefined
+  }
+
   /** Resolves when every pod has what it waits for. */
   idle(): Promise<void> {
     return new Promise((resolve) => {
@@ -64,6 +80,7 @@ export class Configuration {
   forget({ podUid }: SeenPod): void {
     this.#wanted.delete(podUid)
     this.#written.delete(podUid)
+    this.#refused.delete(podUid)
     this.#settle()
   }
 
@@ -88,7 +105,7 @@ export class Configuration {
   }
 
   async #carryOut(first: SeenPod): Promise<void> {
-    const { api, logger, pods } = this.#input
+    const { api, pods } = this.#input
     const { podUid, identity } = first
     for (let failures = 0; !api.closed;) {
       const seen = pods.find(identity.ref)
@@ -98,14 +115,26 @@ export class Configuration {
         if (await this.#write(seen, spec)) break
       } catch (error) {
         failures++
-        logger.debug(
-          { error: messageOf(error) },
-          `the configuration of ${keyOf(identity.ref)} could not be written yet`,
-        )
+        this.#fail(seen, error)
       }
       await api.pause(pauseMs(Math.max(1, failures), retryLimits))
     }
     this.#writing.delete(podUid)
+  }
+
+  #fail({ podUid, identity }: SeenPod, error: unknown): void {
+    // It has gone meanwhile.
+    if (!this.#wanted.has(podUid)) return
+    const { logger, pods } = this.#input
+    const refusal = refusalOf(error)
+    // A call that is not answered says nothing of what it was to write.
+    const times = (this.#refused.get(podUid)?.times ?? 0) + (refusal ? 1 : 0)
+    const level = refusal && times === tellingTimes ? 'warn' : 'debug'
+    const message = `the configuration of ${keyOf(identity.ref)} could not be written yet`
+    logger[level]({ error: messageOf(error) }, message)
+    if (!refusal) return
+    this.#refused.set(podUid, { times, words: refusal.message })
+    pods.lookAgain(identity.ref)
   }
 
   /** False when its address is not known yet. */
@@ -133,6 +162,7 @@ export class Configuration {
     }
     this.#wanted.delete(podUid)
     this.#written.add(podUid)
+    if (this.#refused.delete(podUid)) pods.lookAgain(identity.ref)
     this.#settle()
     return true
   }

@@ -26,6 +26,8 @@ export type ContainerState = Sketch<{
 
 export type ContainerStatus = Sketch<{ name: string; state: ContainerState }>
 
+export type ContainerPort = Sketch<{ hostPort: number }>
+
 export type PodCondition = Sketch<{ type: string; status: string; reason: string; message: string }>
 
 export type Pod = Sketch<{
@@ -36,7 +38,9 @@ export type Pod = Sketch<{
     containers: readonly Sketch<{
       name: string
       resources: Sketch<{ limits: Readonly<Record<string, string>> }>
+      ports: readonly ContainerPort[]
     }>[]
+    initContainers: readonly Sketch<{ restartPolicy: string; ports: readonly ContainerPort[] }>[]
     volumes: readonly Sketch<{ name: string; secret: Sketch<{ secretName: string }> }>[]
   }>
   status: Sketch<{
@@ -66,7 +70,7 @@ export function podIn(value: unknown): Pod | undefined {
   if (!isPod(value)) return undefined
   const { metadata = {}, spec = {}, status = {} } = value
   const { name, namespace, uid, labels, annotations, deletionTimestamp, deletionGracePeriodSeconds } = metadata
-  const { nodeName, hostNetwork, containers, volumes } = spec
+  const { nodeName, hostNetwork, containers, initContainers, volumes } = spec
   const { phase, hostIP, reason, message, conditions, initContainerStatuses, containerStatuses } = status
   return {
     metadata: { name, namespace, uid, labels, annotations, deletionTimestamp, deletionGracePeriodSeconds },
@@ -76,7 +80,9 @@ export function podIn(value: unknown): Pod | undefined {
       containers: containers?.map((container) => ({
         name: container.name,
         resources: container.resources?.limits && { limits: container.resources.limits },
+        ports: portsIn(container.ports),
       })),
+      initContainers: initContainers?.map(({ restartPolicy, ports }) => ({ restartPolicy, ports: portsIn(ports) })),
       volumes: volumes
         ?.filter(({ secret }) => secret)
         .map((volume) => ({ name: volume.name, secret: { secretName: volume.secret?.secretName } })),
@@ -117,6 +123,12 @@ function containerIn({ name, state: { waiting, running, terminated } = {} }: Con
   if (!terminated) return { name, state: { running: running && {} } }
   const { exitCode, reason, message, finishedAt } = terminated
   return { name, state: { terminated: { exitCode, reason, message, finishedAt } } }
+}
+
+/** Those of the node. */
+function portsIn(ports: readonly ContainerPort[] | undefined): readonly ContainerPort[] | undefined {
+  const ofNode = ports?.filter(({ hostPort }) => hostPort !== undefined)
+  return ofNode?.length ? ofNode.map(({ hostPort }) => ({ hostPort })) : undefined
 }
 
 function only(

@@ -3,13 +3,24 @@ import type { Instance } from '../../src/backend.js'
 import type { Identity } from './labels.js'
 import type { ContainerStatus, Pod, PodCondition } from './pod-objects.js'
 
-/** What is to be known of its node. */
-export interface NodeFacts {
-  /** Where players connect. */
+/** After this long on its node without a start, a pod may need somebody's help. */
+export const lateMs = 60_000
+
+/** What holds it up and is not to be read of the pod. */
+export interface HoldUp {
+  /** Why its configuration could not be written, again and again. */
+  readonly unwritten?: string | undefined
+  /** It has had its node for `lateMs`. */
+  readonly isLate?: boolean
+}
+
+/** What is to be known besides what it says itself. */
+export interface PodFacts extends HoldUp {
+  /** Of its node: where players connect. */
   readonly address: string | undefined
 }
 
-export function instanceOf(pod: Pod, identity: Identity, { address }: NodeFacts): Instance {
+export function instanceOf(pod: Pod, identity: Identity, { address, ...holdUp }: PodFacts): Instance {
   const { ref, uid, ports } = identity
   const node = pod.spec?.nodeName
   const known = {
@@ -19,12 +30,12 @@ export function instanceOf(pod: Pod, identity: Identity, { address }: NodeFacts)
     ...(node !== undefined && { node }),
     ports,
   }
-  return { ...known, ...lifeOf(pod, identity) }
+  return { ...known, ...lifeOf(pod, identity, holdUp) }
 }
 
 type Life = Pick<Instance, 'phase' | 'exitCode' | 'blameless' | 'reason' | 'stuck'>
 
-function lifeOf(pod: Pod, identity: Identity): Life {
+function lifeOf(pod: Pod, identity: Identity, holdUp: HoldUp): Life {
   const own = ownEndOf(pod, identity)
   if (own) return own
   // Nothing takes a deletion back: whatever still runs of it is on its way out.
@@ -36,7 +47,7 @@ function lifeOf(pod: Pod, identity: Identity): Life {
   }
   const game = statusOf(pod, identity)
   if (game?.state?.running) return { phase: 'running', ...ailingOf(pod, identity) }
-  return { phase: 'pending', ...waitOf(pod, game) }
+  return { phase: 'pending', ...waitOf(pod, identity, holdUp) }
 }
 
 /** The game's process, or what had to run before it, has ended by itself. */
@@ -117,15 +128,19 @@ function ailingOf(pod: Pod, identity: Identity): Pick<Life, 'reason'> {
 /** These go by without anybody's help. */
 const passing: ReadonlySet<string> = new Set(['PodInitializing', 'ContainerCreating', ''])
 
-function waitOf(pod: Pod, game: ContainerStatus | undefined): Pick<Life, 'reason' | 'stuck'> {
+function waitOf(pod: Pod, identity: Identity, holdUp: HoldUp): Pick<Life, 'reason' | 'stuck'> {
   const scheduled = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled')
   if (scheduled?.status === 'False') {
-    return {
-      stuck: true,
-      reason: `it cannot be scheduled: ${scheduled.message ?? scheduled.reason ?? 'nobody says why'}`,
-    }
+    const told = scheduled.message ?? scheduled.reason ?? 'nobody says why'
+    return { stuck: true, reason: `it cannot be scheduled: ${told}${portHint(told, fixedPorts(pod, identity))}` }
   }
-  if (pod.spec?.nodeName === undefined) return { reason: 'it waits for a node' }
+  const node = pod.spec?.nodeName
+  if (node === undefined) return { reason: 'it waits for a node' }
+  const isHeldUp = isUnstarted(pod)
+  if (isHeldUp && holdUp.unwritten !== undefined) {
+    return { stuck: true, reason: `its configuration cannot be written: ${holdUp.unwritten}` }
+  }
+  const game = statusOf(pod, identity)
   const statuses = [...(pod.status?.initContainerStatuses ?? []), ...(game ? [game] : [])]
   const waits = [...statuses, ...(pod.status?.containerStatuses ?? [])]
   for (const { name, state } of waits) {
@@ -136,7 +151,20 @@ function waitOf(pod: Pod, game: ContainerStatus | undefined): Pick<Life, 'reason
       reason: `its container ${name ?? ''} cannot start: ${[reason, message].filter(Boolean).join(': ')}`,
     }
   }
-  return { reason: `it is being started on ${pod.spec.nodeName}` }
+  if (isHeldUp && holdUp.isLate) return { stuck: true, reason: latenessOf(identity, node) }
+  return { reason: `it is being started on ${node}` }
+}
+
+function latenessOf({ ref: { namespace, name } }: Identity, node: string): string {
+  const may = 'which may be for want of a volume or the network, or for a large image'
+  const where = `kubectl describe pod -n ${namespace} ${name} says why`
+  return `nothing of it has started on ${node} for ${lateMs / 1_000} s, ${may}: ${where}`
+}
+
+function portHint(told: string, ports: readonly number[]): string {
+  if (ports.length === 0 || !told.includes(withoutPorts)) return ''
+  const named = `port${ports.length > 1 ? 's' : ''} ${ports.join(', ')}`
+  return ` (its template asks for ${named} of the node, which only one pod of a node can have)`
 }
 
 function statusOf({ status }: Pod, { container }: Identity): ContainerStatus | undefined {
@@ -155,6 +183,15 @@ export function isUnstarted({ status }: Pod): boolean {
   return all.every(({ state }) => !state?.running && !state?.terminated)
 }
 
+/** Numbers of its node that its template asks for itself: no others can be given instead. */
+export function fixedPorts({ spec }: Pod, { ports }: Identity): readonly number[] {
+  // An init container that goes on beside the others is counted by the scheduler as they are.
+  const beside = spec?.initContainers?.filter(({ restartPolicy }) => restartPolicy === 'Always') ?? []
+  const asked = [...(spec?.containers ?? []), ...beside].flatMap((container) => container.ports ?? [])
+  const given = new Set(ports.map((port) => port.public))
+  return [...new Set(asked.flatMap(({ hostPort }) => hostPort ?? []))].filter((port) => !given.has(port))
+}
+
 /** Another pod, of this fleet or not, has one of its ports on every node that it could be on, whatever else there is room for. */
 export function lacksPorts({ status }: Pod): boolean {
   const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled')
@@ -162,9 +199,12 @@ export function lacksPorts({ status }: Pod): boolean {
   // The scheduler counts each node once in what it says first; what comes after the stop is of other matters.
   const [, all, reasons = ''] =
     /^0\/(\d+) nodes are available: (.*?)(?:\.(?: |$)|$)/s.exec(scheduled.message ?? '') ?? []
-  const lacking = countOf(reasons, /(\d+) node\(s\) didn't have free ports/g)
+  const lacking = countOf(reasons, new RegExp(`(\\d+) node\\(s\\) ${withoutPorts}`, 'g'))
   return lacking > 0 && lacking + countOf(reasons, never) >= Number(all)
 }
+
+/** The scheduler's words. */
+const withoutPorts = "didn't have free ports"
 
 /** On these it could not be with any ports. */
 const never =

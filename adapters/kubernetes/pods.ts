@@ -16,7 +16,7 @@ import { LostMarks } from './lost-marks.js'
 import type { HeldPort } from './node-ports.js'
 import { addressOf, answers } from './nodes.js'
 import { type Node, type Pod, podIn } from './pod-objects.js'
-import { instanceOf } from './pod-status.js'
+import { type HoldUp, instanceOf } from './pod-status.js'
 import { watchCollection } from './watch.js'
 
 export interface PodsInput {
@@ -28,6 +28,8 @@ export interface PodsInput {
   readonly namespaces: readonly string[] | undefined
   /** Where players connect, when no node is to be asked. */
   readonly publicAddress: string | undefined
+  /** What this host itself knows to hold up the pod of that uid. */
+  readonly holdUpOf?: (podUid: string) => HoldUp
   /** New, or something about its instance or its node has changed. */
   readonly onChange: (seen: SeenPod, before: SeenPod | undefined) => void
   readonly onGone: (seen: SeenPod) => void
@@ -171,6 +173,12 @@ export class Pods {
     for (const wake of [...(this.#waiting.get(podUid) ?? [])]) wake()
   }
 
+  /** What holds it up has changed. */
+  lookAgain(ref: Ref): void {
+    const seen = this.find(ref)
+    if (seen) this.#see(seen)
+  }
+
   *heldPorts(): Generator<HeldPort> {
     for (const { identity, pod } of this.#pods.values()) {
       for (const port of identity.ports) yield { port: port.public, node: pod.spec?.nodeName }
@@ -287,7 +295,8 @@ export class Pods {
   #see({ identity, pod, podUid, revision }: Omit<SeenPod, 'instance'>): SeenPod {
     const key = keyOf(identity.ref)
     const before = this.#pods.get(key)
-    const instance = instanceOf(pod, identity, { address: this.addressOf(pod) })
+    const facts = { address: this.addressOf(pod), ...this.#input.holdUpOf?.(podUid) }
+    const instance = instanceOf(pod, identity, facts)
     const isSame = before !== undefined && isDeepStrictEqual(before.instance, instance)
     const seen: SeenPod = { identity, pod, instance: isSame ? before.instance : instance, podUid, revision }
     this.#pods.set(key, seen)

@@ -2,7 +2,13 @@
 import { describe, expect, it } from 'vitest'
 import type { Identity } from '../../../adapters/kubernetes/labels.js'
 import type { ContainerState, Pod } from '../../../adapters/kubernetes/pod-objects.js'
-import { instanceOf, isUnstarted, lacksPorts } from '../../../adapters/kubernetes/pod-status.js'
+import {
+  fixedPorts,
+  type HoldUp,
+  instanceOf,
+  isUnstarted,
+  lacksPorts,
+} from '../../../adapters/kubernetes/pod-status.js'
 
 const ports = [{ container: 7777, public: 10_003 }]
 const identity: Identity = { ref: { namespace: 'default', name: 'arena-a1b2c' }, uid: 'u', container: 'game', ports }
@@ -14,13 +20,17 @@ interface Sketch {
   readonly status?: Pod['status']
   readonly metadata?: Pod['metadata']
   readonly nodeName?: string
+  /** Of the node, that its game container opens. */
+  readonly hostPorts?: readonly number[]
+  readonly heldUp?: HoldUp
 }
 
-function podOf({ phase = 'Running', game, init, status, metadata, nodeName = 'node-1' }: Sketch): Pod {
+function podOf({ phase = 'Running', game, init, status, metadata, nodeName = 'node-1', hostPorts }: Sketch): Pod {
+  const ports = hostPorts?.map((hostPort) => ({ hostPort }))
   const limits = { memory: '64Mi' }
   return {
     metadata: { name: 'arena-a1b2c', namespace: 'default', ...metadata },
-    spec: { ...(nodeName !== '' && { nodeName }), containers: [{ name: 'game', resources: { limits } }] },
+    spec: { ...(nodeName !== '' && { nodeName }), containers: [{ name: 'game', resources: { limits }, ports }] },
     status: {
       phase,
       ...(init && { initContainerStatuses: [{ name: 'first', state: init }] }),
@@ -33,6 +43,9 @@ function podOf({ phase = 'Running', game, init, status, metadata, nodeName = 'no
 const unscheduled = (message: string) => ({
   conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }],
 })
+const ofPorts = "node(s) didn't have free ports for the requested pod ports"
+const late =
+  'nothing of it has started on node-1 for 60 s, which may be for want of a volume or the network, or for a large image: kubectl describe pod -n default arena-a1b2c says why'
 const disrupted = {
   ...{ type: 'DisruptionTarget', status: 'True' },
   ...{ reason: 'PreemptionByScheduler', message: 'a pod of higher priority came' },
@@ -48,6 +61,30 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     { phase: 'pending', stuck: true, reason: 'it cannot be scheduled: 0/3 nodes are available: 3 Insufficient cpu.' },
   ],
   [
+    'finds a port of its template taken on every node',
+    {
+      phase: 'Pending',
+      nodeName: '',
+      hostPorts: [9100, 10_003],
+      status: unscheduled(`0/1 nodes are available: 1 ${ofPorts}.`),
+    },
+    {
+      phase: 'pending',
+      stuck: true,
+      reason: `it cannot be scheduled: 0/1 nodes are available: 1 ${ofPorts}. (its template asks for port 9100 of the node, which only one pod of a node can have)`,
+    },
+  ],
+  [
+    'finds no room, whatever ports its template asks for',
+    {
+      phase: 'Pending',
+      nodeName: '',
+      hostPorts: [9100],
+      status: unscheduled('0/1 nodes are available: 1 Insufficient cpu.'),
+    },
+    { phase: 'pending', stuck: true, reason: 'it cannot be scheduled: 0/1 nodes are available: 1 Insufficient cpu.' },
+  ],
+  [
     'is being made',
     { phase: 'Pending', game: { waiting: { reason: 'ContainerCreating' } } },
     { phase: 'pending', reason: 'it is being started on node-1' },
@@ -61,6 +98,39 @@ const table: readonly (readonly [string, Sketch, object])[] = [
       reason: 'its container game cannot start: ImagePullBackOff: Back-off pulling image "a:1"',
     },
   ],
+  [
+    'waits for a configuration that the cluster does not take',
+    {
+      phase: 'Pending',
+      game: { waiting: { reason: 'ContainerCreating' } },
+      heldUp: { unwritten: 'exceeded quota', isLate: true },
+    },
+    { phase: 'pending', stuck: true, reason: 'its configuration cannot be written: exceeded quota' },
+  ],
+  [
+    'has had its node for long',
+    { phase: 'Pending', game: { waiting: { reason: 'ContainerCreating' } }, heldUp: { isLate: true } },
+    { phase: 'pending', stuck: true, reason: late },
+  ],
+  [
+    'has had its node for long, which says nothing of it',
+    { phase: 'Pending', heldUp: { isLate: true } },
+    { phase: 'pending', stuck: true, reason: late },
+  ],
+  [
+    'has had its node for long, which says why',
+    { phase: 'Pending', game: { waiting: { reason: 'ErrImagePull' } }, heldUp: { isLate: true } },
+    { phase: 'pending', stuck: true, reason: 'its container game cannot start: ErrImagePull' },
+  ],
+  [
+    'has had its node for long, and whose init container is at work',
+    {
+      ...{ phase: 'Pending', init: { running: {} }, game: { waiting: { reason: 'PodInitializing' } } },
+      heldUp: { isLate: true },
+    },
+    { phase: 'pending', reason: 'it is being started on node-1' },
+  ],
+  ['runs after it has waited for long', { game: { running: {} }, heldUp: { isLate: true } }, { phase: 'running' }],
   ['runs', { game: { running: {} } }, { phase: 'running' }],
   ['has ended well', { phase: 'Succeeded', game: exits(0, { reason: 'Completed' }) }, { phase: 'exited', exitCode: 0 }],
   ['has failed', { phase: 'Failed', game: exits(3, { reason: 'Error' }) }, { phase: 'exited', exitCode: 3 }],
@@ -148,7 +218,7 @@ describe('an instance whose pod', () => {
     const node = sketch.nodeName === '' ? {} : { node: 'node-1' }
     const { ref, uid } = identity
     const expected = { ref, uid, ports, address: '203.0.113.7', ...node, ...life }
-    expect(instanceOf(podOf(sketch), identity, { address: '203.0.113.7' })).toEqual(expected)
+    expect(instanceOf(podOf(sketch), identity, { address: '203.0.113.7', ...sketch.heldUp })).toEqual(expected)
   })
 })
 
@@ -159,7 +229,15 @@ describe('a pod', () => {
     expect(isUnstarted(podOf({ game: { running: {} } }))).toBe(false)
   })
 
-  const ofPorts = "node(s) didn't have free ports for the requested pod ports"
+  it('has as fixed ports what its containers ask of the node, but for those that the fleet has given it', () => {
+    expect(fixedPorts(podOf({ hostPorts: [10_003, 10_003] }), identity)).toEqual([])
+    expect(fixedPorts(podOf({ hostPorts: [9100, 10_003, 9100, 53] }), identity)).toEqual([9100, 53])
+    const sidecar = { name: 'side', restartPolicy: 'Always', ports: [{ hostPort: 9200 }] }
+    const passing = { name: 'first', ports: [{ hostPort: 9300 }] }
+    expect(fixedPorts({ spec: { initContainers: [sidecar, passing] } }, identity)).toEqual([9200])
+    expect(fixedPorts({}, identity)).toEqual([])
+  })
+
   it.each([
     [true, `0/1 nodes are available: 1 ${ofPorts}.`],
     [true, `0/5 nodes are available: 5 ${ofPorts}.`],
