@@ -17,8 +17,8 @@ const message = 'Operation cannot be fulfilled on resourcequotas "games": the ob
 async function busyApi() {
   const server = await fakeApiServer((request, response, { searchParams }) => {
     if (request.method === 'POST') return say(response, 409, { kind: 'Status', code: 409, reason: 'Conflict', message })
-    if (searchParams.has('watch')) return void response.writeHead(200).flushHeaders()
-    say(response, 200, { metadata: { resourceVersion: '10' }, items: [] })
+    if (searchParams.has('watch')) response.writeHead(200).flushHeaders()
+    else say(response, 200, { metadata: { resourceVersion: '10' }, items: [] })
   })
   return apiOf(configFor(server.url))
 }
