@@ -1,15 +1,18 @@
 /** Many callers at once: one server each, none twice, and never more servers than max. */
 import { randomUUID } from 'node:crypto'
 import { expect, it } from 'vitest'
+import { backend } from './backend.js'
 import { allocate, type Answer, buildOf, createBuild, getBuild, listServers, liveOf, recount } from './client.js'
 import { startHost } from './host.js'
 import { until } from './until.js'
 import { workplace } from './workplace.js'
 
-const max = 40
+/** A cluster of one node takes seconds for each pod. */
+const max = backend === 'kubernetes' ? 20 : 40
+const callers = max + 10
 const buildID = randomUUID()
 
-it('50 callers at once get 40 different servers and ten refusals', { timeout: 400_000 }, async () => {
+it(`${callers} callers at once get ${max} different servers and ten refusals`, { timeout: 400_000 }, async () => {
   const { dataDir, running } = await workplace()
   const host = await startHost({ DATA_DIR: dataDir, PORT_RANGE: '20100-20199', SAMPLE: 'off', LOG_LEVEL: 'warn' })
   await createBuild(host, buildOf({ name: 'burst', buildID, standingBy: 10, max }))
@@ -21,12 +24,12 @@ it('50 callers at once get 40 different servers and ten refusals', { timeout: 40
     while (!watching.signal.aborted) most = Math.max(most, liveOf(await listServers(host, 'burst')))
   })()
 
-  const sessions = Array.from({ length: 50 }, () => randomUUID())
+  const sessions = Array.from({ length: callers }, () => randomUUID())
   const answers = new Map<string, Answer<{ readonly Ports: string; readonly error?: string }>>()
   const ask = async (sessionID: string) => answers.set(sessionID, await allocate(host, { buildID, sessionID }, 20))
   const refused = () => sessions.filter((sessionID) => answers.get(sessionID)?.status !== 200)
   await Promise.all(sessions.map(ask))
-  // On a slow machine forty processes do not start in 20 s; whoever was too early asks again, as a matchmaker would.
+  // On a slow machine they do not all start in 20 s; whoever was too early asks again, as a matchmaker would.
   while (refused().length > 10) await Promise.all(refused().map(ask))
 
   const granted = sessions.filter((sessionID) => answers.get(sessionID)?.status === 200)
@@ -34,7 +37,7 @@ it('50 callers at once get 40 different servers and ten refusals', { timeout: 40
   expect(new Set(granted.map((sessionID) => answers.get(sessionID)?.body.Ports)).size).toBe(max)
   for (const sessionID of refused()) {
     const { status, body } = answers.get(sessionID) ?? {}
-    expect({ status, body }).toEqual({ status: 429, body: { error: expect.stringContaining('all 40 servers') } })
+    expect({ status, body }).toEqual({ status: 429, body: { error: expect.stringContaining(`all ${max} servers`) } })
   }
 
   watching.abort()

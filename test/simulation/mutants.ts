@@ -156,14 +156,6 @@ const scaling: readonly Mutant[] = [
     from: "&& buildHealth(build.record) === 'Healthy'",
     to: '',
   },
-  {
-    name: 'a pass comes between two calls for one session',
-    kind: 'a server that is wanted is ended and created again',
-    seeds: 300,
-    file: 'src/engine/waiting-room.ts',
-    from: 'clock.after(0, () => changed(build))',
-    to: 'changed(build)',
-  },
 ]
 
 const life: readonly Mutant[] = [
