@@ -3,6 +3,7 @@
  * again as it was.
  */
 import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { open, readdir, readFile, readlink, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { basename, dirname, join } from 'node:path'
@@ -46,7 +47,9 @@ async function asItRuns(
       line.slice(line.indexOf('=') + 1),
     ]),
   )
-  const cwd = await readlink(`/proc/${first}/cwd`)
+  // Whoever started it may have removed the folder since, in which nothing could be started then.
+  const folder = await readlink(`/proc/${first}/cwd`)
+  const cwd = existsSync(folder) ? folder : '/'
   const log = await readlink(`/proc/${first}/fd/1`)
   let pid = first
   let runs = true
