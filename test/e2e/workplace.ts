@@ -27,6 +27,9 @@ export interface Workplace {
   running(): Promise<readonly RunningServer[]>
 }
 
+/** Forty containers take a busy machine that long to remove. */
+const clearingMs = 240_000
+
 export async function workplace(below = 'data'): Promise<Workplace> {
   const root = await mkdtemp(join(tmpdir(), 'gamekeeper-e2e-'))
   const dataDir = join(root, below)
@@ -35,15 +38,19 @@ export async function workplace(below = 'data'): Promise<Workplace> {
   const leaveCluster = backend === 'kubernetes' ? await enterCluster() : async () => {}
   onTestFinished(async () => {
     await leaveCluster()
-    await until(`no game server is left in ${dataDir}`, async () => {
-      if (backend !== 'process') await removeContainersOf(dataDir)
-      for (const run of await runsIn(dataDir)) {
-        for (const member of membersOf(run)) signalProcess(member, 'SIGKILL')
-      }
-      return (await place.running()).length === 0
-    })
+    await until(
+      `no game server is left in ${dataDir}`,
+      async () => {
+        if (backend !== 'process') await removeContainersOf(dataDir)
+        for (const run of await runsIn(dataDir)) {
+          for (const member of membersOf(run)) signalProcess(member, 'SIGKILL')
+        }
+        return (await place.running()).length === 0
+      },
+      clearingMs,
+    )
     await rm(root, { recursive: true, force: true, maxRetries: 5 })
-  })
+  }, clearingMs)
   return place
 }
 
