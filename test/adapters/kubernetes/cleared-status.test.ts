@@ -6,7 +6,7 @@ import { systemClock } from '../../../src/clock.js'
 import { silentLogger } from '../../../src/logger.js'
 import { defaultApiGroup } from '../../../src/rules/wire.js'
 import { until } from '../../e2e/until.js'
-import { apiOf, configFor, fakeApiServer, say, statusOf } from './fake-api-server.js'
+import { apiOf, configFor, fakeApiServer, say, sayKey, statusOf } from './fake-api-server.js'
 
 const ref = { namespace: 'games', name: 'arena' }
 const status = { uid: 'uid-of-record', createdAt: '2025-01-01T00:00:00.123Z' }
@@ -37,10 +37,7 @@ async function scene(first: object, servers: readonly object[] = []) {
   const written: unknown[] = []
   let build = first
   const fake = await fakeApiServer((request, response, { pathname, searchParams }) => {
-    if (pathname.includes('/secrets/')) {
-      const data = { key: Buffer.alloc(32, 7).toString('base64') }
-      return say(response, 200, { metadata: { name: 'gamekeeper-key', resourceVersion: '1' }, data })
-    }
+    if (pathname.includes('/secrets/')) return sayKey(response)
     const isBuilds = pathname.endsWith('/gameserverbuilds')
     if (searchParams.has('watch')) {
       response.writeHead(200).flushHeaders()

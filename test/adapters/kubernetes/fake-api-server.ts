@@ -69,6 +69,12 @@ export function say(response: ServerResponse, status: number, body: unknown): vo
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
 }
 
+/** The Secret that every store asks for when it is opened. */
+export function sayKey(response: ServerResponse): void {
+  const data = { key: Buffer.alloc(32, 7).toString('base64') }
+  say(response, 200, { metadata: { name: 'gamekeeper-key', resourceVersion: '1' }, data })
+}
+
 export function statusOf(code: number, reason: string, name?: string) {
   return { kind: 'Status', code, reason, message: `${reason} indeed`, ...(name !== undefined && { details: { name } }) }
 }

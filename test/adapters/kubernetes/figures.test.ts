@@ -6,7 +6,7 @@ import { silentLogger } from '../../../src/logger.js'
 import { defaultApiGroup } from '../../../src/rules/wire.js'
 import { virtualClock } from '../../../src/testing/virtual-clock.js'
 import { until } from '../../e2e/until.js'
-import { apiOf, configFor, fakeApiServer, say, statusOf } from './fake-api-server.js'
+import { apiOf, configFor, fakeApiServer, say, sayKey, statusOf } from './fake-api-server.js'
 
 const ref = { namespace: 'games', name: 'arena' }
 const figures = {
@@ -56,10 +56,7 @@ async function scene(answer: (response: ServerResponse, nth: number) => void = (
       })
       return
     }
-    if (pathname.includes('/secrets/')) {
-      const data = { key: Buffer.alloc(32, 7).toString('base64') }
-      return say(response, 200, { metadata: { name: 'gamekeeper-key', resourceVersion: '1' }, data })
-    }
+    if (pathname.includes('/secrets/')) return sayKey(response)
     const isBuilds = pathname.endsWith('/gameserverbuilds')
     if (searchParams.has('watch')) {
       response.writeHead(200).flushHeaders()

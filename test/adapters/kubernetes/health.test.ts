@@ -11,7 +11,7 @@ import { silentLogger } from '../../../src/logger.js'
 import type { Store } from '../../../src/store.js'
 import { memoryStore } from '../../../src/stores/memory.js'
 import { until } from '../../e2e/until.js'
-import { apiOf, configFor, fakeApiServer, say, statusOf } from './fake-api-server.js'
+import { apiOf, configFor, fakeApiServer, say, sayKey, statusOf } from './fake-api-server.js'
 
 const base = { clock: systemClock, logger: silentLogger }
 
@@ -26,10 +26,7 @@ async function ownNamespaceOnly() {
       response.writeHead(200).flushHeaders()
       return watches.push(response)
     }
-    const data = { key: Buffer.alloc(32, 7).toString('base64') }
-    if (pathname.endsWith('/secrets/gamekeeper-key')) {
-      return say(response, 200, { metadata: { name: 'gamekeeper-key', resourceVersion: '1' }, data })
-    }
+    if (pathname.endsWith('/secrets/gamekeeper-key')) return sayKey(response)
     const isOwn = pathname.includes('/namespaces/games/') || pathname.endsWith('/nodes')
     if (!isOwn) return say(response, 403, statusOf(403, 'Forbidden', 'x'))
     if (/\/(pods|nodes|gameserver[a-z]*)$/.test(pathname)) {
