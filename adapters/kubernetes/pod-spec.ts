@@ -121,6 +121,8 @@ export function secretOf(
   return {
     apiVersion: apiVersionOf(secrets),
     kind: secrets.kind,
+    // It is written once. Of one that may change, the kubelet keeps a watch open for as long as the pod is there.
+    immutable: true,
     metadata: {
       ...{ name, namespace: ref.namespace },
       ownerReferences: [{ apiVersion: apiVersionOf(podType), kind: podType.kind, name: ref.name, uid: pod.uid }],

@@ -1,7 +1,7 @@
 /** A large fleet on hollow nodes: it comes up whole, and asks for nothing once it is there. How fast is for the benchmarks to say. */
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
 import { defaultKubeConfig } from '../../../adapters/kubernetes/kube-config.js'
-import { clusterApi, makeNamespace, removeNamespace } from './cluster.js'
+import { clusterApi, kubectl, makeNamespace, removeNamespace } from './cluster.js'
 import { countingProxy } from './counting-proxy.js'
 import { installDefinitions } from './definitions.js'
 import { describeOnCluster } from './describe-on-cluster.js'
@@ -62,8 +62,18 @@ describeOnCluster('a fleet of 400 on hollow nodes', () => {
       expect(last.filter((request) => !isLease(request))).toEqual([])
     }, patience)
     expect((await fleet.servers.list()).filter(({ status }) => status.state === 'StandingBy')).toHaveLength(size)
+    // Nor do its nodes: each watches the secrets of pods that came just now, and of none that has what it needs.
+    await vi.waitFor(async () => expect(await secretsWatched()).toBeLessThan(size / 10), patience)
   })
 })
+
+/** By anybody, as the API server counts. */
+async function secretsWatched(): Promise<number> {
+  const figures = await kubectl('get', '--raw', '/metrics')
+  const counted = /^apiserver_registered_watchers\{group="",kind="Secret",version="v1"\} (\d+)$/m.exec(figures)
+  if (!counted) throw new Error('the API server does not say who watches secrets')
+  return Number(counted[1])
+}
 
 function isLease(request: string): boolean {
   return request.includes('/leases/')
