@@ -3,14 +3,16 @@
  * a limit, and an error in words and with a code; all of them together are bounded to so many a second. What the calls
  * mean is for others to know.
  */
-import type { ClientRequest, IncomingMessage } from 'node:http'
 import type { Clock } from '../../src/clock.js'
 import { FleetError, throwIfAborted } from '../../src/errors.js'
 import { Underway } from '../../src/platform/underway.js'
 import { isObject } from '../../src/rules/problem.js'
-import { Access, type Way } from './access.js'
-import { readRefusal, refused, unreachable } from './api-failures.js'
+import { Access } from './access.js'
+import type { ApiCall, OpenAnswer } from './api-call.js'
+import { readRefusal, refused } from './api-failures.js'
+import { CallBounds, closed } from './call-bounds.js'
 import type { Fence } from './fence.js'
+import { HttpExchange } from './http-exchange.js'
 import type { KubeConfigLike } from './kube-config.js'
 import { isKubeObject, type KubeObject } from './kube-objects.js'
 import { Pace } from './pace.js'
@@ -28,39 +30,6 @@ export interface KubernetesApiOptions {
   readonly fence?: Fence
 }
 
-export interface ApiCall {
-  /** What is being done, for messages: `create pod arena-x2x4q`. */
-  readonly what: string
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** From `pathOf`. */
-  readonly path: string
-  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>
-  /** Sent as JSON. */
-  readonly body?: object
-  /** Of a PATCH. Default `application/merge-patch+json`. */
-  readonly contentType?: string
-  readonly limitMs?: number
-  /** Waits behind no other call that does not say so as well. */
-  readonly ahead?: boolean
-  /** Neither waits behind other calls nor counts among them: for leases and the like. */
-  readonly urgent?: boolean
-  /** Changes nothing that only the leader may change: the fence is not asked. */
-  readonly unfenced?: boolean
-  readonly signal?: AbortSignal | undefined
-}
-
-export interface OpenAnswer {
-  /** Ends when the server ends it, and breaks with an error when the connection does. */
-  readonly body: IncomingMessage
-  stop(): void
-}
-
-interface Answer {
-  readonly status: number
-  readonly text: string
-  readonly retryAfterMs: number
-}
-
 /** What was answered, or when to ask again: the server is busy, and has done nothing. */
 type Outcome = { readonly json: unknown } | { readonly againMs: number }
 
@@ -70,17 +39,22 @@ export class KubernetesApi {
   readonly #pace: Pace
   /** Calls, streams and pauses. */
   readonly #underway = new Underway()
+  readonly #bounds: CallBounds
+  readonly #http: HttpExchange
   /** Of the API server, for messages. */
   readonly place: string
   /** That the kubeconfig's context or the pod's service account names. */
   readonly namespace: string | undefined
 
   constructor(options: KubernetesApiOptions) {
-    const { config, clock, requestsPerSecond, connections } = options
+    const { config, clock, requestsPerSecond, connections, callMs, fence } = options
     this.#options = options
     this.#access = new Access(config, clock, connections)
     this.#pace = new Pace(clock, { perSecond: requestsPerSecond, atOnce: connections })
     this.place = this.#access.place
+    const parts = { underway: this.#underway, place: this.place }
+    this.#bounds = new CallBounds({ ...parts, clock, limitMs: callMs })
+    this.#http = new HttpExchange({ ...parts, bounds: this.#bounds, fence })
     this.namespace = config.getContextObject(config.getCurrentContext())?.namespace
   }
 
@@ -92,7 +66,7 @@ export class KubernetesApi {
   async request(call: ApiCall): Promise<unknown> {
     if (this.#underway.closed) throw closed()
     throwIfAborted(call.signal)
-    const endsAt = this.#options.clock.elapsed() + this.#limitMs(call)
+    const endsAt = this.#options.clock.elapsed() + this.#bounds.limitMs(call)
     for (;;) {
       if (!call.urgent && !this.#pace.tryStart(call.ahead === true)) await this.#turn(call, endsAt)
       let outcome: Outcome
@@ -135,7 +109,7 @@ export class KubernetesApi {
     throwIfAborted(call.signal)
     for (let attempt = 1; ; attempt++) {
       const way = await this.#access.now()
-      const opened = await this.#begin({ ...call, urgent: true }, way)
+      const opened = await this.#http.open({ ...call, urgent: true }, way)
       if ('body' in opened) return opened
       if (opened.status === 401 && attempt === 1) await this.#access.renew()
       else throw refused(readRefusal(opened.status, opened.text), call.what, this.place)
@@ -153,38 +127,16 @@ export class KubernetesApi {
     return this.#underway.pause(this.#options.clock, ms, signal)
   }
 
-  #limitMs({ limitMs }: ApiCall): number {
-    return limitMs ?? this.#options.callMs
-  }
-
-  #late(call: ApiCall): FleetError {
-    const message = `the Kubernetes API at ${this.place} did not ${call.what} within ${this.#limitMs(call) / 1_000} s`
-    return new FleetError('unavailable', message)
-  }
-
+  /** Resolves when the call may start; it must be followed by `done`. */
   #turn(call: ApiCall, endsAt: number): Promise<void> {
-    const { signal, ahead = false } = call
-    const { clock } = this.#options
     return new Promise((resolve, reject) => {
-      const settle = () => {
-        cancelLimit()
-        signal?.removeEventListener('abort', leave)
-        this.#underway.delete(shut)
-      }
-      const giveUp = (error: FleetError) => {
-        settle()
-        cancel()
+      let leave = () => {}
+      const leftMs = endsAt - this.#options.clock.elapsed()
+      const settle = this.#bounds.bind(call, leftMs, (error) => {
+        leave()
         reject(error)
-      }
-      const leave = () => giveUp(aborted(signal))
-      const shut = () => giveUp(closed())
-      signal?.addEventListener('abort', leave, { once: true })
-      this.#underway.add(shut)
-      const cancelLimit = clock.after(Math.max(0, endsAt - clock.elapsed()), () => giveUp(this.#late(call)))
-      const cancel = this.#pace.wait(ahead, () => {
-        settle()
-        resolve()
       })
+      leave = this.#pace.wait(call.ahead === true, () => settle(resolve))
     })
   }
 
@@ -193,7 +145,7 @@ export class KubernetesApi {
     for (let isRenewed = false; ;) {
       const known = this.#access.now()
       const way = known instanceof Promise ? await known : known
-      const { status, text, retryAfterMs } = await this.#send(call, way, Math.max(0, endsAt - clock.elapsed()))
+      const { status, text, retryAfterMs } = await this.#http.send(call, way, endsAt - clock.elapsed())
       if (status >= 200 && status < 300) return { json: this.#parse(call, text) }
       if (status === 401 && !isRenewed) {
         isRenewed = true
@@ -220,147 +172,7 @@ export class KubernetesApi {
     const message = `the Kubernetes API at ${this.place} did ${what} and answered with something else than it should`
     return new FleetError('unavailable', message, { cause })
   }
-
-  /** Settles within what is left of the limit, whatever the connection does. */
-  #send(call: ApiCall, way: Way, leftMs: number): Promise<Answer> {
-    const refusal = this.#refusal(call)
-    if (refusal) return Promise.reject(refusal)
-    return new Promise((resolve, reject) => {
-      const request = this.#start(call, way)
-      const settle = this.#limit(call, leftMs, request, reject)
-      request.once('response', (response) => {
-        const chunks: Buffer[] = []
-        response.on('data', (chunk: Buffer) => chunks.push(chunk))
-        response.once('error', (error) => settle(() => reject(unreachable(error, call.what, this.place))))
-        response.once('end', () => settle(() => resolve(answerOf(response, chunks))))
-      })
-      request.on('error', (error) =>
-        settle(() => reject(FleetError.is(error) ? error : unreachable(error, call.what, this.place))),
-      )
-    })
-  }
-
-  /** Why this call must not be sent now, if that is so. */
-  #refusal({ method, unfenced }: ApiCall): FleetError | undefined {
-    return method === 'GET' || unfenced ? undefined : this.#options.fence?.refusal()
-  }
-
-  #begin(call: ApiCall, way: Way): Promise<OpenAnswer | Answer> {
-    return new Promise((resolve, reject) => {
-      const request = this.#start(call, way)
-      const settle = this.#limit(call, this.#limitMs(call), request, reject)
-      request.on('error', (error) => settle(() => reject(unreachable(error, call.what, this.place))))
-      request.once('response', (response) => {
-        if (response.statusCode === 200) {
-          const stop = () => void request.destroy()
-          settle(() => resolve({ body: response, stop }))
-          this.#underway.add(stop)
-          response.once('close', () => this.#underway.delete(stop))
-          // What breaks it is told to whoever reads it; one that nobody reads any more breaks in silence.
-          response.on('error', () => {})
-          return
-        }
-        const chunks: Buffer[] = []
-        response.on('data', (chunk: Buffer) => chunks.push(chunk))
-        response.once('error', (error) => settle(() => reject(unreachable(error, call.what, this.place))))
-        response.once('end', () => settle(() => resolve(answerOf(response, chunks))))
-      })
-    })
-  }
-
-  #start(call: ApiCall, way: Way): ClientRequest {
-    const { method, path, query, body, contentType, urgent, unfenced } = call
-    const text = body === undefined ? undefined : JSON.stringify(body)
-    const headers: Record<string, string | number> = { ...way.headers, accept: 'application/json' }
-    if (text !== undefined) {
-      headers['content-type'] = contentType ?? (method === 'PATCH' ? mergePatch : 'application/json')
-      headers['content-length'] = Buffer.byteLength(text)
-    }
-    const request = way.request({
-      protocol: way.protocol,
-      hostname: way.hostname,
-      port: way.port,
-      path: way.prefix + path + queryOf(query),
-      method,
-      headers,
-      agent: urgent ? way.apart : way.agent,
-    })
-    if (method === 'GET' || unfenced || !this.#options.fence) request.end(text)
-    else this.#endConnected(request, call, text)
-    return request
-  }
-
-  /** A connection may take longer to come about than the lease lasts: not before it is there is anything sent. */
-  #endConnected(request: ClientRequest, call: ApiCall, text: string | undefined): void {
-    const end = () => {
-      const refusal = this.#refusal(call)
-      if (refusal) request.destroy(refusal)
-      else request.end(text)
-    }
-    request.once('socket', (socket) => {
-      if (socket.connecting) socket.once('encrypted' in socket ? 'secureConnect' : 'connect', end)
-      else end()
-    })
-  }
-
-  /** Ends the call at its limit, when its signal fires, or when this is closed. Returns what settles it before. */
-  #limit(
-    call: ApiCall,
-    leftMs: number,
-    request: ClientRequest,
-    reject: (error: FleetError) => void,
-  ): (how: () => void) => void {
-    const { signal } = call
-    let isSettled = false
-    const settle = (how: () => void) => {
-      if (isSettled) return
-      isSettled = true
-      cancel()
-      signal?.removeEventListener('abort', leave)
-      this.#underway.delete(shut)
-      how()
-    }
-    const giveUp = (error: FleetError) => {
-      // Who is told why must not hear of the connection that breaks for it.
-      request.on('error', () => {})
-      settle(() => reject(error))
-      request.destroy()
-    }
-    const leave = () => giveUp(aborted(signal))
-    const shut = () => giveUp(closed())
-    const cancel = this.#options.clock.after(leftMs, () => giveUp(this.#late(call)))
-    signal?.addEventListener('abort', leave, { once: true })
-    this.#underway.add(shut)
-    // It may have been too late already while credentials were fetched.
-    if (this.#underway.closed) shut()
-    else if (signal?.aborted) leave()
-    return settle
-  }
 }
 
-const mergePatch = 'application/merge-patch+json'
 /** A list of a large fleet takes long to write and to send. */
 const listMs = 60_000
-
-function answerOf(response: IncomingMessage, chunks: readonly Buffer[]): Answer {
-  const [first] = chunks
-  const text = chunks.length === 1 && first ? first.toString() : Buffer.concat(chunks).toString()
-  const seconds = Number(response.headers['retry-after'])
-  return { status: response.statusCode ?? 0, text, retryAfterMs: seconds > 0 ? seconds * 1_000 : 1_000 }
-}
-
-function queryOf(query: ApiCall['query']): string {
-  if (query === undefined) return ''
-  const parts = Object.entries(query).flatMap(([name, value]) =>
-    value === undefined ? [] : [`${name}=${encodeURIComponent(String(value))}`],
-  )
-  return parts.length === 0 ? '' : `?${parts.join('&')}`
-}
-
-function aborted(signal: AbortSignal | undefined): FleetError {
-  return new FleetError('aborted', 'the call was aborted by its signal', { cause: signal?.reason })
-}
-
-function closed(): FleetError {
-  return new FleetError('closed', 'the connection to the Kubernetes cluster is closed')
-}

@@ -24,22 +24,22 @@ import { keyOf, type Ref } from '../../src/rules/resources.js'
 import { defaultNamespace } from '../../src/rules/validation.js'
 import type { Store } from '../../src/store.js'
 import { findAgentPlace } from './agent-place.js'
-import { statusOf } from './api-failures.js'
 import { KubernetesApi } from './api.js'
 import { Configuration } from './configuration.js'
+import { Creations } from './creations.js'
+import { Endings } from './endings.js'
 import { leaseElector } from './elector.js'
 import { Fence } from './fence.js'
 import { HalfMade } from './half-made.js'
 import { defaultKubeConfig } from './kube-config.js'
 import { pathOf, pods as podType } from './kube-objects.js'
-import { evictAnnotation, namesOf } from './labels.js'
+import { namesOf } from './labels.js'
 import { LateStarts } from './late-starts.js'
 import { labelling } from './leader-label.js'
 import { leaseName } from './lease.js'
 import { NodePorts } from './node-ports.js'
 import type { ResolvedKubernetesOptions } from './options.js'
-import { type Created, PodCreation } from './pod-creation.js'
-import { PodEnding } from './pod-ending.js'
+import { markPlayedOn } from './played-on.js'
 import { podLogs } from './pod-logs.js'
 import { fixedPorts, lacksPorts } from './pod-status.js'
 import { Pods, type SeenPod } from './pods.js'
@@ -64,13 +64,8 @@ export class KubernetesBackend implements Backend {
   /** Namespace of what is the fleet's own. */
   readonly #home: string
   readonly #listeners: Listeners
-  readonly #creating = new Map<string, { readonly creation: PodCreation; readonly done: Promise<Instance> }>()
-  readonly #ending = new Map<
-    string,
-    { readonly ref: Ref; readonly uid: string; readonly ending: PodEnding; readonly done: Promise<void> }
-  >()
-  /** What the cluster will never make a pod of: there is nothing else that could tell of it. */
-  readonly #refused = new Map<string, Instance>()
+  readonly #creations: Creations
+  readonly #endings: Endings
   #opening: Promise<void> | undefined
   #store: KubernetesStore | undefined
   #closed = false
@@ -98,9 +93,17 @@ export class KubernetesBackend implements Backend {
     this.#lateStarts = new LateStarts(clock, (ref) => this.#pods.lookAgain(ref))
     this.#halfMade = new HalfMade({
       ...{ api: this.#api, pods: this.#pods, configuration: this.#configuration, fence, limitMs: callMs },
-      isCreating: (key) => this.#creating.has(key),
+      isCreating: (key) => this.#creations.has(key),
     })
     this.#ports = new NodePorts(portRange, clock, () => this.#heldPorts())
+    const shared = { api: this.#api, pods: this.#pods, clock }
+    this.#creations = new Creations({
+      ...{ ...shared, ports: this.#ports, configuration: this.#configuration, halfMade: this.#halfMade },
+      ...{ listeners: this.#listeners, group: apiGroup, packed: options.packed },
+      ownerOf: (ref, uid) => this.#store?.ownerOfServer(ref, uid),
+      shown: (seen) => this.#shown(seen),
+    })
+    this.#endings = new Endings({ ...shared, creations: this.#creations, limitMs: options.endMs })
     this.defaultStore = Object.freeze({ kind: 'own', open: () => this.#openStore() })
     const reach = { group: apiGroup, namespaces }
     const elector = leaseElector({
@@ -124,29 +127,8 @@ export class KubernetesBackend implements Backend {
     await this.#open()
     throwIfAborted(options.signal)
     const key = keyOf(spec.ref)
-    if (this.#ending.has(key)) throw new FleetError('conflict', `an earlier instance ${key} is just being ended`)
-    const refused = this.#refused.get(key)
-    if (refused?.uid === spec.uid) return refused
-    const same = this.#creating.get(key)
-    if (same) {
-      if (same.creation.uid === spec.uid) return unlessAborted(same.done, options.signal)
-      throw new FleetError('conflict', `another instance ${key} is just being created`)
-    }
-    const { apiGroup: group, packed, clock } = this.#options
-    const nonce = Buffer.from(clock.randomBytes(4)).toString('hex')
-    const creation = new PodCreation({
-      ...{ spec, api: this.#api, pods: this.#pods, ports: this.#ports, group, packed },
-      secret: `${spec.ref.name}-${nonce}`,
-      owner: this.#store?.ownerOfServer(spec.ref, spec.uid),
-      signal: options.signal,
-    })
-    const done = this.#carryOut(spec, creation)
-    this.#creating.set(key, { creation, done })
-    try {
-      return await done
-    } finally {
-      this.#creating.delete(key)
-    }
+    if (this.#endings.has(key)) throw new FleetError('conflict', `an earlier instance ${key} is just being ended`)
+    return this.#creations.create(spec, options.signal)
   }
 
   async destroy(ref: Ref, uid: string, options: DestroyOptions): Promise<void> {
@@ -155,21 +137,7 @@ export class KubernetesBackend implements Backend {
     if (!(graceMs >= 0)) throw new FleetError('invalid', `graceMs must be a number ≥ 0, but is ${shown(graceMs)}`)
     await this.#open()
     throwIfAborted(signal)
-    const key = keyOf(ref)
-    const same = this.#ending.get(key)
-    if (same) {
-      // One of another uid cannot be there as well.
-      if (same.uid !== uid) return
-      same.ending.shorten(graceMs, this.#pods.find(ref))
-      return unlessAborted(same.done, signal)
-    }
-    const { clock, endMs } = this.#options
-    const ending = new PodEnding({ api: this.#api, pods: this.#pods, clock, graceMs, limitMs: endMs })
-    const done = this.#end(key, ref, uid, ending)
-    this.#ending.set(key, { ref, uid, ending, done })
-    const over = () => void this.#ending.delete(key)
-    done.then(over, over)
-    await unlessAborted(done, signal)
+    await this.#endings.end(ref, uid, options)
   }
 
   async list(options: BackendOptions = {}): Promise<readonly Instance[]> {
@@ -179,7 +147,7 @@ export class KubernetesBackend implements Backend {
     const seen = await this.#pods.list(options.signal)
     // Many of them may have to be asked for, and one signal is not to be listened to by them all.
     const whole = await unlessAborted(Promise.all(seen.map((one) => this.#halfMade.isWhole(one))), options.signal)
-    return [...this.#refused.values(), ...seen.filter((_, i) => whole[i]).map((one) => this.#shown(one))]
+    return [...this.#creations.refused(), ...seen.filter((_, i) => whole[i]).map((one) => this.#shown(one))]
   }
 
   watch(listener: BackendListener): () => void {
@@ -199,21 +167,8 @@ export class KubernetesBackend implements Backend {
     throwIfAborted(options.signal)
     await this.#open()
     const seen = this.#pods.find(ref)
-    if (seen?.identity.uid !== uid) return
-    const { active } = namesOf(this.#options.apiGroup)
-    const { labels = {}, annotations = {} } = seen.pod.metadata ?? {}
-    if (labels[active] === 'true' && annotations[evictAnnotation] === 'false') return
-    const metadata = { uid: seen.podUid, labels: { [active]: 'true' }, annotations: { [evictAnnotation]: 'false' } }
-    try {
-      await this.#api.request({
-        ...{ what: `mark pod ${ref.name} as played on`, method: 'PATCH', path: pathOf(podType, ref) },
-        ...{ body: { metadata }, signal: options.signal },
-      })
-    } catch (error) {
-      const status = statusOf(error)
-      // Gone, or another one by now.
-      if (status !== 404 && status !== 409) throw error
-    }
+    const names = namesOf(this.#options.apiGroup)
+    if (seen?.identity.uid === uid) await markPlayedOn(seen, { api: this.#api, names, signal: options.signal })
   }
 
   async probe({ signal }: BackendOptions = {}): Promise<void> {
@@ -237,22 +192,20 @@ export class KubernetesBackend implements Backend {
   async close(): Promise<void> {
     this.#closed = true
     this.#listeners.clear()
-    const creations = [...this.#creating.values()].map(({ done }) => done)
-    const endings = [...this.#ending.values()]
-    const underway = [...creations, ...endings.map(({ done }) => done)]
-    for (const { ending, ref } of endings) ending.leave(this.#pods.find(ref))
+    const underway = Promise.allSettled([this.#creations.allOver(), this.#endings.allOver()])
+    this.#endings.leave()
     // A creation that is cut short leaves something for the next host to clear up: mostly it takes but a moment more.
     await this.#atMost(
       closingMs,
-      Promise.allSettled(underway).then(() => this.#configuration.idle()),
+      underway.then(() => this.#configuration.idle()),
     )
-    for (const { ending } of endings) ending.cut()
+    this.#endings.cut()
     this.#pods.stop()
     this.#lateStarts.stop()
     // A store that is still open has its last words to say.
     if (!this.#store) this.#api.close()
     // Each failure has reached the caller that it belongs to.
-    await Promise.allSettled([this.#opening, ...underway])
+    await Promise.allSettled([this.#opening, underway])
   }
 
   async #openStore(): Promise<Store> {
@@ -295,31 +248,6 @@ export class KubernetesBackend implements Backend {
     return this.#closed
   }
 
-  async #carryOut(spec: InstanceSpec, creation: PodCreation): Promise<Instance> {
-    // A half made pod of that name is removed first.
-    await this.#halfMade.over(this.#pods.find(spec.ref))
-    const outcome: Created = await creation.run()
-    if ('refused' in outcome) {
-      this.#refused.set(keyOf(spec.ref), outcome.refused)
-      this.#listeners.tellAll((listener) => listener.changed(outcome.refused))
-      return outcome.refused
-    }
-    this.#configuration.want(outcome.seen, spec)
-    return this.#shown(outcome.seen)
-  }
-
-  async #end(key: string, ref: Ref, uid: string, ending: PodEnding): Promise<void> {
-    // A creation that fails has said so to its caller.
-    await this.#creating.get(key)?.done.catch(() => {})
-    if (this.#refused.get(key)?.uid === uid) {
-      this.#refused.delete(key)
-      this.#listeners.tellAll((listener) => listener.gone(ref, uid))
-    }
-    // Also one that came to be without an answer, before anything was told of it.
-    const seen = this.#pods.find(ref) ?? (await this.#pods.ask(ref, undefined))
-    if (seen?.identity.uid === uid) await ending.run(seen)
-  }
-
   #shown(seen: SeenPod): Instance {
     const { identity, instance } = seen
     if (instance.phase !== 'pending' || !this.#isHeldUpByOthers(seen)) return instance
@@ -343,7 +271,7 @@ export class KubernetesBackend implements Backend {
     this.#lateStarts.look(seen)
     if (this.#isHeldUpByOthers(seen)) this.#ports.markForeign(seen.identity.ports.map((port) => port.public))
     // Its creation tells of it.
-    if (this.#creating.has(keyOf(seen.identity.ref))) return
+    if (this.#creations.has(keyOf(seen.identity.ref))) return
     const shown = this.#shown(seen)
     this.#listeners.tellAll((listener) => listener.changed(shown))
   }
@@ -356,7 +284,7 @@ export class KubernetesBackend implements Backend {
     const { ref, uid } = seen.identity
     const { instance } = seen
     // Somebody has deleted it without leaving a trace: its end is told, so that nobody has to guess at it.
-    const isSudden = instance.phase !== 'exited' && !this.#ending.has(keyOf(ref))
+    const isSudden = instance.phase !== 'exited' && !this.#endings.has(keyOf(ref))
     if (isSudden) {
       const end = { ...instance, phase: 'exited', blameless: true, reason: 'its pod was deleted' } as const
       this.#listeners.tellAll((listener) => listener.changed(end))
@@ -378,9 +306,7 @@ export class KubernetesBackend implements Backend {
 
   *#heldPorts() {
     yield* this.#pods.heldPorts()
-    for (const { creation } of this.#creating.values()) {
-      for (const port of creation.ports) yield { port, node: undefined }
-    }
+    yield* this.#creations.heldPorts()
   }
 }
 

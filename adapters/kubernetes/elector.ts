@@ -4,14 +4,12 @@
  */
 import type { Clock } from '../../src/clock.js'
 import type { ElectionListener, Elector } from '../../src/elector.js'
-import { FleetError, messageOf } from '../../src/errors.js'
+import { messageOf } from '../../src/errors.js'
 import type { Logger } from '../../src/logger.js'
-import { isObject } from '../../src/rules/problem.js'
 import type { KubernetesApi } from './api.js'
 import { Fence, type Moment } from './fence.js'
-import { headOf } from './fleet-resources.js'
-import { type KubeObject, leases, pathOf, revisionOf } from './kube-objects.js'
-import { givenUpSeconds, type Observed, observe, type Reach, reachAnnotation } from './lease.js'
+import { type Observed, observe, type Reach } from './lease.js'
+import { OwnLease } from './own-lease.js'
 import { type Rival, RivalLeases } from './rival-leases.js'
 import { chanceOf } from './watch.js'
 
@@ -49,12 +47,11 @@ class Candidate {
   readonly #listener: ElectionListener
   readonly #stop = new AbortController()
   readonly #fence: Fence
+  readonly #lease: OwnLease
   readonly #rivals: RivalLeases | undefined
   #observed: Observed | undefined
   /** That kept this host from leading when it last would have. */
   #rival: Rival | undefined
-  /** The time that this host has last written, or tried to. */
-  #renewed: string | undefined
   /** Elapsed ms at which this host saw first that there is no Lease; -Infinity when there never was one. */
   #missingSince: number | undefined
   #leads = false
@@ -69,6 +66,7 @@ class Candidate {
     this.#options = options
     this.#listener = listener
     this.#fence = options.fence ?? new Fence(options.clock)
+    this.#lease = new OwnLease(options)
     this.#rivals = options.reach && new RivalLeases({ ...options, reach: options.reach })
   }
 
@@ -84,7 +82,7 @@ class Candidate {
     this.#fence.shut()
     this.#cancelDeadline()
     await this.#running
-    if (led) await this.#release()
+    if (led) await this.#lease.giveUp()
   }
 
   async #run(): Promise<void> {
@@ -109,7 +107,7 @@ class Candidate {
   /** Looks at the lease, and takes or renews it when that is this host's to do. */
   async #round(): Promise<void> {
     const { clock, identity, leaseMs } = this.#options
-    const lease = await this.#read()
+    const lease = await this.#lease.read(this.#stop.signal)
     this.#rival = undefined
     if (lease === undefined) return this.#replace()
     this.#missingSince = undefined
@@ -124,11 +122,8 @@ class Candidate {
 
   /** Whatever it says: somebody may have written that by hand, and whoever led until then does not know it yet. */
   #isFree(observed: Observed): boolean {
-    const { clock, identity } = this.#options
-    if (observed.isGivenUp) return true
-    // Nobody else has written it since this host did.
-    if (observed.holder === identity && observed.renewed === this.#renewed) return true
-    return clock.elapsed() - observed.at >= this.#longestLeaseMs()
+    if (observed.isGivenUp || this.#lease.isUntouched(observed)) return true
+    return this.#options.clock.elapsed() - observed.at >= this.#longestLeaseMs()
   }
 
   /**
@@ -165,58 +160,27 @@ class Candidate {
     try {
       mayLead = !(await this.#isHeldOff())
     } finally {
-      if (!mayLead) await this.#release()
+      if (!mayLead) await this.#lease.giveUp()
     }
     if (mayLead) this.#win(begun)
   }
 
   async #isHeldOff(): Promise<boolean> {
-    const call = { urgent: true, limitMs: this.#callMs(), signal: this.#stop.signal }
+    const call = { urgent: true, limitMs: this.#lease.callMs, signal: this.#stop.signal }
     this.#rival = await this.#rivals?.look(call)
     if (this.#rival) this.#lose(nobodyIf(this.#rival.holder, this.#options.identity))
     return this.#rival !== undefined
   }
 
-  /** Upon what was observed, so that of two that want it one gets it, from the moment returned on. Undefined for the other. */
+  /** The moment from which it is this host's. Undefined when another one was faster. */
   async #write(observed: Observed | undefined): Promise<Moment | undefined> {
-    const { api, clock, namespace, name, identity, leaseMs, reach } = this.#options
-    const now = new Date(clock.now()).toISOString().replace('Z', '000Z')
-    const isRenewal = observed?.holder === identity
+    const { clock, leaseMs } = this.#options
+    // It runs from before it was asked for: nobody can have seen it earlier.
     const begun = this.#fence.moment()
-    this.#renewed = now
-    const body = {
-      ...headOf(leases),
-      metadata: {
-        ...{ namespace, name, ...(observed && { resourceVersion: observed.revision }) },
-        ...(reach && { annotations: reachAnnotation(reach) }),
-      },
-      spec: {
-        holderIdentity: identity,
-        leaseDurationSeconds: Math.max(givenUpSeconds, Math.ceil(leaseMs / 1_000)),
-        renewTime: now,
-        ...(!isRenewal && { acquireTime: now }),
-        leaseTransitions: (observed?.transitions ?? -1) + (isRenewal ? 0 : 1),
-      },
-    }
-    const at = observed ? { namespace, name } : { namespace }
-    try {
-      const lease = await api.object({
-        what: `${observed ? 'write' : 'create'} lease ${namespace}/${name}`,
-        method: observed ? 'PUT' : 'POST',
-        path: pathOf(leases, at),
-        body,
-        ...apart,
-        limitMs: this.#callMs(),
-        signal: this.#stop.signal,
-      })
-      this.#observed = observe(lease, this.#observed, clock.elapsed(), leaseMs)
-      // It runs from before it was asked for: nobody can have seen it earlier.
-      return begun
-    } catch (error) {
-      // The next look tells who.
-      if (FleetError.is(error, 'conflict')) return undefined
-      throw error
-    }
+    const lease = await this.#lease.write(observed, this.#stop.signal)
+    if (!lease) return undefined
+    this.#observed = observe(lease, this.#observed, clock.elapsed(), leaseMs)
+    return begun
   }
 
   #win(begun: Moment): void {
@@ -247,46 +211,6 @@ class Candidate {
     this.#listener.lost(leader)
   }
 
-  async #release(): Promise<void> {
-    const { api, namespace, name, identity, logger, leaseMs, reach } = this.#options
-    try {
-      const path = pathOf(leases, { namespace, name })
-      const call = { path, ...apart, limitMs: this.#callMs() }
-      const lease = await api.object({ what: `read lease ${namespace}/${name}`, method: 'GET', ...call })
-      const spec = isObject(lease['spec']) ? lease['spec'] : {}
-      if (spec['holderIdentity'] !== identity) return
-      const body = {
-        ...headOf(leases),
-        metadata: {
-          ...{ namespace, name, resourceVersion: revisionOf(lease) },
-          ...(reach && { annotations: reachAnnotation(reach) }),
-        },
-        spec: { ...spec, holderIdentity: '', leaseDurationSeconds: givenUpSeconds },
-      }
-      await api.object({ what: `give up lease ${namespace}/${name}`, method: 'PUT', body, ...call })
-    } catch (error) {
-      // It runs out by itself.
-      logger.info({ error: messageOf(error) }, `the lease could not be given up; it runs out in ${leaseMs / 1_000} s`)
-    }
-  }
-
-  async #read(): Promise<KubeObject | undefined> {
-    const { api, namespace, name } = this.#options
-    const call = { path: pathOf(leases, { namespace, name }), ...apart, limitMs: this.#callMs() }
-    try {
-      const what = `read lease ${namespace}/${name}`
-      return await api.object({ what, method: 'GET', ...call, signal: this.#stop.signal })
-    } catch (error) {
-      if (FleetError.is(error, 'not-found')) return undefined
-      throw error
-    }
-  }
-
-  /** Several tries must fit into a lease. */
-  #callMs(): number {
-    return this.#options.leaseMs / 4
-  }
-
   #untilRunOutMs(): number {
     const observed = this.#observed
     if (this.#leads) return Infinity
@@ -306,7 +230,5 @@ function nobodyIf(holder: string, identity: string): string | undefined {
   return holder === '' || holder === identity ? undefined : holder
 }
 
-/** Calls about the lease wait for no other, and are made by every host. */
-const apart = { urgent: true, unfenced: true } as const
 /** A leader stops before others may take over: its own clock may run a little slower than theirs. */
 const safeShare = 0.9

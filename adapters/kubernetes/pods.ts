@@ -9,6 +9,7 @@ import type { Logger } from '../../src/logger.js'
 import { keyOf, type Ref } from '../../src/rules/resources.js'
 import { statusOf } from './api-failures.js'
 import type { KubernetesApi } from './api.js'
+import { GoneWaiters } from './gone-waiters.js'
 import { KnownNodes } from './known-nodes.js'
 import { type KubeObject, pathOf, pods as podType, revisionOf } from './kube-objects.js'
 import { type Identity, identityOf, lostMarksOf, type Names } from './labels.js'
@@ -67,12 +68,13 @@ export class Pods {
   readonly #lostMarks: LostMarks
   #followed: readonly Followed[] = []
   readonly #stops: (() => void)[] = []
-  /** Wake those that wait for a pod to be gone, by the pod's own uid. */
-  readonly #waiting = new Map<string, Set<() => void>>()
+  /** For pods to be gone, by the pod's own uid. */
+  readonly #waiters: GoneWaiters
 
   constructor(input: PodsInput) {
     this.#input = input
     const { api, clock, logger, names } = input
+    this.#waiters = new GoneWaiters(clock)
     this.#nodes = new KnownNodes({ api, clock, logger, onChange: (node) => this.#lookAgainAt(node) })
     this.#lostMarks = new LostMarks({ api, logger, names, pods: this })
   }
@@ -103,7 +105,7 @@ export class Pods {
   stop(): void {
     this.#lostMarks.stop()
     for (const stop of this.#stops.splice(0)) stop()
-    for (const wake of [...this.#waiting.values()].flatMap((wakes) => [...wakes])) wake()
+    this.#waiters.wakeAll()
   }
 
   find(ref: Ref): SeenPod | undefined {
@@ -152,25 +154,12 @@ export class Pods {
 
   /** True once it is gone; false when `ms` have passed before. */
   untilGone({ podUid, identity }: SeenPod, ms: number): Promise<boolean> {
-    const isGone = () => this.find(identity.ref)?.podUid !== podUid
-    if (isGone()) return Promise.resolve(true)
-    return new Promise((resolve) => {
-      const wakes = this.#waiting.get(podUid) ?? new Set()
-      this.#waiting.set(podUid, wakes)
-      const wake = () => {
-        cancel()
-        wakes.delete(wake)
-        if (wakes.size === 0) this.#waiting.delete(podUid)
-        resolve(isGone())
-      }
-      const cancel = this.#input.clock.after(ms, wake)
-      wakes.add(wake)
-    })
+    return this.#waiters.until(podUid, () => this.find(identity.ref)?.podUid !== podUid, ms)
   }
 
   /** Those who wait look again. */
   wake({ podUid }: SeenPod): void {
-    for (const wake of [...(this.#waiting.get(podUid) ?? [])]) wake()
+    this.#waiters.wake(podUid)
   }
 
   /** What holds it up has changed. */

@@ -5,7 +5,8 @@
 import type { Clock } from '../../src/clock.js'
 import type { Logger } from '../../src/logger.js'
 import { statusOf } from './api-failures.js'
-import type { ApiCall, KubernetesApi } from './api.js'
+import type { ApiCall } from './api-call.js'
+import type { KubernetesApi } from './api.js'
 import { type KubeObject, leases, pathOf } from './kube-objects.js'
 import { type Observed, observe, overlaps, type Reach, reachOf } from './lease.js'
 

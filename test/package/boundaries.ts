@@ -49,7 +49,12 @@ const layers: readonly Layer[] = [
   { name: 'stores', paths: ['src/stores/'], layers: [...ports, 'platform'], packages: ['lmdb', 'node:'] },
   { name: 'agent', paths: ['src/agent/'], layers: [...ports, 'platform'], packages: ['node:'] },
   { name: 'fleet', paths: files('fleet'), layers: ports, packages: [] },
-  { name: 'create-fleet', paths: files('create-fleet', 'fleet-health'), layers: belowFleet, packages: ['node:'] },
+  {
+    name: 'create-fleet',
+    paths: files('create-fleet', 'facade', 'fleet-health', 'leader-term'),
+    layers: belowFleet,
+    packages: ['node:'],
+  },
   {
     name: 'http',
     paths: ['src/http/'],

@@ -1,0 +1,190 @@
+/** What a host calls: checks what it is given, asks the engine of this term of leadership, and shows records as resources. */
+import type { Backend, LogsOptions } from './backend.js'
+import { countsOf, generationsOf, type ServerEntry, serversOf } from './engine/entries.js'
+import { lookUp } from './engine/inventory.js'
+import { buildStats } from './engine/stats.js'
+import { FleetError, throwIfAborted } from './errors.js'
+import { healthCheck } from './fleet-health.js'
+import type { AllocateOptions, Explanation, Fleet } from './fleet.js'
+import { withInside } from './inside.js'
+import type { LeaderTerm } from './leader-term.js'
+import type { CallOptions, Drained, DrainOptions, ResolvedOptions } from './options.js'
+import { shown } from './rules/problem.js'
+import { type AllocationRequest, keyOf, type Ref, type RefLike } from './rules/resources.js'
+import { defaultNamespace, readAllocationRequest } from './rules/validation.js'
+import { type Allocation, gameServer, gameServerBuild, gameServerBuildDetail, gameServerDetail } from './rules/wire.js'
+import type { Store } from './store.js'
+
+export interface FacadeParts {
+  readonly term: LeaderTerm
+  readonly backend: Backend
+  readonly store: Store
+  readonly resolved: ResolvedOptions
+  readonly agentAddress: string | undefined
+  readonly cleanUp: readonly (() => Promise<void>)[]
+}
+
+export function facade({ term, backend, store, resolved, agentAddress, cleanUp }: FacadeParts): Fleet {
+  const { apiGroup, limits } = resolved
+  let closing: Promise<void> | undefined
+
+  const findServer = (like: RefLike): ServerEntry => {
+    const ref = toRef(like)
+    const entry = lookUp(term.engine().inventory.servers, ref)
+    if (!entry) throw new FleetError('not-found', `server ${keyOf(ref)} does not exist`)
+    return entry
+  }
+  const findBuild = (like: RefLike) => term.engine().builds.find(toRef(like))
+  const showBuild = (build: ReturnType<typeof findBuild>) =>
+    gameServerBuild(build.record, countsOf(build), apiGroup, generationsOf(build))
+  const showServer = (entry: ServerEntry) => gameServer(entry.record, apiGroup, entry.pendingReason)
+  const showDetail = (entry: ServerEntry) =>
+    gameServerDetail(entry.record, { ...entry.record, players: entry.players }, apiGroup)
+
+  const allocate = (request: AllocationRequest, { waitMs = 0, signal }: AllocateOptions): Promise<Allocation> => {
+    try {
+      throwIfAborted(signal)
+      if (!(waitMs >= 0 && waitMs <= limits.maxWaitMs)) {
+        throw new FleetError('invalid', `waitMs must be from 0 to ${limits.maxWaitMs}, but is ${shown(waitMs)}`)
+      }
+      const checked = readAllocationRequest(request)
+      if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
+      return term.engine().allocator.allocate(checked.value, { waitMs, signal })
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  return Object.freeze({
+    ...withInside({ emit: term.emitter.emit, log: term.emitter.logged() }),
+    agentAddress,
+
+    builds: Object.freeze<Fleet['builds']>({
+      async create(build, { signal } = {}) {
+        throwIfAborted(signal)
+        return showBuild(await term.engine().builds.create(build))
+      },
+      async get(ref, { signal } = {}) {
+        throwIfAborted(signal)
+        return showBuild(findBuild(ref))
+      },
+      async list({ signal } = {}) {
+        throwIfAborted(signal)
+        return [...term.engine().inventory.builds.values()].map(showBuild)
+      },
+      async patch(ref, change, { signal } = {}) {
+        throwIfAborted(signal)
+        return showBuild(await term.engine().builds.patch(toRef(ref), change))
+      },
+      async update(ref, change, { signal } = {}) {
+        throwIfAborted(signal)
+        return showBuild(await term.engine().builds.update(toRef(ref), change))
+      },
+      async drain(ref, options = {}) {
+        throwIfAborted(options.signal)
+        return term.engine().drainBuild(findBuild(ref), options)
+      },
+      async resume(ref, { signal } = {}) {
+        throwIfAborted(signal)
+        return showBuild(await term.engine().builds.setDraining(toRef(ref), false))
+      },
+      async delete(ref, { signal } = {}) {
+        throwIfAborted(signal)
+        await term.engine().builds.delete(toRef(ref))
+      },
+    }),
+
+    servers: Object.freeze<Fleet['servers']>({
+      async get(ref, { signal } = {}) {
+        throwIfAborted(signal)
+        return showServer(findServer(ref))
+      },
+      async list({ build, signal } = {}) {
+        throwIfAborted(signal)
+        const entries = build === undefined ? term.engine().inventory.servers.values() : serversOf(findBuild(build))
+        return [...entries].map(showServer)
+      },
+      async drain(ref, options = {}) {
+        throwIfAborted(options.signal)
+        return term.engine().drainServer(findServer(ref), options)
+      },
+      async delete(ref, { signal } = {}) {
+        throwIfAborted(signal)
+        await term.engine().deleteServer(findServer(ref))
+      },
+      logs(ref, options: LogsOptions = {}) {
+        if (!backend.logs)
+          throw new FleetError('unsupported', `the ${backend.name} backend keeps no logs of its servers`)
+        return backend.logs(toRef(ref), options)
+      },
+    }),
+
+    details: Object.freeze<Fleet['details']>({
+      async get(ref, { signal } = {}) {
+        throwIfAborted(signal)
+        return showDetail(findServer(ref))
+      },
+      async ofBuild(ref, { signal } = {}) {
+        throwIfAborted(signal)
+        const build = findBuild(ref)
+        return gameServerBuildDetail(build.record, [...serversOf(build)].map(showDetail), apiGroup)
+      },
+    }),
+
+    allocate(request: AllocationRequest, options: AllocateOptions = {}): Promise<Allocation> {
+      if (term.observers.idle) return allocate(request, options)
+      return term.observers.timedCall(
+        () => allocate(request, options),
+        (observer, outcome, ms) => observer.allocated?.(outcome, ms),
+      )
+    },
+
+    heartbeat: term.heartbeat,
+    on: term.emitter.on,
+    events: term.emitter.read,
+    observe: term.observers.add,
+    health: healthCheck({ ...resolved, store, backend, hindrance: term.hindrance, leads: term.leads }),
+
+    stats() {
+      const leads = term.leads()
+      const { inventory, waiting } = leads ? term.engine() : { inventory: undefined, waiting: () => 0 }
+      const builds = inventory ? buildStats(inventory, waiting) : []
+      return { leads, heartbeats: term.heartbeats, builds }
+    },
+
+    async explain(like: RefLike, { signal }: CallOptions = {}): Promise<Explanation> {
+      throwIfAborted(signal)
+      const ref = toRef(like)
+      const entry = lookUp(term.engine().inventory.servers, ref)
+      const events = [...term.emitter.logged()].filter(
+        (event) => 'server' in event && keyOf(event.server) === keyOf(ref),
+      )
+      if (!entry && events.length === 0) {
+        throw new FleetError('not-found', `server ${keyOf(ref)} does not exist, and the log knows nothing of it`)
+      }
+      const text = events.map(({ at, message }) => `${new Date(at).toISOString()}  ${message}`).join('\n')
+      return { ...(entry && { server: showServer(entry) }), events, text }
+    },
+
+    async drain(options: DrainOptions = {}): Promise<Drained> {
+      throwIfAborted(options.signal)
+      return term.engine().drainFleet(options)
+    },
+
+    close() {
+      closing ??= (async () => {
+        const failures: unknown[] = []
+        // Each, whatever became of the one before: the store's lock must not outlast a backend that fails to close.
+        for (const fn of cleanUp) await fn().catch((error: unknown) => failures.push(error))
+        if (failures.length > 0) throw failures[0]
+      })()
+      return closing
+    },
+  })
+}
+
+function toRef(like: RefLike): Ref {
+  return typeof like === 'string'
+    ? { namespace: defaultNamespace, name: like }
+    : { namespace: like.namespace ?? defaultNamespace, name: like.name }
+}
