@@ -58,7 +58,7 @@ export interface Drained {
 export interface FleetLimits {
   /** No first heartbeat this long after its process runs: Unhealthy, removed, one crash. Default 60 s. */
   readonly firstHeartbeatMs: number
-  /** Silent for this long after a heartbeat: Unhealthy; unless Active removed, one crash. Default 10 s. */
+  /** Silent for this long after a heartbeat: Unhealthy; unless Active removed, one crash. At least two heartbeats. Default 10 s. */
   readonly silenceMs: number
   /** What servers are told as `nextHeartbeatIntervalMs`. At least 1000. Default 1 s. */
   readonly heartbeatIntervalMs: number
@@ -144,5 +144,11 @@ function resolveLimits(given: Partial<FleetLimits>): FleetLimits {
       throw new FleetError('invalid', `limits.${name} must be an integer ≥ ${least}, but is ${shown(value)}`)
     }
   }
-  return Object.freeze({ ...defaultLimits, ...given })
+  const limits = Object.freeze({ ...defaultLimits, ...given })
+  const { silenceMs, heartbeatIntervalMs } = limits
+  if (silenceMs < 2 * heartbeatIntervalMs) {
+    const least = `twice limits.heartbeatIntervalMs, which is ${heartbeatIntervalMs}`
+    throw new FleetError('invalid', `limits.silenceMs must be at least ${least}, but is ${silenceMs}`)
+  }
+  return limits
 }

@@ -11,11 +11,13 @@ import type { Store } from '../store.js'
 import type { BuildEntry, ServerEntry } from './entries.js'
 import type { Inventory } from './inventory.js'
 import type { Limiter } from './limiter.js'
+import type { Listening } from './listening.js'
 
 export interface EngineContext {
   readonly backend: Backend
   readonly store: Store
   readonly clock: Clock
+  readonly listening: Listening
   readonly limits: FleetLimits
   readonly logger: Logger
   readonly emitter: FleetEmitter

@@ -23,6 +23,7 @@ import { heartbeats } from './heartbeats.js'
 import { type Bucket, type BuildEntry, type ServerEntry, serversOf } from './entries.js'
 import { createInventory, type Inventory } from './inventory.js'
 import { limiter } from './limiter.js'
+import { listening } from './listening.js'
 import { loader } from './loader.js'
 import { overdue } from './overdue.js'
 import { preparation } from './preparation.js'
@@ -70,8 +71,8 @@ export interface EngineInput {
 
 /** How often silence is looked for and players are written. */
 const tickMs = 1_000
-/** A tick this late means that the host was suspended, or so busy that it heard nobody. */
-const lateMs = 2_000
+/** A tick this late means that the host was away, and nobody knows what was said meanwhile. */
+const awayMs = 2_000
 
 /** Rejects when the store or the backend cannot be read. */
 export async function startEngine(input: EngineInput): Promise<Engine> {
@@ -91,6 +92,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     backend,
     store,
     clock,
+    listening: listening(clock),
     limits,
     logger,
     emitter,
@@ -183,6 +185,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
 
   function serverChanged(entry: ServerEntry, before: Server, from: Bucket): void {
     const { record, build, bucket } = entry
+    if (bucket === 'active' && from !== 'active') entry.playsSince = clock.elapsed()
     const saved = isSaved(entry)
     const isExposed = needsProtection(ctx, entry)
     if (!saved || isExposed) build.todo.add(entry)
@@ -230,7 +233,9 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
 
   function tick(): void {
     const now = clock.elapsed()
-    if (now - lastTick > tickMs + lateMs) {
+    const lateMs = Math.max(0, now - lastTick - tickMs)
+    ctx.listening.missed(lateMs)
+    if (lateMs > awayMs) {
       late.forgive()
       watch.forgive()
     }

@@ -3,7 +3,7 @@ import type { Instance } from '../backend.js'
 import { isAllocatable } from '../rules/allocation.js'
 import { type Backoff, noBackoff } from '../rules/backoff.js'
 import { type HealthMemory, noReports } from '../rules/health.js'
-import type { HeartbeatAnswer } from '../rules/heartbeat.js'
+import type { HeartbeatAnswer, SessionConfig } from '../rules/heartbeat.js'
 import { sessionHostId } from '../rules/names.js'
 import type { Build, Ref, Server, Session } from '../rules/resources.js'
 import type { BuildCounts } from '../rules/status.js'
@@ -61,10 +61,12 @@ export interface ServerEntry {
   /** Why it does not run yet, in words. */
   pendingReason: string | undefined
   reports: HealthMemory
-  /** Elapsed ms: of its last heartbeat, or since when this host waits for the first. */
+  /** By `Listening`: when it last spoke, or since when this host waits for it to. */
   heardAt: number
-  /** Elapsed ms at which this host first knew that its process runs. */
+  /** By `Listening`: when this host first knew that its process runs. */
   runsSince: number | undefined
+  /** Elapsed ms at which its session began, as far as this host can know. */
+  playsSince: number | undefined
   /** Elapsed ms at which it began to end. */
   endingSince: number | undefined
   /** It has played and still talked when it began to end: its heartbeats tell it. */
@@ -76,6 +78,8 @@ export interface ServerEntry {
   players: readonly string[]
   /** Revision of its detail; absent while it has none in the store. */
   detailRevision: string | undefined
+  /** That it was started with, once its build has another spec. */
+  earlierMetadata: SessionConfig['metadata'] | undefined
   /** What its heartbeats are answered while Active: the same object each time. */
   answers: { readonly active: HeartbeatAnswer; readonly lasting: HeartbeatAnswer } | undefined
 }
@@ -89,8 +93,10 @@ export interface BuildEntry {
   readonly buckets: Readonly<Record<Bucket, LinkedSet<ServerEntry>>>
   /** Servers to be saved, started or ended. */
   readonly todo: Set<ServerEntry>
-  /** Servers whose first heartbeat to this host is awaited, longest first. */
+  /** Servers that have not spoken to anybody yet, those that run for longest first. */
   readonly unheard: LinkedSet<ServerEntry>
+  /** Servers that spoke before this host was there, or before it was away, and have yet to speak again. */
+  readonly awaited: LinkedSet<ServerEntry>
   /** Servers that have spoken to this host, longest silent first. */
   readonly heard: LinkedSet<ServerEntry>
   /** Of its present spec. */
@@ -111,6 +117,7 @@ export function newBuild(record: Build, revision?: string): BuildEntry {
     buckets: newBuckets(),
     todo: new Set(),
     unheard: new LinkedSet(({ listened }) => listened),
+    awaited: new LinkedSet(({ listened }) => listened),
     heard: new LinkedSet(({ listened }) => listened),
     templateHash: templateHash(record.spec),
     backoff: noBackoff,
@@ -143,12 +150,14 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     reports: noReports,
     heardAt: 0,
     runsSince: undefined,
+    playsSince: undefined,
     endingSince: undefined,
     told: false,
     crashCounted: false,
     isProtected: false,
     players: [],
     detailRevision: undefined,
+    earlierMetadata: undefined,
     answers: undefined,
   }
 }

@@ -2,31 +2,32 @@
  * Answers heartbeats: constant work, no I/O, and no write unless state, health or players changed.
  */
 import { afterReport, healthOf, isUnfit, noReports } from '../rules/health.js'
-import type { Heartbeat, HeartbeatAnswer } from '../rules/heartbeat.js'
+import type { Heartbeat, HeartbeatAnswer, SessionConfig } from '../rules/heartbeat.js'
 import { isIdle, transition } from '../rules/lifecycle.js'
 import type { EngineContext } from './context.js'
-import type { ServerEntry } from './entries.js'
+import { isCurrent, type ServerEntry } from './entries.js'
 
 export interface Heartbeats {
   /** `unknown` answers for ids that no server has. */
   beat(hostId: string, heartbeat: Heartbeat, unknown: () => 'Continue' | 'Terminate'): HeartbeatAnswer
-  /** From now on the first heartbeat of this server is awaited. */
+  /** It runs: from now on this host waits for it to speak. */
   await(entry: ServerEntry): void
 }
 
 export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEntry) => void): Heartbeats {
-  const { clock, inventory, limits } = ctx
+  const { clock, inventory, limits, listening } = ctx
   const answering = (operation: 'Continue' | 'Terminate'): HeartbeatAnswer =>
     Object.freeze({ operation, nextHeartbeatIntervalMs: limits.heartbeatIntervalMs })
   const goOn = answering('Continue')
   const terminate = answering('Terminate')
 
   function hear(entry: ServerEntry): void {
-    entry.heardAt = clock.elapsed()
-    const { heard, unheard } = entry.build
+    entry.heardAt = listening.now()
+    const { heard, unheard, awaited } = entry.build
     // Last, so that the first is the one that has been silent for longest.
     if (heard.has(entry)) return heard.moveToEnd(entry)
     unheard.delete(entry)
+    awaited.delete(entry)
     heard.add(entry)
   }
 
@@ -74,13 +75,15 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
     },
 
     await(entry) {
-      const { heard, unheard } = entry.build
-      entry.runsSince ??= clock.elapsed()
+      const { heard, unheard, awaited } = entry.build
+      entry.runsSince ??= listening.now()
       // It may have spoken before the backend said that it runs, and a late event may say so again.
-      if (heard.has(entry) || unheard.has(entry)) return
-      entry.heardAt = clock.elapsed()
+      if (heard.has(entry) || unheard.has(entry) || awaited.has(entry)) return
+      entry.heardAt = listening.now()
       entry.reports = noReports
-      unheard.add(entry)
+      const hasSpoken = entry.record.reachedStandingByOn !== undefined
+      if (hasSpoken) awaited.add(entry)
+      else unheard.add(entry)
     },
   }
 }
@@ -100,12 +103,18 @@ function sessionAnswers(entry: ServerEntry, nextHeartbeatIntervalMs: number): No
     sessionId: session?.id ?? '',
     ...(session?.cookie !== undefined && { sessionCookie: session.cookie }),
     initialPlayers: session?.initialPlayers ?? [],
-    metadata: entry.build.record.spec.buildMetadata ?? {},
+    metadata: metadataOf(entry),
   })
   return {
     active: Object.freeze({ operation: 'Active', nextHeartbeatIntervalMs, sessionConfig }),
     lasting: Object.freeze({ operation: 'Continue', nextHeartbeatIntervalMs, sessionConfig }),
   }
+}
+
+/** What it was started with. Of one whose build had another spec before this host was there, nobody knows that any more. */
+function metadataOf(entry: ServerEntry): SessionConfig['metadata'] {
+  const { buildMetadata = {} } = entry.build.record.spec
+  return isCurrent(entry) ? buildMetadata : (entry.earlierMetadata ?? buildMetadata)
 }
 
 function sameList(a: readonly string[], b: readonly string[]): boolean {

@@ -9,6 +9,7 @@ import {
   type Bucket,
   bucketOf,
   type BuildEntry,
+  isCurrent,
   isDrained,
   isEmpty,
   isReady,
@@ -140,6 +141,7 @@ export function createInventory(listener: InventoryListener): Inventory {
         if (buildsByID.get(before.buildID) === build) passOnID(before.buildID)
         claimID(build)
       }
+      for (const entry of serversOf(build)) if (isCurrent(entry)) entry.earlierMetadata = before.buildMetadata ?? {}
       build.templateHash = templateHash(record.spec)
       for (const entry of [...serversOf(build)]) place(entry)
     },
@@ -210,6 +212,7 @@ export function createInventory(listener: InventoryListener): Inventory {
       build.todo.delete(entry)
       build.heard.delete(entry)
       build.unheard.delete(entry)
+      build.awaited.delete(entry)
       if (build.deleted && isEmpty(build)) everyBuild.delete(build)
     },
   }

@@ -30,6 +30,11 @@ export function loader(ctx: EngineContext): Loader {
 
   function loadServer({ record, revision }: Versioned<Server>): ServerEntry {
     const entry = inventory.addServer(buildOf(record), record, revision)
+    const { state, reachedActiveOn } = record
+    // By whatever the clock on the wall was then: nothing else outlives a host.
+    if (state === 'Active' && reachedActiveOn !== undefined) {
+      entry.playsSince = clock.elapsed() - Math.max(0, clock.now() - reachedActiveOn)
+    }
     entry.crashCounted = entry.build.record.countedCrashes.includes(record.uid)
     if (record.state === 'Terminating') {
       entry.endingSince = clock.elapsed()

@@ -19,10 +19,10 @@ export interface Overdue {
 }
 
 export function overdue(ctx: EngineContext, buildWriter: BuildWriter): Overdue {
-  const { clock, inventory } = ctx
+  const { clock, inventory, listening } = ctx
 
   function silent(set: LinkedSet<ServerEntry>, limitMs: number, spoke: boolean): void {
-    const now = clock.elapsed()
+    const now = listening.now()
     for (const entry of set) {
       if (now - entry.heardAt < limitMs) return
       set.delete(entry)
@@ -31,19 +31,19 @@ export function overdue(ctx: EngineContext, buildWriter: BuildWriter): Overdue {
   }
 
   function neverReady(bucket: LinkedSet<ServerEntry>, limitMs: number): void {
-    const now = clock.elapsed()
+    const now = listening.now()
     for (const entry of bucket) {
       if (now - (entry.runsSince ?? now) < limitMs) return
       inventory.update(entry, transition(entry.record, { type: 'neverReady', limitMs }, clock.now()))
     }
   }
 
-  /** Told by a condition; ended only if the build says so. Counted in wall time: a match goes on without this host. */
+  /** Told by a condition; ended only if the build says so. */
   function sessions(build: BuildEntry, limitMs: number | undefined): void {
     const long: ServerEntry[] = []
+    const now = clock.elapsed()
     for (const entry of limitMs === undefined ? [] : build.buckets.active) {
-      const { reachedActiveOn = Infinity } = entry.record
-      if (clock.now() - reachedActiveOn < (limitMs ?? Infinity)) break
+      if (now - (entry.playsSince ?? now) < (limitMs ?? Infinity)) break
       long.push(entry)
     }
     const seconds = (limitMs ?? 0) / 1000
@@ -86,6 +86,7 @@ export function overdue(ctx: EngineContext, buildWriter: BuildWriter): Overdue {
         const limits: LifeLimits = lifeLimits(build.record.spec.health, ctx.limits)
         silent(build.unheard, limits.firstHeartbeatMs, false)
         silent(build.heard, limits.silenceMs, true)
+        silent(build.awaited, Math.max(limits.firstHeartbeatMs, limits.silenceMs), true)
         if (limits.initializingMs !== undefined) {
           neverReady(build.buckets.initializing, limits.initializingMs)
           neverReady(build.buckets.oldInitializing, limits.initializingMs)
@@ -95,10 +96,10 @@ export function overdue(ctx: EngineContext, buildWriter: BuildWriter): Overdue {
     },
 
     forgive() {
-      const now = clock.elapsed()
+      const now = listening.now()
       for (const build of inventory.everyBuild) {
-        // Nobody has been heard since, so all are awaited anew.
-        for (const entry of build.heard) build.unheard.add(entry)
+        for (const entry of build.heard) build.awaited.add(entry)
+        for (const entry of build.awaited) entry.heardAt = now
         for (const entry of build.unheard) entry.heardAt = now
         for (const entry of build.buckets.initializing) entry.runsSince = now
         for (const entry of build.buckets.oldInitializing) entry.runsSince = now

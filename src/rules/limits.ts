@@ -9,14 +9,15 @@ export interface LifeLimits {
   readonly sessionMs?: number
 }
 
+/** Whoever speaks as often as it is told to is never silent: no limit of silence is shorter than two heartbeats. */
 export function lifeLimits(
   own: HealthLimits | undefined,
-  fleet: { readonly firstHeartbeatMs: number; readonly silenceMs: number },
+  fleet: { readonly firstHeartbeatMs: number; readonly silenceMs: number; readonly heartbeatIntervalMs: number },
 ): LifeLimits {
   const { firstHeartbeatSeconds, silenceSeconds, initializingSeconds, sessionSeconds } = own ?? {}
   return {
     firstHeartbeatMs: ms(firstHeartbeatSeconds) ?? fleet.firstHeartbeatMs,
-    silenceMs: ms(silenceSeconds) ?? fleet.silenceMs,
+    silenceMs: Math.max(ms(silenceSeconds) ?? fleet.silenceMs, 2 * fleet.heartbeatIntervalMs),
     ...(initializingSeconds !== undefined && { initializingMs: initializingSeconds * 1000 }),
     ...(sessionSeconds !== undefined && { sessionMs: sessionSeconds * 1000 }),
   }

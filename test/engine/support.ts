@@ -7,6 +7,7 @@ import type { EngineContext } from '../../src/engine/context.js'
 import type { BuildEntry, ServerEntry } from '../../src/engine/entries.js'
 import { createInventory, type Inventory } from '../../src/engine/inventory.js'
 import { limiter } from '../../src/engine/limiter.js'
+import { listening } from '../../src/engine/listening.js'
 import { fleetEmitter } from '../../src/emitter.js'
 import { silentLogger } from '../../src/logger.js'
 import type { Build, Server, Session } from '../../src/rules/resources.js'
@@ -91,6 +92,7 @@ export function surroundings(
     backend: given.backend ?? memoryBackend(),
     store: given.store ?? memoryStore(),
     clock,
+    listening: listening(clock),
     limits: { ...defaultLimits, ...given.limits },
     logger: silentLogger,
     emitter,

@@ -87,6 +87,18 @@ describe('during a match', () => {
     expect(server.spec.sdk.buildMetadata).toEqual(buildMetadata)
   })
 
+  it('a game has the metadata that it was started with, also while its build changes', async () => {
+    const scene = stage({ memory: { script: ({ sdk }) => ({ autoReady: sdk.buildMetadata['mode'] === 'duel' }) } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 4, buildMetadata: { mode: 'duel' } }))
+    await untilReady(scene, fleet, 1)
+    await fleet.builds.update('arena', { buildMetadata: { mode: 'team' } })
+    await scene.clock.advance(5_000)
+    await fleet.allocate(ask(1))
+    await scene.clock.advance(3_000)
+    expect((await playing(scene, fleet, 1)).session?.metadata).toEqual({ mode: 'duel' })
+  })
+
   it('a game that had not heard of it learns of it with its next heartbeat, also after silence', async () => {
     const { scene, fleet, server } = await opened()
     server.ready()
@@ -187,6 +199,14 @@ describe('the pace of heartbeats', () => {
     expect(server.ready().nextHeartbeatIntervalMs).toBe(5_000)
     await scene.clock.advance(120_000)
     expect(scene.eventsOf('ServerEnding')).toEqual([])
+  })
+
+  it('is never so slow that whoever keeps it is taken for silent', async () => {
+    const scene = stage({ limits: { heartbeatIntervalMs: 15_000 } })
+    await expect(scene.open()).rejects.toMatchObject({
+      code: 'invalid',
+      message: 'limits.silenceMs must be at least twice limits.heartbeatIntervalMs, which is 15000, but is 10000',
+    })
   })
 
   it('is never faster than one a second', async () => {

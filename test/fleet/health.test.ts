@@ -216,7 +216,7 @@ describe('a host that was away', () => {
     await scene.clock.advance(58_000)
     expect(why()).toEqual([])
     await scene.clock.advance(4_000)
-    expect(why()).toEqual(['NeverSpoke'])
+    expect(why()).toEqual(['Silent'])
   })
 
   it('because it was suspended gives servers that had not spoken the full allowance again', async () => {
@@ -240,7 +240,51 @@ describe('a host that was away', () => {
     await scene.clock.advance(58_000)
     expect(why()).toEqual([])
     await scene.clock.advance(4_000)
-    expect(why()).toEqual(['NeverSpoke'])
+    expect(why()).toEqual(['Silent'])
+  })
+
+  it.each(['suspended', 'started again'])(
+    'because it was %s grants the longer limit of its build once more',
+    async (how) => {
+      const scene = stage()
+      const fleet = await scene.open()
+      const build = aBuild({ standingBy: 1 })
+      await fleet.builds.create({ ...build, spec: { ...build.spec, health: { silenceSeconds: 300 } } })
+      await untilReady(scene, fleet, 1)
+      await scene.clock.advance(10_000)
+      only(scene.backend.servers()).silence()
+      if (how === 'suspended') await scene.clock.suspend(4_000)
+      else {
+        await fleet.close()
+        await scene.open()
+      }
+      await scene.clock.advance(295_000)
+      expect(scene.eventsOf('ServerEnding')).toEqual([])
+      await scene.clock.advance(7_000)
+      expect(scene.eventsOf('ServerEnding').map(({ reason }) => reason)).toEqual(['Silent'])
+    },
+  )
+
+  it('because it was busy for a moment hears what was said meanwhile before it judges', async () => {
+    const scene = stage({ memory: { script: 'manual', beatEveryMs: 0 } })
+    const fleet = await scene.open()
+    const build = aBuild({ standingBy: 4, max: 10 })
+    await fleet.builds.create({ ...build, spec: { ...build.spec, health: { silenceSeconds: 3 } } })
+    await scene.clock.settle()
+    const servers = scene.backend.servers()
+    const speak = () => servers.forEach((server) => server.phase === 'running' && server.ready())
+    for (let second = 0; second < 10; second++) {
+      speak()
+      await scene.clock.advance(1_000)
+    }
+    speak()
+    await scene.clock.advance(905)
+    await scene.clock.suspend(2_950)
+    speak()
+    await scene.clock.advance(1_000)
+    expect(scene.eventsOf('ServerEnding')).toEqual([])
+    await scene.clock.advance(10_000)
+    expect(new Set(scene.eventsOf('ServerEnding').map(({ reason }) => reason))).toEqual(new Set(['Silent']))
   })
 
   it('because it was started again keeps Active servers that stay silent', async () => {

@@ -89,6 +89,20 @@ describe('limits of a build', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 0, crashesCount: 0 })
   })
 
+  it('a clock that is set forth makes no session longer, and one that is set back none shorter', async () => {
+    const s = stage()
+    const fleet = await withHealth(s, { sessionSeconds: 600, endLongSessions: true })
+    await untilReady(s, fleet, 1)
+    await fleet.allocate(ask(1))
+    await s.clock.advance(10_000)
+    s.clock.jumpWall(3_600_000)
+    await s.clock.advance(580_000)
+    expect(endings(s)).toEqual([])
+    s.clock.jumpWall(-7_200_000)
+    await s.clock.advance(20_000)
+    expect(endings(s)).toEqual(['SessionTooLong'])
+  })
+
   it.each([
     ['spec.health', []],
     ['spec.health.silenceMs', { silenceMs: 5 }],

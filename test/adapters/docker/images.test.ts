@@ -103,7 +103,7 @@ describeOnEngine('a fleet whose image is missing', () => {
       store: memoryStore(),
       agent: { port: 0 },
       // Were they to run during the pull, all would be over at once.
-      limits: { firstHeartbeatMs: 500, silenceMs: 500, backoffFirstMs: 200, backoffLastMs: 400, callMs: 1_000 },
+      limits: { firstHeartbeatMs: 500, silenceMs: 2_000, backoffFirstMs: 200, backoffLastMs: 400, callMs: 1_000 },
     })
     onCleanUp(() => fleet.close())
     const events: FleetEvent[] = []

@@ -20,7 +20,7 @@ export interface EndingParts {
   readonly sessions: Sessions
   /** What the leader said when it was last looked at. */
   readonly lastSeen: () => Seen | undefined
-  readonly limits: Pick<FleetLimits, 'firstHeartbeatMs' | 'silenceMs'>
+  readonly limits: Pick<FleetLimits, 'firstHeartbeatMs' | 'silenceMs' | 'heartbeatIntervalMs'>
 }
 
 export class Endings {

@@ -20,7 +20,8 @@ export async function checkRest(scene: Scene, records: Records, passTime: () => 
   await checkPlayers(seen, scene)
   checkNothingLeft(seen, scene)
   // Waiting for a port is no rest: the backend is asked again now and then. Nor is a limit that is still to come.
-  if ([...seen.servers.values()].some((server) => waitsForPort(server) || hasLimitAhead(server, seen))) return
+  const { skewMs } = scene.world
+  if ([...seen.servers.values()].some((server) => waitsForPort(server) || hasLimitAhead(server, seen, skewMs))) return
   const before = made(scene)
   await passTime()
   const after = made(scene)
@@ -117,12 +118,12 @@ function checkNothingLeft({ servers }: Seen, { store, backend, sessions }: Scene
 /** The fleet looks once a second, and has to write what it sees. */
 const noticeMs = 5_000
 
-/** Its session may last so long and no longer by the wall clock, which may have been set back by an hour. */
-function hasLimitAhead(server: GameServer, { host, builds }: Seen): boolean {
+/** Its session may last longer. How long it has, some hosts have measured, and others can only read off a clock that was set. */
+function hasLimitAhead(server: GameServer, { host, builds }: Seen, skewMs: number): boolean {
   const { reachedActiveOn, state } = server.status
   const { sessionSeconds } = builds.find(({ metadata }) => metadata.name === buildNameOf(server))?.spec.health ?? {}
   if (state !== 'Active' || reachedActiveOn === undefined || sessionSeconds === undefined) return false
-  return Date.parse(reachedActiveOn) + sessionSeconds * 1_000 + noticeMs >= host.clock().now()
+  return Date.parse(reachedActiveOn) + sessionSeconds * 1_000 + noticeMs + skewMs >= host.clock().now()
 }
 
 function waitsForPort({ status }: GameServer): boolean {
