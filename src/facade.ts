@@ -82,6 +82,7 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
       },
       async drain(ref, options = {}) {
         throwIfAborted(options.signal)
+        checkDrain(options)
         return term.engine().drainBuild(findBuild(ref), options)
       },
       async resume(ref, { signal } = {}) {
@@ -106,6 +107,7 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
       },
       async drain(ref, options = {}) {
         throwIfAborted(options.signal)
+        checkDrain(options)
         return term.engine().drainServer(findServer(ref), options)
       },
       async delete(ref, { signal } = {}) {
@@ -168,6 +170,7 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
 
     async drain(options: DrainOptions = {}): Promise<Drained> {
       throwIfAborted(options.signal)
+      checkDrain(options)
       return term.engine().drainFleet(options)
     },
 
@@ -181,6 +184,16 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
       return closing
     },
   })
+}
+
+/** Throws `invalid`: no misspelt word may end a match. */
+function checkDrain({ active, deadlineMs }: DrainOptions): void {
+  if (active !== undefined && active !== 'wait' && active !== 'terminate') {
+    throw new FleetError('invalid', `active must be 'wait' or 'terminate', but is ${shown(active)}`)
+  }
+  if (deadlineMs !== undefined && !(Number.isFinite(deadlineMs) && deadlineMs >= 0)) {
+    throw new FleetError('invalid', `deadlineMs must be a finite number ≥ 0, but is ${shown(deadlineMs)}`)
+  }
 }
 
 function toRef(like: RefLike): Ref {

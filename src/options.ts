@@ -42,15 +42,16 @@ export interface CallOptions {
   readonly signal?: AbortSignal
 }
 
+/** Anything else is `invalid`, and nothing is drained. */
 export interface DrainOptions extends CallOptions {
   /** What becomes of Active servers. Default `wait`: they go on to their end. `terminate`: they are told, as by a deletion. */
   readonly active?: 'wait' | 'terminate'
-  /** Gives up waiting for Active servers after this long. Default: never. */
+  /** Gives up waiting for Active servers after this long: a finite number, at least 0. Default: never. */
   readonly deadlineMs?: number
 }
 
 export interface Drained {
-  /** Servers still there: matches that went on past the deadline. */
+  /** Servers still there: matches that went on past the deadline, or what a resume has left. */
   readonly remaining: number
 }
 

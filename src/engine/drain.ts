@@ -5,7 +5,7 @@
 import type { Clock } from '../clock.js'
 import { FleetError } from '../errors.js'
 import type { Drained, DrainOptions } from '../options.js'
-import { isIdle, type ServerEvent, transition } from '../rules/lifecycle.js'
+import { isIdle, transition } from '../rules/lifecycle.js'
 import type { EngineContext } from './context.js'
 import type { ServerEntry } from './entries.js'
 
@@ -14,15 +14,17 @@ export interface DrainScope {
   readonly what: string
   /** What is still there of it. */
   entries(): Iterable<ServerEntry>
+  /** An operator wants it back: what is still there of it stays. */
+  isResumed(): boolean
 }
 
 export interface Drainer {
-  /** Resolves when all are gone, at the deadline, or when the engine stops. */
+  /** Resolves when all are gone, at the deadline, when its scope is resumed, or when the engine stops. */
   drain(scope: DrainScope, options: DrainOptions): Promise<Drained>
   /** Tells that a server which was being handed out is nobody's after all. */
   released(entry: ServerEntry): void
-  /** Tells that a server is gone. */
-  removed(): void
+  /** Tells that a server is gone, or that a scope is resumed. */
+  look(): void
   /** Whoever waits is told what is left: on this host nobody will see the end of it. */
   stop(): void
 }
@@ -32,30 +34,46 @@ interface Waiting {
   over(): void
 }
 
+interface Wait {
+  /** There may be some left, but nobody is to wait for them any more. */
+  isOver(): boolean
+  count(): number
+  readonly deadlineMs: number | undefined
+  readonly signal: AbortSignal | undefined
+}
+
 export function drainer(ctx: EngineContext): Drainer {
   const { clock, inventory } = ctx
   const waiting = new Set<Waiting>()
   /** Spared because they were being handed out: should that come to nothing, they end like the others. */
-  const spared = new WeakMap<ServerEntry, ServerEvent>()
+  const spared = new WeakMap<ServerEntry, DrainScope>()
 
   function begin(scope: DrainScope, active: NonNullable<DrainOptions['active']>): void {
-    const event = { type: 'end' as const, reason: 'Drained' as const, message: `${scope.what} is being drained` }
     for (const entry of [...scope.entries()]) {
-      if (active === 'wait') {
+      if (active !== 'terminate') {
         if (!isIdle(entry.record)) continue
         if (entry.intent) {
           // As good as Active.
-          spared.set(entry, event)
+          spared.set(entry, scope)
           continue
         }
       }
-      inventory.update(entry, transition(entry.record, event, clock.now()))
+      end(entry, scope)
     }
+  }
+
+  function end(entry: ServerEntry, { what }: DrainScope): void {
+    const event = { type: 'end' as const, reason: 'Drained' as const, message: `${what} is being drained` }
+    inventory.update(entry, transition(entry.record, event, clock.now()))
   }
 
   return {
     async drain(scope, { active = 'wait', deadlineMs, signal }) {
+      const isOver = () => scope.isResumed() || ctx.stopped()
+      // That may have come while the condition of the build was being written.
+      if (isOver()) return { remaining: [...scope.entries()].length }
       begin(scope, active)
+      let told: number | undefined
       const count = () => {
         let remaining = 0
         let matches = 0
@@ -63,20 +81,22 @@ export function drainer(ctx: EngineContext): Drainer {
           remaining++
           if (entry.record.state === 'Active') matches++
         }
+        if (remaining === told) return remaining
+        told = remaining
         const message = `draining ${scope.what}: ${remaining} servers left, ${matches} of them with a match`
         ctx.emitter.emit({ type: 'DrainProgress', at: clock.now(), message, remaining, active: matches })
         return remaining
       }
-      const remaining = await untilNone(clock, count, waiting, deadlineMs, signal)
+      const remaining = await untilOver(clock, waiting, { isOver, count, deadlineMs, signal })
       return { remaining }
     },
 
     released(entry) {
-      const event = spared.get(entry)
-      if (event && isIdle(entry.record)) inventory.update(entry, transition(entry.record, event, clock.now()))
+      const scope = spared.get(entry)
+      if (scope && !scope.isResumed() && isIdle(entry.record)) end(entry, scope)
     },
 
-    removed() {
+    look() {
       for (const { look } of [...waiting]) look()
     },
 
@@ -86,37 +106,30 @@ export function drainer(ctx: EngineContext): Drainer {
   }
 }
 
-/** Resolves with what is left: 0, or more at the deadline. */
-function untilNone(
-  clock: Clock,
-  count: () => number,
-  waiting: Set<Waiting>,
-  deadlineMs: number | undefined,
-  signal: AbortSignal | undefined,
-): Promise<number> {
+/** Resolves with what is left: 0, or more when it is over before. */
+function untilOver(clock: Clock, waiting: Set<Waiting>, { isOver, count, deadlineMs, signal }: Wait): Promise<number> {
   return new Promise((resolve, reject) => {
     const stop = () => {
       cancel()
       waiting.delete(self)
       signal?.removeEventListener('abort', aborted)
     }
-    const look = () => {
-      if (count() > 0) return
+    const over = () => {
       stop()
-      resolve(0)
+      resolve(count())
+    }
+    const look = () => {
+      if (isOver() || count() === 0) over()
     }
     const aborted = () => {
       stop()
       reject(new FleetError('aborted', 'waiting for the drain was aborted; what was begun goes on'))
     }
-    const over = () => {
-      stop()
-      resolve(count())
-    }
     const cancel = deadlineMs === undefined ? () => {} : clock.after(deadlineMs, over)
     const self = { look, over }
     waiting.add(self)
     signal?.addEventListener('abort', aborted, { once: true })
-    look()
+    if (signal?.aborted) aborted()
+    else look()
   })
 }

@@ -20,7 +20,7 @@ import { drainer } from './drain.js'
 import { figures } from './figures.js'
 import type { Gate } from './gate.js'
 import { heartbeats } from './heartbeats.js'
-import { type Bucket, type BuildEntry, type ServerEntry, serversOf } from './entries.js'
+import { type Bucket, type BuildEntry, isDrained, type ServerEntry, serversOf } from './entries.js'
 import { createInventory, type Inventory } from './inventory.js'
 import { limiter } from './limiter.js'
 import { listening } from './listening.js'
@@ -214,12 +214,13 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     ctx.enqueue(build)
     const { buildID } = before.spec
     if (buildID !== build.record.spec.buildID) builds.renamed(build, buildID)
+    if (isDrained(before) && !build.draining) drains.look()
     tell.build(build, before)
   }
 
   async function stepAndTell(entry: ServerEntry): Promise<number | undefined> {
     const again = await step(entry)
-    if (inventory.servers.get(keyOf(entry.record)) !== entry) drains.removed()
+    if (inventory.servers.get(keyOf(entry.record)) !== entry) drains.look()
     return again
   }
 
@@ -287,17 +288,20 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       draining = true
       room.dismiss(new FleetError('draining', 'the fleet is being drained and hands out no servers'))
       for (const build of inventory.everyBuild) ctx.enqueue(build)
-      return drains.drain({ what: 'the fleet', entries: () => inventory.servers.values() }, drainOptions)
+      const entries = () => inventory.servers.values()
+      return drains.drain({ what: 'the fleet', entries, isResumed: () => false }, drainOptions)
     },
 
     async drainBuild(build, drainOptions) {
       await builds.setDraining(build.record, true)
-      return drains.drain({ what: `build ${build.record.name}`, entries: () => serversOf(build) }, drainOptions)
+      const entries = () => serversOf(build)
+      const isResumed = () => !build.draining
+      return drains.drain({ what: `build ${build.record.name}`, entries, isResumed }, drainOptions)
     },
 
     drainServer(entry, drainOptions) {
       const entries = () => (inventory.servers.get(keyOf(entry.record)) === entry ? [entry] : [])
-      return drains.drain({ what: `server ${entry.record.name}`, entries }, drainOptions)
+      return drains.drain({ what: `server ${entry.record.name}`, entries, isResumed: () => false }, drainOptions)
     },
 
     async stop(error, why) {

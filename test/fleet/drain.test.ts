@@ -87,6 +87,151 @@ describe('a drain of one build', () => {
   })
 })
 
+describe('a drain of one build that is resumed', () => {
+  it('ends with what is left, and says no more', async () => {
+    const { s, fleet, match } = await withMatch()
+    const drained = watched(fleet.builds.drain('arena'))
+    await s.clock.advance(5_000)
+    expect(drained.outcome()).toBe('pending')
+    const progress = s.eventsOf('DrainProgress').length
+    await fleet.builds.resume('arena')
+    await s.clock.settle()
+    expect(drained.outcome()).toEqual({ value: { remaining: 1 } })
+    await untilReady(s, fleet, 1)
+    match.exit(0)
+    await s.clock.advance(60_000)
+    expect(s.eventsOf('DrainProgress')).toHaveLength(progress)
+  })
+
+  it('ends, though it is resumed before it has begun', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await fleet.builds.create(aBuild({ standingBy: 3 }))
+    await untilReady(s, fleet, 3)
+    const drained = watched(fleet.builds.drain('arena'))
+    await fleet.builds.resume('arena')
+    await s.clock.settle()
+    expect(drained.outcome()).toEqual({ value: { remaining: 3 } })
+    await untilReady(s, fleet, 3)
+  })
+
+  it('ends no server when it was never in force', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await fleet.builds.create(aBuild({ standingBy: 3 }))
+    await untilReady(s, fleet, 3)
+    // What comes while a write is on its way is written together.
+    s.faults.store = ({ method }) => (method === 'builds.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
+    void fleet.builds.patch('arena', { max: 9 })
+    const drained = watched(fleet.builds.drain('arena'))
+    void fleet.builds.resume('arena')
+    await s.clock.advance(60_000)
+    expect(drained.outcome()).toEqual({ value: { remaining: 3 } })
+    expect(s.eventsOf('ServerEnding')).toEqual([])
+    expect(s.eventsOf('DrainProgress')).toEqual([])
+  })
+
+  it('spares one for good that was being handed out, though nobody gets it after all', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await untilReady(s, fleet, 1)
+    s.faults.store = ({ method }) =>
+      method.startsWith('servers.') ? { kind: 'delay-effect', ms: 10_000, error: new Error('away') } : undefined
+    const handedOut = failureOf(fleet.allocate(ask(1)))
+    const drained = watched(fleet.builds.drain('arena'))
+    await s.clock.advance(1_000)
+    await fleet.builds.resume('arena')
+    await s.clock.settle()
+    expect(drained.outcome()).toEqual({ value: { remaining: 1 } })
+    s.faults.store = () => undefined
+    await s.clock.advance(60_000)
+    expect((await handedOut).code).toBe('unavailable')
+    expect(s.eventsOf('ServerEnding')).toEqual([])
+  })
+})
+
+describe('whoever waits for a drain', () => {
+  it('hears nothing of the servers of others', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    await fleet.builds.create(aBuild({ name: 'duel', standingBy: 1 }))
+    await untilReady(s, fleet, 1)
+    await untilReady(s, fleet, 1, 'duel')
+    await fleet.allocate(ask(1))
+    const match = await playing(s, fleet, 1)
+    void fleet.builds.drain('arena')
+    await s.clock.advance(5_000)
+    const progress = s.eventsOf('DrainProgress').length
+    only(s.backend.servers({ build: 'duel' })).exit(0)
+    await s.clock.advance(5_000)
+    expect(s.eventsOf('ServerRemoved').at(-1)).toMatchObject({ build: { name: 'duel' } })
+    expect(s.eventsOf('DrainProgress')).toHaveLength(progress)
+    match.exit(0)
+    await s.clock.advance(5_000)
+    expect(s.eventsOf('DrainProgress').slice(progress)).toMatchObject([{ remaining: 0, active: 0 }])
+  })
+
+  it('may stop waiting while the drain is being written', async () => {
+    const { s, fleet } = await withMatch()
+    s.faults.store = ({ method }) => (method === 'builds.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
+    const aborter = new AbortController()
+    const drained = watched(fleet.builds.drain('arena', { signal: aborter.signal }))
+    await s.clock.advance(100)
+    aborter.abort()
+    await s.clock.advance(2_000)
+    expect(drained.outcome()).toMatchObject({ error: { code: 'aborted' } })
+    expect(await statusOf(fleet)).toMatchObject({ conditions: [{ type: 'Draining' }] })
+  })
+
+  it('is told what is left when the host closes while the drain is being written', async () => {
+    const { s, fleet } = await withMatch()
+    s.faults.store = ({ method }) => (method === 'builds.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
+    const drained = watched(fleet.builds.drain('arena'))
+    await s.clock.advance(100)
+    await fleet.close()
+    await s.clock.advance(2_000)
+    expect(drained.outcome()).toEqual({ value: { remaining: 2 } })
+  })
+})
+
+describe('the options of a drain', () => {
+  it.each<[string, object]>([
+    [`active must be 'wait' or 'terminate', but is null`, { active: null }],
+    [`active must be 'wait' or 'terminate', but is "Wait"`, { active: 'Wait' }],
+    [`active must be 'wait' or 'terminate', but is "none"`, { active: 'none' }],
+    ['deadlineMs must be a finite number ≥ 0, but is -5', { deadlineMs: -5 }],
+    ['deadlineMs must be a finite number ≥ 0, but is NaN', { deadlineMs: Number.NaN }],
+    ['deadlineMs must be a finite number ≥ 0, but is Infinity', { deadlineMs: Infinity }],
+    ['deadlineMs must be a finite number ≥ 0, but is "5"', { deadlineMs: '5' }],
+    ['deadlineMs must be a finite number ≥ 0, but is null', { deadlineMs: null }],
+  ])('are refused before anything is changed: %s', async (message, options) => {
+    const { s, fleet, match } = await withMatch()
+    const failures = await Promise.all(
+      [fleet.drain(options), fleet.builds.drain('arena', options), fleet.servers.drain(match.ref, options)].map(
+        failureOf,
+      ),
+    )
+    const refusal = { code: 'invalid', message }
+    expect(failures).toMatchObject([refusal, refusal, refusal])
+    await s.clock.advance(60_000)
+    expect(s.eventsOf('ServerEnding')).toEqual([])
+    expect((await statusOf(fleet)).conditions).toBeUndefined()
+    await fleet.allocate(ask(2))
+  })
+
+  it('may be undefined, which is the default, and 0, which waits for nobody', async () => {
+    const { s, fleet, match } = await withMatch()
+    const options: object = { active: undefined, deadlineMs: 0 }
+    const drained = watched(fleet.builds.drain('arena', options))
+    await s.clock.settle()
+    expect(drained.outcome()).toEqual({ value: { remaining: 1 } })
+    await s.clock.advance(60_000)
+    expect(match.phase).toBe('running')
+  })
+})
+
 describe('a drain of one server', () => {
   it('ends an idle one, which is replaced', async () => {
     const s = stage()
@@ -149,3 +294,14 @@ describe('a drain of one server', () => {
     expect(drained.outcome()).toEqual({ value: { remaining: 0 } })
   })
 })
+
+/** A build with one match and one idle server. */
+async function withMatch() {
+  const s = stage()
+  const fleet = await s.open()
+  await fleet.builds.create(aBuild({ standingBy: 1 }))
+  await untilReady(s, fleet, 1)
+  await fleet.allocate(ask(1))
+  await untilReady(s, fleet, 1)
+  return { s, fleet, match: await playing(s, fleet, 1) }
+}
