@@ -102,6 +102,8 @@ export interface BuildEntry {
   /** Of its present spec. */
   templateHash: string
   backoff: Backoff
+  /** The last template to which a rolling change was under way when one of its servers crashed. */
+  crashedTemplate: string | undefined
   /** An operator drains it. */
   draining: boolean
   changing: boolean
@@ -121,6 +123,7 @@ export function newBuild(record: Build, revision?: string): BuildEntry {
     heard: new LinkedSet(({ listened }) => listened),
     templateHash: templateHash(record.spec),
     backoff: noBackoff,
+    crashedTemplate: undefined,
     draining: isDrained(record),
     changing: false,
   }

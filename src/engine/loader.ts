@@ -22,6 +22,8 @@ export function loader(ctx: EngineContext): Loader {
     // The pause itself is forgotten with the host that made it; a build that crashed lately begins with the shortest.
     if (record.conditions.some(({ type }) => type === 'Crashing')) {
       build.backoff = afterFailure(build.backoff, clock.elapsed(), backoffLimits(ctx))
+      // Nobody knows any more which template it was: the present one is trusted when one of its servers stays up.
+      build.crashedTemplate = build.templateHash
     }
     return build
   }

@@ -1,12 +1,12 @@
 /** Carries out the plan of a build: adds servers as records, and begins the end of idle ones. Synchronous. */
-import { transition } from '../rules/lifecycle.js'
+import { callsForPause, transition } from '../rules/lifecycle.js'
 import { serverName, suffixLength } from '../rules/names.js'
 import { type BuildSpec, draftOf, type EndingReason, keyOf, type Server } from '../rules/resources.js'
 import { planRollout } from '../rules/rollout.js'
 import { plan } from '../rules/scaling.js'
 import { buildHealth } from '../rules/status.js'
 import { type EngineContext, serverEvent } from './context.js'
-import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
+import { type Bucket, type BuildEntry, isCurrent, type ServerEntry } from './entries.js'
 
 export interface ScalerParts {
   readonly waiting: (build: BuildEntry) => number
@@ -15,7 +15,7 @@ export interface ScalerParts {
   readonly breaksRule: (build: BuildEntry) => boolean
 }
 
-/** Scales one build; returns in how many ms to come again when a pause after a crash is what holds it back. */
+/** Scales one build; returns in how many ms to come again when a crash is what holds it back until then. */
 export type Scaler = (build: BuildEntry) => number | undefined
 
 /** In the order in which they are ended; those that cannot be handed out go before those that can. */
@@ -33,9 +33,11 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
     const mayCreate = pauseMs <= 0 && !breaksRule && buildHealth(build.record) === 'Healthy'
     const draining = build.draining || parts.isDraining()
     renewBegun(build)
-    const partial = draining || outdatedIn(build) === 0 ? keep(build, mayCreate, draining) : renew(build, mayCreate)
+    const isChanging = !draining && outdatedIn(build) > 0
+    const trialMs = isChanging ? trialOf(build) : 0
+    const partial = isChanging ? renew(build, mayCreate, trialMs > 0) : keep(build, mayCreate, draining)
     if (partial) ctx.enqueue(build)
-    return pauseMs > 0 ? pauseMs : undefined
+    return soonest(pauseMs, trialMs)
   }
 
   /** Every server runs what the build says, or all are to go: only their number may be wrong. */
@@ -76,14 +78,34 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
     }
   }
 
+  /**
+   * In how many ms a server of the present template has stood by, or been handed out, for long enough to trust it after
+   * a crash. Infinite while there is none of which to expect it, 0 when there is nothing to wait for.
+   */
+  function trialOf(build: BuildEntry): number {
+    const { buckets, templateHash } = build
+    if (some(buckets.terminating, (entry) => isCurrent(entry) && callsForPause(entry.record))) {
+      build.crashedTemplate = templateHash
+    }
+    if (build.crashedTemplate !== templateHash) return 0
+    let since = Infinity
+    for (const bucket of [buckets.ready, buckets.active]) {
+      for (const entry of bucket) {
+        if (isCurrent(entry)) since = Math.min(since, entry.record.reachedStandingByOn ?? Infinity)
+      }
+    }
+    return Math.max(0, since + limits.backoffResetMs - clock.now())
+  }
+
   /** Some idle servers run an earlier template: they make way for new ones. */
-  function renew(build: BuildEntry, mayCreate: boolean): boolean {
+  function renew(build: BuildEntry, mayCreate: boolean, onTrial: boolean): boolean {
     const { buckets } = build
     const { create, replace, surplus, partial } = planRollout({
       current: {
         pending: buckets.pending.size,
-        initializing: buckets.initializing.size,
-        standingBy: buckets.ready.size + buckets.unready.size,
+        // One that stands by and cannot be handed out is no reason to let an old one go.
+        initializing: buckets.initializing.size + buckets.unready.size,
+        standingBy: buckets.ready.size,
       },
       outdated: {
         pending: buckets.oldPending.size,
@@ -94,6 +116,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
       ending: endingIn(build),
       waiting: parts.waiting(build),
       spec: withinBounds(build.record.spec),
+      onTrial,
       mayCreate,
       createsPerPass: limits.createsPerPass,
       deletesPerPass: limits.deletesPerPass,
@@ -170,6 +193,17 @@ function endingIn({ buckets }: BuildEntry): number {
 }
 
 const none: readonly ServerEntry[] = []
+
+function some(entries: Iterable<ServerEntry>, is: (entry: ServerEntry) => boolean): boolean {
+  for (const entry of entries) if (is(entry)) return true
+  return false
+}
+
+/** The shortest of these waits; undefined when none has a known end that lies ahead. */
+function soonest(...waitsMs: readonly number[]): number | undefined {
+  const ms = Math.min(...waitsMs.filter((waitMs) => waitMs > 0))
+  return ms < Infinity ? ms : undefined
+}
 
 /** Idle servers that run an earlier template. */
 function outdatedIn({ buckets }: BuildEntry): number {

@@ -1,11 +1,12 @@
 /**
  * Decides how a build comes from an old template to its present one: idle servers a few at a time, new ones first where
- * `max` has room, never an Active one. Pure. A template that never gets ready stops it: at most a batch of servers may be
- * on the way to ready, and an old one only goes when a new one is ready or when there is no room to start one.
+ * `max` has room, never an Active one. Pure. A template that never gets ready, or crashes, stops it: at most a batch of
+ * servers may be on the way to ready, and an old one only goes when a new one is ready or when there is no room to start
+ * one.
  */
 import type { BuildSpec } from './resources.js'
 
-/** Idle servers by state; those being handed out count as Active. */
+/** Idle servers by state; those being handed out count as Active. Of new ones, only whoever can be handed out stands by. */
 export interface IdleCounts {
   readonly pending: number
   readonly initializing: number
@@ -21,6 +22,8 @@ export interface RolloutInput {
   /** Servers that end, and whose records do not say so yet: they hold their places in `max` until then. */
   readonly ending: number
   readonly waiting: number
+  /** A server of the present template crashed, and none has stayed up since: those that stand by are not trusted yet. */
+  readonly onTrial: boolean
   readonly mayCreate: boolean
   readonly createsPerPass: number
   readonly deletesPerPass: number
@@ -45,8 +48,9 @@ export function rolloutBatch(wanted: number): number {
 export function planRollout(input: RolloutInput): RolloutPlan {
   const { current } = input
   const old = total(input.outdated)
-  const onTheWay = current.pending + current.initializing
-  const updated = onTheWay + current.standingBy
+  const updated = total(current)
+  const ready = input.onTrial ? 0 : current.standingBy
+  const onTheWay = updated - ready
   // No more than Active servers leave room for: what cannot be had must not hold up the change.
   const wanted = Math.max(0, Math.min(input.spec.standingBy + input.waiting, input.spec.max - input.active))
   const room = input.spec.max - old - updated - input.active
@@ -57,7 +61,7 @@ export function planRollout(input: RolloutInput): RolloutPlan {
   const asked = input.mayCreate ? missing + renewed : 0
   const possible = Math.min(asked, Math.max(0, room))
 
-  const notNeeded = old + current.standingBy - wanted
+  const notNeeded = old + ready - wanted
   const toMakeRoom = Math.min(renewed, asked - possible)
   const overMax = -room
   const replaced = Math.min(old, Math.max(0, notNeeded, toMakeRoom, overMax))

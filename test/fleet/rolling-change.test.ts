@@ -1,7 +1,8 @@
 /** `builds.update`: idle servers come to the new template a few at a time, matches go on, and going back is the same. */
 import { describe, expect, it } from 'vitest'
-import type { BuildUpdate, Fleet } from 'gamekeeper'
-import { aBuild, ask, failureOf, playing, serversBy, type Stage, stage, statusOf, untilReady } from './stage.js'
+import type { BuildUpdate, Fleet, InstanceSpec } from 'gamekeeper'
+import type { ServerScript } from 'gamekeeper/memory'
+import { aBuild, ask, failureOf, nth, playing, serversBy, type Stage, stage, statusOf, untilReady } from './stage.js'
 
 const template = (image: string) => ({ spec: { containers: [{ name: 'game', image }] } })
 
@@ -102,6 +103,76 @@ describe('a rolling change', () => {
     expect((await statusOf(fleet)).rollout).toBeUndefined()
     expect((await serversBy(fleet, 'StandingBy')).map((server) => server.metadata.name)).toEqual(before)
     expect(imagesOf(s)).toEqual({ one: 4, two: 0 })
+  })
+
+  const two = (script: ServerScript) => (spec: InstanceSpec) =>
+    JSON.stringify(spec.template).includes('"two"') ? script : {}
+
+  it.each([
+    ['room', 20, 60_000],
+    ['no room', 8, 60_000],
+    ['no room, and longer to get ready than until a crash is forgiven', 8, 10_000],
+  ])('with %s leaves half of the old servers when the new ones get ready and crash', async (_, max, backoffResetMs) => {
+    const script = two({ exitsWith: 1, exitsAfterMs: 25_000 })
+    const s = stage({ memory: { readyAfterMs: 20_000, script }, limits: { backoffResetMs } })
+    const fleet = await begun(s, { standingBy: 8, max })
+    await fleet.builds.update('arena', { template: template('two') })
+    await s.clock.advance(1_800_000)
+    expect((await statusOf(fleet)).crashesCount).toBeGreaterThan(10)
+    expect(imagesOf(s).one).toBeGreaterThanOrEqual(4)
+    s.crash()
+    const next = await s.open()
+    await s.clock.advance(600_000)
+    expect(imagesOf(s).one).toBeGreaterThanOrEqual(4)
+    await next.builds.update('arena', { template: template('one') })
+    await s.clock.until(async () => imagesOf(s).one === 8 && (await statusOf(next)).currentStandingBy === 8)
+  })
+
+  it('goes on when a server of the new template has stayed up after a crash', async () => {
+    let crashes = 0
+    const script = (spec: InstanceSpec) => {
+      const isBad = JSON.stringify(spec.template).includes('"two"') && crashes++ === 0
+      return isBad ? { exitsWith: 1, exitsAfterMs: 10_000 } : {}
+    }
+    const s = stage({ memory: { readyAfterMs: 5_000, script } })
+    const fleet = await begun(s, { standingBy: 8, max: 8 })
+    await fleet.builds.update('arena', { template: template('two') })
+    await s.clock.advance(30_000)
+    expect(imagesOf(s).one).toBeGreaterThan(0)
+    await s.clock.advance(120_000)
+    expect(imagesOf(s)).toEqual({ one: 0, two: 8 })
+  })
+
+  it('is not held up by a crash of a server that it replaces', async () => {
+    const s = stage({ memory: { readyAfterMs: 2_000 } })
+    const fleet = await begun(s, { standingBy: 8, max: 8 })
+    await fleet.builds.update('arena', { template: template('two') })
+    await s.clock.advance(3_000)
+    s.backend
+      .servers()
+      .find(({ spec }) => JSON.stringify(spec.template).includes('"one"'))
+      ?.exit(1)
+    await s.clock.advance(30_000)
+    expect(imagesOf(s)).toEqual({ one: 0, two: 8 })
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
+  })
+
+  it('keeps an old server that can be handed out while the new one stands by and is Unhealthy', async () => {
+    const s = stage({ memory: { beatEveryMs: 0, script: two({ autoReady: false }) } })
+    const fleet = await s.open()
+    const { metadata, spec } = aBuild({ standingBy: 1, max: 4 })
+    const health = { silenceSeconds: 3_000 }
+    await fleet.builds.create({ metadata, spec: { ...spec, template: template('one'), health } })
+    await untilReady(s, fleet, 1)
+    await fleet.builds.update('arena', { template: template('two') })
+    await s.clock.until(() => imagesOf(s).two === 1)
+    const next = nth(s.backend.servers(), 1)
+    next.heartbeat({ state: 'Initializing', health: 'Healthy' })
+    next.heartbeat({ state: 'StandingBy', health: 'Unhealthy' })
+    await s.clock.advance(1_000)
+    expect(s.eventsOf('ServerEnding')).toEqual([])
+    await fleet.allocate(ask(1))
+    expect(JSON.stringify((await playing(s, fleet, 1)).spec.template)).toContain('"one"')
   })
 
   it('goes on after a restart of the host', async () => {

@@ -33,13 +33,13 @@ interface Idle {
   readonly ready: number
 }
 
-function planOf({ standingBy, max, active, waiting }: Start, { old, starting, ready }: Idle) {
+function planOf({ standingBy, max, active, waiting }: Start, { old, starting, ready }: Idle, onTrial = false) {
   return planRollout(
     frozen<RolloutInput>({
       spec: { standingBy, max },
       current: { pending: 0, initializing: starting, standingBy: ready },
       outdated: { pending: 0, initializing: 0, standingBy: old },
-      ...{ active, waiting, ending: 0, mayCreate: true },
+      ...{ active, waiting, ending: 0, onTrial, mayCreate: true },
       ...{ createsPerPass: 20, deletesPerPass: 20, maxPending: 5_000 },
     }),
   )
@@ -78,11 +78,26 @@ describe('a rolling change', () => {
     expect(wrong).toEqual([])
   })
 
+  it('to a template whose servers crash again and again takes at most one batch of the old servers', () => {
+    const wrong = builds.filter((start) => {
+      const before = Math.min(start.standingBy, start.max - start.active)
+      let idle: Idle = { old: before, starting: 0, ready: 0 }
+      for (let pass = 0; pass < 50; pass++) {
+        const { create, replace, surplus } = planOf(start, idle, true)
+        // Those that were starting get ready, and those that were ready crash.
+        idle = { old: idle.old - replace, starting: create, ready: idle.starting - Math.min(idle.starting, surplus) }
+      }
+      return idle.old < before - rolloutBatch(reachable(start))
+    })
+    expect(wrong).toEqual([])
+  })
+
   const few = fc.nat({ max: 8 })
   const idle = fc.record({ pending: few, initializing: few, standingBy: few })
   const anyInput = fc.record({
     spec: fc.record({ standingBy: few, max: fc.nat({ max: 20 }) }),
-    ...{ current: idle, outdated: idle, active: few, ending: few, waiting: few, mayCreate: fc.boolean() },
+    ...{ current: idle, outdated: idle, active: few, ending: few, waiting: few },
+    ...{ onTrial: fc.boolean(), mayCreate: fc.boolean() },
     ...{ createsPerPass: fc.integer({ min: 1, max: 9 }), deletesPerPass: fc.integer({ min: 1, max: 9 }) },
     maxPending: fc.constantFrom(5, 5_000),
   })

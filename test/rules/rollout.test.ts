@@ -12,6 +12,7 @@ const input = (change: Partial<RolloutInput>): RolloutInput => ({
   active: 0,
   ending: 0,
   waiting: 0,
+  onTrial: false,
   mayCreate: true,
   createsPerPass: 20,
   deletesPerPass: 20,
@@ -53,6 +54,37 @@ describe('the plan of a rolling change', () => {
     ['begins no more beside so many Pending ones', { maxPending: 1 }, { create: 1 }],
     ['creates what is missing at once, beyond the batch', { outdated: { ...none, standingBy: 1 } }, { create: 7 }],
     ['creates nothing while the build may not', { mayCreate: false }, {}],
+    [
+      'on trial it takes no old one for those that are ready, nor begins more beside them',
+      { onTrial: true, current: { ...none, standingBy: 2 } },
+      {},
+    ],
+    [
+      'on trial it makes no room beyond one batch',
+      {
+        onTrial: true,
+        spec: { standingBy: 8, max: 8 },
+        outdated: { ...none, standingBy: 6 },
+        current: { ...none, standingBy: 2 },
+      },
+      {},
+    ],
+    [
+      'on trial it creates anew what has crashed',
+      {
+        onTrial: true,
+        spec: { standingBy: 8, max: 8 },
+        outdated: { ...none, standingBy: 4 },
+        current: { ...none, standingBy: 2 },
+      },
+      { create: 2 },
+    ],
+    ['on trial it begins a batch when nothing of the new template is there', { onTrial: true }, { create: 2 }],
+    [
+      'on trial it still ends the old ones that nobody wants any more',
+      { onTrial: true, spec: { standingBy: 2, max: 20 }, current: { ...none, standingBy: 1 } },
+      { replace: 6 },
+    ],
     ['ends the old ones first when fewer are wanted', { spec: { standingBy: 2, max: 20 } }, { replace: 6, create: 1 }],
     ['ends all that is old when no idle server is wanted', { spec: { standingBy: 0, max: 20 } }, { replace: 8 }],
   ])('%s', (_, change, expected) => {
