@@ -6,7 +6,7 @@ import type { InstanceSpec } from '../../src/backend.js'
 import { isObject } from '../../src/rules/problem.js'
 import type { PortPair } from '../../src/rules/resources.js'
 import { portName, sdkConfigFile, type SdkConfigInput, sdkEnvironment } from '../../src/rules/sdk-config.js'
-import { gameContainerOf, graceMsOf } from '../../src/rules/template.js'
+import { gameContainerOf, graceSecondsOf } from '../../src/rules/template.js'
 import { type Fields, objectAt, objectsAt, stringAt } from '../../src/rules/template-shape.js'
 import { apiVersionOf, type OwnerReference, pods as podType, secrets } from './kube-objects.js'
 import {
@@ -85,7 +85,7 @@ export function podOf(input: PodSpecInput): object {
       ...pod,
       // Whether there is to be another server is the fleet's to say.
       restartPolicy: 'Never',
-      terminationGracePeriodSeconds: Math.ceil(graceMsOf(template) / 1000),
+      terminationGracePeriodSeconds: graceSecondsOf(template),
       containers: objectsAt(pod, 'containers').map((one) => containerOf(one, input, identity, true)),
       ...(objectsAt(pod, 'initContainers').length > 0 && {
         initContainers: objectsAt(pod, 'initContainers').map((one) => containerOf(one, input, identity, false)),

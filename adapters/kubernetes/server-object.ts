@@ -9,7 +9,7 @@ import {
   type ServerDraft,
   serverStates,
 } from '../../src/rules/resources.js'
-import { fieldsAt, type FleetResources, headOf, rfc3339, textAt, textsAt, timeAt } from './fleet-resources.js'
+import { fieldsAt, type FleetResources, headOf, numberAt, rfc3339, textAt, textsAt, timeAt } from './fleet-resources.js'
 import type { KubeObject, OwnerReference } from './kube-objects.js'
 
 /** Keeps tokens from those who may read servers but not secrets. */
@@ -26,8 +26,11 @@ export function readServer(object: KubeObject, sealing: Sealing): Server | undef
   const { name, namespace } = object.metadata
   const spec = fieldsAt(object, 'spec')
   const status = fieldsAt(object, 'status')
-  const [uid, sealed, build, buildUid, firstHash] = identityFields.map((field) => textAt(spec, field))
-  const templateHash = textAt(status, 'templateHash') ?? firstHash
+  const [uid, sealed, build, buildUid] = identityFields.map((field) => textAt(spec, field))
+  // Both fields from one place: they are of one template.
+  const runs = textAt(status, 'templateHash') === undefined ? spec : status
+  const templateHash = textAt(runs, 'templateHash')
+  const graceSeconds = numberAt(runs, 'graceSeconds')
   const createdAt = timeAt(spec, 'createdAt')
   if (namespace === undefined || uid === undefined || sealed === undefined || build === undefined) return undefined
   if (buildUid === undefined || templateHash === undefined || createdAt === undefined) return undefined
@@ -39,6 +42,7 @@ export function readServer(object: KubeObject, sealing: Sealing): Server | undef
     build,
     buildUid,
     templateHash,
+    ...(graceSeconds !== undefined && { graceSeconds }),
     createdAt,
     state: serverStates.find((state) => state === status['state']) ?? 'Pending',
     health: healths.find((health) => health === status['health']) ?? 'Unknown',
@@ -61,7 +65,7 @@ export function readServer(object: KubeObject, sealing: Sealing): Server | undef
   return server
 }
 
-const identityFields = ['uid', 'token', 'build', 'buildUid', 'templateHash'] as const
+const identityFields = ['uid', 'token', 'build', 'buildUid'] as const
 const times = ['reachedInitializingOn', 'reachedStandingByOn', 'reachedActiveOn'] as const
 
 export function newServerObject(
@@ -70,7 +74,8 @@ export function newServerObject(
   sealing: Sealing,
   owner: OwnerReference | undefined,
 ): object {
-  const { name, namespace, uid, token, build, buildUid, templateHash, createdAt } = server
+  const { name, namespace, uid, token, build, buildUid, templateHash, graceSeconds, createdAt } = server
+  const made = { uid, token: sealing.seal(token, uid), build, buildUid, templateHash, graceSeconds }
   return {
     ...headOf(resources.servers),
     metadata: {
@@ -79,13 +84,13 @@ export function newServerObject(
       labels: { [resources.buildLabel]: build },
       ...(owner && { ownerReferences: [owner] }),
     },
-    spec: { uid, token: sealing.seal(token, uid), build, buildUid, templateHash, createdAt: rfc3339(createdAt) },
+    spec: { ...made, createdAt: rfc3339(createdAt) },
   }
 }
 
 export function serverStatus(server: Server, upon: string): object {
-  const { session, ending, state, health, templateHash } = server
-  const status: Record<string, unknown> = { state, health, templateHash, writtenUpon: upon }
+  const { session, ending, state, health, templateHash, graceSeconds } = server
+  const status: Record<string, unknown> = { state, health, templateHash, graceSeconds, writtenUpon: upon }
   if (server.address !== undefined) status['publicIP'] = server.address
   if (server.node !== undefined) status['nodeName'] = server.node
   if (server.ports) status['ports'] = server.ports.map((pair) => `${pair.container}:${pair.public}`).join(',')

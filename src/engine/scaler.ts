@@ -5,6 +5,7 @@ import { type BuildSpec, draftOf, type EndingReason, keyOf, type Server } from '
 import { planRollout } from '../rules/rollout.js'
 import { plan } from '../rules/scaling.js'
 import { buildHealth } from '../rules/status.js'
+import { graceSecondsOf } from '../rules/template.js'
 import { type EngineContext, serverEvent } from './context.js'
 import { type Bucket, type BuildEntry, isCurrent, type ServerEntry } from './entries.js'
 
@@ -69,12 +70,9 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
 
   /** What nobody was asked for yet runs what its build says now. */
   function renewBegun(build: BuildEntry): void {
-    const { templateHash } = build
     for (const entry of build.buckets.oldPending) {
       if (entry.asked) continue
-      const next = draftOf(entry.record)
-      next.templateHash = templateHash
-      inventory.update(entry, next)
+      inventory.update(entry, { ...draftOf(entry.record), ...toRun(build) })
     }
   }
 
@@ -145,7 +143,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
       token: hex(clock.randomBytes(16)),
       build: buildName,
       buildUid,
-      templateHash: build.templateHash,
+      ...toRun(build),
       createdAt: clock.now(),
       state: 'Pending',
       health: 'Unknown',
@@ -172,6 +170,11 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
   }
 
   return scale
+}
+
+/** What a server's record says of the template that it is to run. */
+function toRun({ templateHash, record }: BuildEntry): Pick<Server, 'templateHash' | 'graceSeconds'> {
+  return { templateHash, graceSeconds: graceSecondsOf(record.spec.template) }
 }
 
 /** Past the API a standingBy above max can be asked for: it counts as max. */

@@ -9,7 +9,7 @@ import { transition } from '../rules/lifecycle.js'
 import { sessionHostId } from '../rules/names.js'
 import type { Server } from '../rules/resources.js'
 import { withCondition, withoutCondition } from '../rules/status.js'
-import { graceMsOf } from '../rules/template.js'
+import { graceSecondsOf } from '../rules/template.js'
 import { bounded } from './bounded.js'
 import type { BuildWriter } from './build-writer.js'
 import { backoffLimits, type EngineContext, refOf, serverEvent } from './context.js'
@@ -214,7 +214,8 @@ function hasStuck({ buckets }: BuildEntry): boolean {
  * that way; and what is left for its backend to end it. A game that nothing tells has it all for the second.
  */
 function graceOf(entry: ServerEntry): { readonly aloneMs: number; readonly leftMs: number } {
-  const graceMs = graceMsOf(entry.build.record.spec.template)
+  const { record, build } = entry
+  const graceMs = 1_000 * (record.graceSeconds ?? graceSecondsOf(build.record.spec.template))
   const aloneMs = entry.told ? graceMs / 2 : 0
   return { aloneMs, leftMs: graceMs - aloneMs }
 }

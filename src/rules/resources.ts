@@ -138,6 +138,8 @@ export interface Server extends Ref {
   readonly buildUid: string
   /** Of what it was started with: tells whether its build still wants it so. See `template-hash.ts`. */
   readonly templateHash: string
+  /** How long it may take to end by itself, as its template says. Absent in records of before: as its build says now. */
+  readonly graceSeconds?: number | undefined
   /** Wall time in ms, as every time below. */
   readonly createdAt: number
   readonly state: ServerState
@@ -169,6 +171,7 @@ export function draftOf(server: Server): ServerDraft {
     build: server.build,
     buildUid: server.buildUid,
     templateHash: server.templateHash,
+    graceSeconds: server.graceSeconds,
     createdAt: server.createdAt,
     state: server.state,
     health: server.health,

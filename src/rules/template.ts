@@ -45,9 +45,9 @@ export interface CheckedTemplate {
 const defaultGraceSeconds = 30
 
 /** How long a server of this template may take to end by itself. 30 s unless the template says otherwise. */
-export function graceMsOf(template: PodTemplateSpec): number {
+export function graceSecondsOf(template: PodTemplateSpec): number {
   const seconds = objectAt(template, 'spec')['terminationGracePeriodSeconds']
-  return (typeof seconds === 'number' ? seconds : defaultGraceSeconds) * 1000
+  return typeof seconds === 'number' ? seconds : defaultGraceSeconds
 }
 
 /** The game server's container of a template that `checkTemplate` has passed. */

@@ -62,6 +62,7 @@ export function minimalBuild(ref: Ref): Build {
 export function completeServer(ref: Ref): Server {
   return {
     ...minimalServer(ref),
+    graceSeconds: 90,
     state: 'Terminating',
     health: 'Healthy',
     address: '203.0.113.7',

@@ -101,6 +101,20 @@ describe('a deleted server', () => {
     expect(server.phase).toBe('gone')
   })
 
+  it.each([
+    [2, 600],
+    [600, 30],
+  ])('has the grace period of the template that it runs, though its build has %i s now', async (now, graceSeconds) => {
+    const { scene, fleet, server } = await matched({ graceSeconds }, stubborn)
+    await fleet.builds.update('arena', { template: aBuild({ graceSeconds: now }).spec.template })
+    await scene.clock.advance(10_000)
+    await fleet.servers.delete(server.ref)
+    await scene.clock.advance(graceSeconds * 1_000 - 100)
+    expect(server.phase).toBe('running')
+    await scene.clock.advance(200)
+    expect(server.phase).toBe('gone')
+  })
+
   it('is replaced at once, not when it is gone', async () => {
     const { scene, fleet, server } = await matched({ graceSeconds: 60 }, stubborn)
     await fleet.servers.delete(server.ref)
@@ -177,6 +191,17 @@ describe('a deleted build', () => {
     await scene.clock.advance(61_000)
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 1 })
     expect((await fleet.servers.list()).length).toBe(2)
+  })
+
+  it('leaves its matches their grace period after a restart of the host', async () => {
+    const { scene, fleet, server } = await matched({ graceSeconds: 600 }, stubborn)
+    await fleet.builds.delete('arena')
+    scene.crash()
+    await scene.open()
+    await scene.clock.advance(599_000)
+    expect(server.phase).toBe('running')
+    await scene.clock.advance(2_000)
+    expect(server.phase).toBe('gone')
   })
 
   it('with servers that are just begun leaves nothing behind', async () => {

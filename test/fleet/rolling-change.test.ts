@@ -47,6 +47,17 @@ describe('a rolling change', () => {
     expect(s.eventsOf('ServerEnding')).toEqual([])
   })
 
+  it('gives a server that was begun before it the grace period of what it comes to run', async () => {
+    const s = stage()
+    const fleet = await begun(s, { standingBy: 0, max: 4 })
+    s.faults.store = ({ method }) => (method === 'servers.create' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
+    await fleet.builds.patch('arena', { standingBy: 1 })
+    await s.clock.advance(500)
+    await fleet.builds.update('arena', { template: aBuild({ graceSeconds: 600 }).spec.template })
+    await untilReady(s, fleet, 1)
+    expect(await s.records.servers.list()).toMatchObject([{ record: { graceSeconds: 600 } }])
+  })
+
   it('leaves nothing of it behind when it is taken back while a start fails', async () => {
     const s = stage()
     const fleet = await begun(s, { standingBy: 0, max: 4 })

@@ -1,7 +1,7 @@
 /** Decisions, "One template, every backend": what is honoured, what is skipped and said, what is refused. */
 import { test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
-import { checkTemplate, gameContainerOf, graceMsOf, type TemplateSupport } from '../../src/rules/template.js'
+import { checkTemplate, gameContainerOf, graceSecondsOf, type TemplateSupport } from '../../src/rules/template.js'
 import { shown } from '../../src/rules/problem.js'
 import { anyJson, frozen, parsed } from './support.js'
 
@@ -444,14 +444,14 @@ describe('gameContainerOf', () => {
   })
 })
 
-describe('graceMsOf', () => {
+describe('graceSecondsOf', () => {
   it.each([
-    [{}, 30_000],
-    [{ terminationGracePeriodSeconds: null }, 30_000],
+    [{}, 30],
+    [{ terminationGracePeriodSeconds: null }, 30],
     [{ terminationGracePeriodSeconds: 0 }, 0],
-    [{ terminationGracePeriodSeconds: 5 }, 5_000],
-  ])('%j is %i ms', (pod, ms) => {
-    expect(graceMsOf(templateWith({ pod }))).toBe(ms)
+    [{ terminationGracePeriodSeconds: 5 }, 5],
+  ])('%j is %i s', (pod, seconds) => {
+    expect(graceSecondsOf(templateWith({ pod }))).toBe(seconds)
   })
 })
 

@@ -133,7 +133,8 @@ const ref = { namespace: 'games', name: 'arena-1' }
 /** With every field that there is: one that is new must be written here, and so in the schema. */
 const wholeServer: Required<Server> & { readonly session: Required<Session> } = {
   ...ref,
-  ...{ uid: 'u', token: 't', build: 'arena', buildUid: 'b', templateHash: 'h', createdAt: 1_700_000_000_000 },
+  ...{ uid: 'u', token: 't', build: 'arena', buildUid: 'b', templateHash: 'h', graceSeconds: 5 },
+  createdAt: 1_700_000_000_000,
   ...{ state: 'Terminating', health: 'Unhealthy', address: '203.0.113.7', node: 'node-1' },
   ports: [{ container: 7777, public: 10_003 }],
   ...{ reachedInitializingOn: 1_700_000_001_000, reachedStandingByOn: 1_700_000_002_000 },
