@@ -39,5 +39,6 @@ export function fleetEmitter(logger: Logger, logSize: number): FleetEmitter {
     },
     read: (options) => log.read(options),
     logged: () => log,
+    close: () => log.close(),
   }
 }

@@ -6,6 +6,7 @@ export class EventLog implements LoggedEvents {
   readonly #ring: FleetEvent[] = []
   #last = 0
   #waiting: (() => void)[] = []
+  #closed = false
 
   constructor(readonly size: number) {}
 
@@ -27,9 +28,19 @@ export class EventLog implements LoggedEvents {
     }
   }
 
-  async *read({ from, signal }: ReadEventsOptions = {}): AsyncGenerator<FleetEvent | EventsDropped> {
+  /** Where it begins is settled by the call, not by the first event that is taken. */
+  read({ from = this.#last + 1, signal }: ReadEventsOptions = {}): AsyncGenerator<FleetEvent | EventsDropped> {
     // Numbers of another host's log mean nothing here: whoever asks for what is yet far off gets all there is.
-    let next = from === undefined ? this.#last + 1 : from > this.#last + 1 ? 1 : Math.max(1, from)
+    return this.#follow(from > this.#last + 1 ? 1 : Math.max(1, from), signal)
+  }
+
+  /** Ends all reading, also what begins later, behind the last event that is kept by then. */
+  close(): void {
+    this.#closed = true
+    this.#wake()
+  }
+
+  async *#follow(next: number, signal: AbortSignal | undefined): AsyncGenerator<FleetEvent | EventsDropped> {
     const aborted = () => this.#wake()
     signal?.addEventListener('abort', aborted)
     try {
@@ -43,6 +54,8 @@ export class EventLog implements LoggedEvents {
         if (event) {
           next++
           yield event
+        } else if (this.#closed) {
+          return
         } else {
           await new Promise<void>((resolve) => this.#waiting.push(resolve))
         }

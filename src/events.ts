@@ -92,4 +92,6 @@ export interface FleetEmitter {
   read(options?: ReadEventsOptions): AsyncIterableIterator<FleetEvent | EventsDropped>
   /** What the log holds, oldest first. */
   logged(): LoggedEvents
+  /** Ends the reading of events, behind the last one there is. */
+  close(): void
 }

@@ -179,6 +179,7 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
         const failures: unknown[] = []
         // Each, whatever became of the one before: the store's lock must not outlast a backend that fails to close.
         for (const fn of cleanUp) await fn().catch((error: unknown) => failures.push(error))
+        term.emitter.close()
         if (failures.length > 0) throw failures[0]
       })()
       return closing

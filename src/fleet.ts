@@ -117,8 +117,9 @@ export interface Fleet {
   /** Listens to one type of event, or to all with `*`, until the returned function is called. */
   on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void
   /**
-   * Events by number, from the log and then as they happen, until the signal fires. A reader that asks for what the log
-   * no longer holds, or falls behind it, gets one `EventsDropped` and goes on.
+   * Events by number, from the log and then as they happen, until the signal fires or, behind the last of them, this
+   * fleet is closed. A reader that asks for what the log no longer holds, or falls behind it, gets one `EventsDropped`
+   * and goes on.
    */
   events(options?: ReadEventsOptions): AsyncIterableIterator<FleetEvent | EventsDropped>
   /** Tells how long calls and passes take, until the returned function is called. For metrics, see `gamekeeper/metrics`. */

@@ -1,7 +1,7 @@
 /** The log of events: why a server was ended, and reading along without missing anything unnoticed. */
 import { describe, expect, it } from 'vitest'
 import type { EventsDropped, FleetEvent } from 'gamekeeper'
-import { aBuild, ask, failureOf, only, playing, stage, untilReady } from './stage.js'
+import { aBuild, ask, failureOf, only, playing, stage, untilReady, watched } from './stage.js'
 
 describe('explain', () => {
   it('tells in words why a server is gone', async () => {
@@ -74,6 +74,31 @@ describe('events', () => {
     await s.clock.settle()
     await fleet.builds.create(aBuild({ standingBy: 0 }))
     expect(await next).toMatchObject({ value: { type: 'BuildCreated' } })
+  })
+
+  it('begin with the call, however late the first of them is taken', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    const events = fleet.events()
+    await fleet.builds.create(aBuild({ standingBy: 0 }))
+    expect(await events.next()).toMatchObject({ value: { type: 'BuildCreated' } })
+  })
+
+  it('end when the fleet is closed on this host, after all that was told before', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    const idle = watched(fleet.events().next())
+    const behind = fleet.events()
+    await fleet.builds.create(aBuild({ standingBy: 0 }))
+    await s.clock.settle()
+    const caughtUp = watched(fleet.events().next())
+    await fleet.close()
+    await s.clock.settle()
+    expect(idle.outcome()).toMatchObject({ value: { value: { type: 'BuildCreated' } } })
+    expect(caughtUp.outcome()).toEqual({ value: { done: true, value: undefined } })
+    const read: string[] = []
+    for await (const { type } of behind) read.push(type)
+    expect(read).toEqual(s.events.map(({ type }) => type))
   })
 
   it('say what is missing when the log is too small', async () => {
