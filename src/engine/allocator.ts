@@ -124,14 +124,14 @@ export function allocator(
           // It ended while it was being handed out: the store must forget the session before another server may have it.
           if (entry.intent) await writer.save(entry)
         } catch (error) {
-          notSaved(entry, error)
+          notSaved(entry, session, since, error)
           continue
         }
         // It was written under a lead that has been lost since: what is true now, only the next leader knows.
         const deposed = ctx.deposed()
         if (deposed) throw deposed
         if (entry.record.session?.id !== session.id) continue
-        tellAllocated(entry, session, clock.elapsed() - since)
+        tellAllocated(entry, session, since)
         return allocationOf(entry.record)
       }
     } finally {
@@ -139,7 +139,8 @@ export function allocator(
     }
   }
 
-  function tellAllocated(entry: ServerEntry, session: Session, waitedMs: number): void {
+  function tellAllocated(entry: ServerEntry, session: Session, since: number): void {
+    const waitedMs = clock.elapsed() - since
     const { at, build, server, message } = serverEvent(
       ctx,
       entry,
@@ -183,11 +184,13 @@ export function allocator(
   }
 
   /** Returns when another server must be found; throws when nobody knows what the store holds now. */
-  function notSaved(entry: ServerEntry, error: unknown): void {
+  function notSaved(entry: ServerEntry, session: Session, since: number, error: unknown): void {
     ctx.touch(entry)
     if (error instanceof LostServer) return
     // Whether the session is in the store, nobody knows. It stays bound to this server until that is found out.
-    entry.uncertain = true
+    writer.doubt(entry, () => {
+      if (!ctx.deposed()) tellAllocated(entry, session, since)
+    })
     throw unavailable(error)
   }
 

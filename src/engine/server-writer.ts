@@ -26,6 +26,8 @@ export interface ServerWriter {
    * Throws LostServer, or the store's error when the outcome is not known.
    */
   save(entry: ServerEntry): Promise<void>
+  /** Nobody knows what became of its intent. `granted` is called, once, when that is found to be in the store. */
+  doubt(entry: ServerEntry, granted: () => void): void
   /**
    * Finds out what became of an uncertain intent: the server is Active when its session is in the store, else it is
    * freed, and a write that was thought lost can land no more. Throws LostServer, or the store's error: still uncertain.
@@ -39,9 +41,16 @@ export interface ServerWriter {
 }
 
 export function serverWriter(store: Store, inventory: Inventory, clock: Clock): ServerWriter {
+  const inDoubt = new WeakMap<ServerEntry, () => void>()
+
   const save = (entry: ServerEntry) => inTurn(entry, isUnsaved, write)
   const resolve = (entry: ServerEntry) => inTurn(entry, isUncertain, settle)
   const check = (entry: ServerEntry) => inTurn(entry, isInStore, compare)
+
+  function doubt(entry: ServerEntry, granted: () => void): void {
+    entry.uncertain = true
+    inDoubt.set(entry, granted)
+  }
 
   /** After what is being written about this server already, and only if it is still wanted then. */
   function inTurn(
@@ -70,6 +79,7 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
     const hasLanded = current.record.session !== undefined && current.record.session.id === entry.intent?.id
     if (hasLanded && entry.record.state === 'StandingBy') {
       landed(entry, undefined, current.record, entry.intent)
+      inDoubt.get(entry)?.()
       return
     }
     yieldTo(entry, current)
@@ -175,7 +185,7 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
     throw lost(entry, isEnded ? 'another host has ended it' : 'another host has handed it out', undefined)
   }
 
-  return { save, resolve, check }
+  return { save, doubt, resolve, check }
 }
 
 /** True when the store holds what the entry is. */

@@ -270,8 +270,12 @@ describe('a hand-out whose outcome nobody knows', () => {
     const all = await scene([on('update', fault), on('get', refuse), ...later])
     all.inventory.reserve(all.entry, aSession(1))
     await expect(all.writer.save(all.entry)).rejects.toMatchObject({ code: 'unavailable' })
-    all.entry.uncertain = true
-    return all
+    const granted: { readonly state: string; readonly session: string | undefined }[] = []
+    all.writer.doubt(all.entry, () => {
+      const { state, session } = all.entry.record
+      granted.push({ state, session: session?.id })
+    })
+    return { ...all, granted }
   }
 
   it('keeps the server bound to its session until the store has been read', async () => {
@@ -287,9 +291,16 @@ describe('a hand-out whose outcome nobody knows', () => {
     expect([entry.uncertain, entry.intent]).toEqual([false, undefined])
   })
 
+  it('tells that it is the session’s once, however many ask', async () => {
+    const { entry, writer, granted } = await inDoubt(loseReply)
+    await Promise.all([writer.resolve(entry), writer.resolve(entry)])
+    expect(granted).toEqual([{ state: 'Active', session: aSession(1).id }])
+  })
+
   it('is free again when the write had not landed', async () => {
-    const { build, inventory, entry, writer } = await inDoubt(refuse)
+    const { build, inventory, entry, writer, granted } = await inDoubt(refuse)
     await writer.resolve(entry)
+    expect(granted).toEqual([])
     expect(namesIn(build.buckets.ready)).toEqual([ref.name])
     expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
   })
@@ -343,9 +354,10 @@ describe('a hand-out whose outcome nobody knows', () => {
   })
 
   it('lets the session of another host stand', async () => {
-    const { entry, writer, meddle } = await inDoubt(refuse)
+    const { entry, writer, meddle, granted } = await inDoubt(refuse)
     await meddle({ state: 'Active', session: aSession(2) })
     await expect(writer.resolve(entry)).rejects.toBeInstanceOf(LostServer)
+    expect(granted).toEqual([])
     expect(entry).toMatchObject({ uncertain: false, intent: undefined, bucket: 'active' })
     expect(entry.record.session).toEqual(aSession(2))
   })

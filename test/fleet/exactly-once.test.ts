@@ -180,6 +180,33 @@ describe('a hand-out whose write goes wrong', () => {
     },
   )
 
+  it.each([
+    ['by the same call again', 1],
+    ['by nobody, before the same call again', 2_000],
+  ])('is told once it is known that it had happened, asked for %s', async (_, meanwhileMs) => {
+    const { scene, fleet } = await standing(1, 1)
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'lose-reply' } : { kind: 'refuse' })
+    expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
+    expect(scene.eventsOf('Allocated')).toEqual([])
+    scene.faults.store = () => undefined
+    await scene.clock.advance(meanwhileMs)
+    await Promise.all([fleet.allocate(ask(1)), fleet.allocate(ask(1))])
+    await scene.clock.advance(10_000)
+    const { ref } = await playing(scene, fleet, 1)
+    expect(only(scene.eventsOf('Allocated'))).toMatchObject({ sessionID: session(1), server: ref })
+  })
+
+  it('is not told when it had not happened, and the next hand-out is, once', async () => {
+    const { scene, fleet } = await standing(1, 1)
+    scene.faults.store = () => ({ kind: 'refuse' })
+    expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
+    scene.faults.store = () => undefined
+    await scene.clock.advance(5_000)
+    expect(scene.eventsOf('Allocated')).toEqual([])
+    await fleet.allocate(ask(2))
+    expect(only(scene.eventsOf('Allocated')).sessionID).toBe(session(2))
+  })
+
   it('keeps its server from everybody else while nobody knows', async () => {
     const { scene, fleet } = await standing(1, 1)
     const down = { kind: 'refuse' } as const
