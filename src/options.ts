@@ -81,7 +81,7 @@ export interface FleetLimits {
   readonly eventLogSize: number
   /** Longest that an allocation may wait. Default 60 s. */
   readonly maxWaitMs: number
-  /** Most callers waiting in the whole fleet. Default 10,000. */
+  /** Most callers waiting in the whole fleet; calls for one session count once. Default 10,000. */
   readonly maxWaiting: number
   /** The backend's list is read again at least this often. Default 60 s. */
   readonly resyncMs: number

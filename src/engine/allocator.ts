@@ -22,6 +22,12 @@ export interface Allocator {
 
 interface UnderWay {
   readonly buildID: string
+  /** Who came first is served first, also when it comes back. */
+  readonly turn: number
+  /** It was given a server. If it waits all the same, that was lost. */
+  hadServer: boolean
+  /** Ends the waiting of those who have joined it, and whose time is up: they stay for a server that is on its way only. */
+  overdue: (() => void)[] | undefined
   /** Set before anybody else can come in. */
   result: Promise<Allocation>
 }
@@ -37,6 +43,7 @@ export function allocator(
   const { clock, inventory } = ctx
   /** Calls under way by session: a second one for the same session joins instead of taking another server. */
   const underWay = new Map<string, UnderWay>()
+  let turns = 0
 
   function allocate(request: AllocationRequest, options: AllocatorOptions): Promise<Allocation> {
     const key = sessionKey(request.sessionID)
@@ -44,9 +51,15 @@ export function allocator(
     if (held?.record.session) return Promise.resolve(allocationOf(held.record))
     const first = underWay.get(key)
     if (first) return join(first, request, options)
-    const call: UnderWay = { buildID: request.buildID, result: unanswered }
+    const call: UnderWay = {
+      buildID: request.buildID,
+      turn: ++turns,
+      hadServer: false,
+      overdue: undefined,
+      result: unanswered,
+    }
     underWay.set(key, call)
-    return (call.result = find(key, request, options))
+    return (call.result = find(key, call, request, options))
   }
 
   /**
@@ -66,10 +79,10 @@ export function allocator(
       if (!ofItsOwn) throw error
       return allocate(request, { ...options, waitMs: leftMs() })
     }
-    throw refused(buildOf(request), options.waitMs)
+    throw refused(buildOf(request), clock.elapsed() - since)
   }
 
-  /** What the call before gets; undefined when the time is up and no server is on its way to the session yet. */
+  /** What the call before gets; undefined when the time is up and no server is on its way to the session, or no more. */
   function outcomeOf(
     first: UnderWay,
     { sessionID }: AllocationRequest,
@@ -78,7 +91,9 @@ export function allocator(
     return new Promise((resolve, reject) => {
       const aborted = () => reject(new FleetError('aborted', 'the caller stopped waiting', { cause: signal?.reason }))
       const cancel = clock.after(waitMs, () => {
-        if (!inventory.serverBySession(sessionID)) resolve(undefined)
+        const timeUp = () => resolve(undefined)
+        if (inventory.serverBySession(sessionID)) (first.overdue ??= []).push(timeUp)
+        else timeUp()
       })
       signal?.addEventListener('abort', aborted, { once: true })
       first.result.then(resolve, reject).finally(() => {
@@ -90,9 +105,11 @@ export function allocator(
 
   async function find(
     key: string,
+    call: UnderWay,
     request: AllocationRequest,
-    { waitMs, signal }: AllocatorOptions,
+    options: AllocatorOptions,
   ): Promise<Allocation> {
+    const { signal } = options
     const session = sessionOf(request)
     const since = clock.elapsed()
     try {
@@ -113,12 +130,13 @@ export function allocator(
         }
         let entry = reserveNow(build, session)
         if (!entry) {
-          entry = await waitFor(build, session, since, waitMs, signal)
+          entry = await waitFor(build, call, session, since, options)
           if (signal?.aborted) {
             inventory.release(entry)
             continue
           }
         }
+        call.hadServer = true
         try {
           await writer.save(entry)
           // It ended while it was being handed out: the store must forget the session before another server may have it.
@@ -168,19 +186,20 @@ export function allocator(
 
   function waitFor(
     build: BuildEntry,
+    call: UnderWay,
     session: Session,
     since: number,
-    waitMs: number,
-    signal: AbortSignal | undefined,
+    { waitMs, signal }: AllocatorOptions,
   ): Promise<ServerEntry> {
+    for (const timeUp of call.overdue?.splice(0) ?? []) timeUp()
     const waitedMs = clock.elapsed() - since
     const leftMs = waitMs - waitedMs
     if (leftMs <= 0) throw refused(build, waitedMs)
-    if (room.total >= ctx.limits.maxWaiting) {
+    if (room.total >= ctx.limits.maxWaiting && !call.hadServer) {
       throw new FleetError('unavailable', `${room.total} callers wait already, and no more are let in`)
     }
     const timedOut = () => refused(build, waitedMs + leftMs)
-    return room.wait(build, { waitMs: leftMs, timedOut, signal }, (entry) => reserve(entry, session))
+    return room.wait(build, { turn: call.turn, waitMs: leftMs, timedOut, signal }, (entry) => reserve(entry, session))
   }
 
   /** Returns when another server must be found; throws when nobody knows what the store holds now. */

@@ -35,6 +35,11 @@ export class LinkedSet<T extends object> implements Iterable<T> {
     return this.#first
   }
 
+  /** The member that came last. */
+  get last(): T | undefined {
+    return this.#last
+  }
+
   has(member: T): boolean {
     return this.#linkOf(member).set === this
   }
@@ -47,6 +52,19 @@ export class LinkedSet<T extends object> implements Iterable<T> {
     link.set = this
     this.#size++
     this.#append(member, link)
+  }
+
+  /** Puts one that is in no set before a member. */
+  addBefore(later: T, member: T): void {
+    const link = this.#linkOf(member)
+    const next = this.#linkOf(later)
+    link.set = this
+    this.#size++
+    link.before = next.before
+    link.after = later
+    if (next.before) this.#linkOf(next.before).after = member
+    else this.#first = member
+    next.before = member
   }
 
   delete(member: T): boolean {

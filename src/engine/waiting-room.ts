@@ -7,12 +7,15 @@ import { type Link, LinkedSet, unlinked } from './linked-set.js'
 export interface Waiter {
   /** Its place in the row. */
   readonly link: Link<Waiter>
+  readonly turn: number
   /** The server is the caller's now. */
   take(entry: ServerEntry): void
   fail(error: unknown): void
 }
 
 export interface WaitOptions {
+  /** Grows with each caller who comes; who comes back has the one of before, and so its place in the row. */
+  readonly turn: number
   readonly waitMs: number
   /** What to say when the time is up. */
   readonly timedOut: () => FleetError
@@ -42,7 +45,7 @@ export function waitingRoom(clock: Clock, changed: (build: BuildEntry) => void):
   }
 
   return {
-    wait(build, { waitMs, timedOut, signal }, reserve) {
+    wait(build, { turn, waitMs, timedOut, signal }, reserve) {
       return new Promise<ServerEntry>((resolve, reject) => {
         const done = () => {
           cancel()
@@ -51,6 +54,7 @@ export function waitingRoom(clock: Clock, changed: (build: BuildEntry) => void):
         }
         const waiter: Waiter = {
           link: unlinked(),
+          turn,
           take(entry) {
             reserve(entry)
             done()
@@ -69,7 +73,7 @@ export function waitingRoom(clock: Clock, changed: (build: BuildEntry) => void):
         const cancel = clock.after(waitMs, () => waiter.fail(timedOut()))
         signal?.addEventListener('abort', aborted, { once: true })
         const room = rooms.get(build) ?? new LinkedSet<Waiter>(({ link }) => link)
-        room.add(waiter)
+        enter(room, waiter)
         rooms.set(build, room)
         total++
         changed(build)
@@ -92,4 +96,11 @@ export function waitingRoom(clock: Clock, changed: (build: BuildEntry) => void):
       }
     },
   }
+}
+
+function enter(room: LinkedSet<Waiter>, waiter: Waiter): void {
+  if (room.last && room.last.turn > waiter.turn) {
+    for (const other of room) if (other.turn > waiter.turn) return room.addBefore(other, waiter)
+  }
+  room.add(waiter)
 }

@@ -44,6 +44,18 @@ describe('a linked set', () => {
     expect(ids(set)).toEqual([0, 1, 2, 3, 4, 5])
   })
 
+  it('puts one before a member, wherever that stands', () => {
+    for (const place of [0, 3, 5]) {
+      const set = filled()
+      const later = members[place]
+      if (later) set.addBefore(later, aMember(9))
+      expect([ids(set), set.size]).toEqual([[0, 1, 2, 3, 4, 5].toSpliced(place, 0, 9), 7])
+      expect(set.first?.id).toBe(place === 0 ? 9 : 0)
+      set.add(aMember(10))
+      expect(ids(set).at(-1)).toBe(10)
+    }
+  })
+
   it('moves a member to the end, wherever it stood', () => {
     for (const moved of [0, 1, 2, 3, 4, 5]) {
       const set = filled()

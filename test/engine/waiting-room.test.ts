@@ -12,11 +12,15 @@ function openRoom() {
   let asked = 0
   const room = waitingRoom(clock, () => void asked++)
   const outcomes: string[] = []
-  const wait = (name: string, options: { waitMs?: number; signal?: AbortSignal; of?: typeof build } = {}) => {
-    const { waitMs = 1_000, signal, of = build } = options
+  let turns = 0
+  const wait = (
+    name: string,
+    options: { waitMs?: number; signal?: AbortSignal; of?: typeof build; turn?: number } = {},
+  ) => {
+    const { waitMs = 1_000, signal, of = build, turn = ++turns } = options
     const timedOut = () => new FleetError('none-standing-by', 'the time is up')
     room
-      .wait(of, { waitMs, timedOut, signal }, (entry) => inventory.reserve(entry, aSession(1)))
+      .wait(of, { turn, waitMs, timedOut, signal }, (entry) => inventory.reserve(entry, aSession(1)))
       .then(
         (entry) => void outcomes.push(`${name} got ${entry.record.name}`),
         (error: unknown) => void outcomes.push(`${name} ${FleetError.is(error) ? error.code : String(error)}`),
@@ -35,6 +39,16 @@ describe('the waiting room', () => {
     await clock.settle()
     expect(outcomes).toEqual(['amie got arena-aaaaa', 'bo got arena-bbbbb'])
     expect(room.total).toBe(1)
+  })
+
+  it('puts who comes back before all who came later, and behind who came before', async () => {
+    const { clock, add, room, outcomes, wait } = openRoom()
+    const turns = { bo: 2, dora: 4, amie: 1, cem: 3, emil: 5 }
+    for (const [name, turn] of Object.entries(turns)) wait(name, { turn })
+    const entries = ['a', 'b', 'c', 'd', 'e'].map((suffix) => add(`arena-${suffix.repeat(5)}`, standsBy))
+    for (const entry of entries) room.serve(entry)
+    await clock.settle()
+    expect(outcomes.map((outcome) => outcome.split(' ')[0])).toEqual(['amie', 'bo', 'cem', 'dora', 'emil'])
   })
 
   it('keeps the builds apart', async () => {

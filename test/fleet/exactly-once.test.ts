@@ -110,6 +110,25 @@ describe('calls with one session', () => {
     expect(patient.outcome()).toMatchObject({ value: { SessionID: session(1) } })
   })
 
+  it('wait for no other server when their time is up, and the one on its way is lost', async () => {
+    const scene = stage({ memory: { script: 'manual' } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    const patient = watched(fleet.allocate(ask(1), { waitMs: 60_000 }))
+    await scene.clock.settle()
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 200 } : undefined)
+    const server = only(scene.backend.servers())
+    server.ready()
+    await scene.clock.advance(50)
+    const hasty = watched(fleet.allocate(ask(1)))
+    await scene.clock.advance(50)
+    expect(hasty.outcome()).toBe('pending')
+    server.exit(0)
+    await scene.clock.until(() => hasty.outcome() !== 'pending', 1_000)
+    expect(hasty.outcome()).toMatchObject({ error: { code: 'none-standing-by' } })
+    expect(patient.outcome()).toBe('pending')
+  })
+
   it('go on by themselves when the first of them is refused for what only it asked', async () => {
     const { scene, fleet } = await standing(1)
     const nowhere = watched(fleet.allocate(ask(1, { buildID: 'nobody has this' })))

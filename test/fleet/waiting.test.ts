@@ -46,6 +46,39 @@ describe('a caller who waits', () => {
     for (const n of [1, 2, 3]) expect((await playing(scene, fleet, n)).ref).toEqual(order[n - 1]?.ref)
   })
 
+  it('keeps its turn when the server that it was given is lost', async () => {
+    const { scene, fleet } = await opened({ standingBy: 0, max: 3 })
+    const calls = [1, 2, 3].map((n) => watched(fleet.allocate(ask(n), { waitMs: 30_000 })))
+    await scene.clock.settle()
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 200 } : undefined)
+    const [first, second] = [0, 1].map((index) => nth(scene.backend.servers(), index))
+    first?.ready()
+    await scene.clock.advance(50)
+    first?.exit(0)
+    await scene.clock.advance(500)
+    scene.faults.store = () => undefined
+    second?.ready()
+    await scene.clock.advance(1_000)
+    expect(calls.map((call) => call.outcome())).toMatchObject([{ value: {} }, 'pending', 'pending'])
+  })
+
+  it('is let in again when the server that it was given is lost, though the room has filled since', async () => {
+    const { scene, fleet } = await opened(
+      { standingBy: 1, max: 2 },
+      { memory: { script: 'manual' }, limits: { maxWaiting: 1 } },
+    )
+    const first = watched(fleet.allocate(ask(1), { waitMs: 30_000 }))
+    await scene.clock.settle()
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 200 } : undefined)
+    const server = nth(scene.backend.servers(), 0)
+    server.ready()
+    await scene.clock.advance(50)
+    const second = watched(fleet.allocate(ask(2), { waitMs: 30_000 }))
+    server.exit(0)
+    await scene.clock.advance(500)
+    expect([first.outcome(), second.outcome()]).toEqual(['pending', 'pending'])
+  })
+
   it('is served before anybody who comes when the server is ready', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const first = watched(fleet.allocate(ask(1), { waitMs: 10_000 }))
