@@ -5,9 +5,10 @@
 import { FleetError, messageOf, throwIfAborted } from '../errors.js'
 import { pick, refusal, sessionKey } from '../rules/allocation.js'
 import type { AllocationRequest, Session } from '../rules/resources.js'
+import { buildHealth } from '../rules/status.js'
 import { type Allocation, allocationOf } from '../rules/wire.js'
 import { type EngineContext, serverEvent } from './context.js'
-import { type BuildEntry, countsOf, type ServerEntry } from './entries.js'
+import type { BuildEntry, ServerEntry } from './entries.js'
 import { LostServer, type ServerWriter } from './server-writer.js'
 import type { WaitingRoom } from './waiting-room.js'
 
@@ -234,16 +235,24 @@ function sessionOf({ sessionID, sessionCookie, initialPlayers = noPlayers }: All
 const noPlayers: readonly string[] = Object.freeze([])
 
 function refused(build: BuildEntry, waitedMs: number): FleetError {
-  const { name, spec } = build.record
-  const counts = countsOf(build)
+  const { record, buckets } = build
+  const { name, spec } = record
   const after = waitedMs > 0 ? ` after ${Math.round(waitedMs / 100) / 10} s of waiting` : ''
-  return refusal(counts, spec.max) === 'max-reached'
-    ? new FleetError(
-        'max-reached',
-        `all ${spec.max} servers of build ${name} are in use${after}; a match has to end first`,
-      )
-    : new FleetError('none-standing-by', `no server of build ${name} is standing by${after}; try again soon`)
+  const isUnhealthy = buildHealth(record) === 'Unhealthy'
+  const code = refusal(buckets.active.size + buckets.reserved.size, spec.max)
+  switch (code) {
+    case 'max-reached': {
+      const hope = isUnhealthy ? noNewOnes : '; a match has to end first'
+      return new FleetError(code, `all ${spec.max} servers of build ${name} are in use${after}${hope}`)
+    }
+    case 'none-standing-by': {
+      const hope = isUnhealthy ? noNewOnes : '; try again soon'
+      return new FleetError(code, `no server of build ${name} is standing by${after}${hope}`)
+    }
+  }
 }
+
+const noNewOnes = ', and it gets no new ones: it is Unhealthy, until its crashesToMarkUnhealthy is raised or removed'
 
 function isRefusal(error: unknown): boolean {
   return FleetError.is(error, 'none-standing-by') || FleetError.is(error, 'max-reached')

@@ -1,6 +1,5 @@
 /** Which server is handed out, and why none is. Pure. */
 import type { Server } from './resources.js'
-import type { BuildCounts } from './status.js'
 
 /** Ready, not Unhealthy, and its address known. A server that is not all three is never handed out. */
 export function isAllocatable(server: Server): boolean {
@@ -24,9 +23,12 @@ export interface Candidates<T> {
   readonly first: T | undefined
 }
 
-/** Why there is no server: `max-reached` when only the end of a match can bring one, else one may be ready soon. */
-export function refusal(counts: BuildCounts, max: number): 'max-reached' | 'none-standing-by' {
-  return counts.active >= max ? 'max-reached' : 'none-standing-by'
+/**
+ * Why there is no server: `max-reached` when only the end of a match can bring one, else one may be ready soon. In use are
+ * the servers with a match and those on their way into one.
+ */
+export function refusal(inUse: number, max: number): 'max-reached' | 'none-standing-by' {
+  return inUse >= max ? 'max-reached' : 'none-standing-by'
 }
 
 /** Two spellings of one GUID are one session. */

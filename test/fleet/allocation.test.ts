@@ -136,6 +136,25 @@ describe('an allocation', () => {
     ])
   })
 
+  it('with the last server on its way to another session is told the same', async () => {
+    const { fleet } = await standing(1, { max: 1 })
+    const first = fleet.allocate(ask(1))
+    expect((await failureOf(fleet.allocate(ask(2)))).code).toBe('max-reached')
+    expect((await first).SessionID).toBe(session(1))
+  })
+
+  it('from an Unhealthy build that has none left is told that it gets no new ones', async () => {
+    const { scene, fleet } = await standing(1, { crashesToMarkUnhealthy: 1 })
+    only(scene.backend.servers()).exit(1)
+    await scene.clock.advance(5_000)
+    const { code, message } = await failureOf(fleet.allocate(ask(1)))
+    expect([code, message]).toEqual([
+      'none-standing-by',
+      'no server of build arena is standing by, and it gets no new ones: it is Unhealthy, ' +
+        'until its crashesToMarkUnhealthy is raised or removed',
+    ])
+  })
+
   it('never gets a server that is Unhealthy', async () => {
     const scene = stage(manual)
     const fleet = await scene.open()

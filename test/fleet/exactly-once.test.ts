@@ -233,7 +233,7 @@ describe('a hand-out whose write goes wrong', () => {
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
     scene.faults.store = ({ method }) => (method === 'servers.get' ? down : undefined)
     await scene.clock.advance(500)
-    expect((await failureOf(fleet.allocate(ask(2)))).code).toBe('none-standing-by')
+    expect((await failureOf(fleet.allocate(ask(2)))).code).toBe('max-reached')
     expect(await sessionsKept(scene)).toEqual([session(1)])
   })
 
