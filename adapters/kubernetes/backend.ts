@@ -153,6 +153,8 @@ export class KubernetesBackend implements Backend {
   watch(listener: BackendListener): () => void {
     if (this.#closed) return () => {}
     const stop = this.#listeners.add(listener)
+    // Whoever begins to listen is about to act on what the list lacks.
+    this.#pods.doubt()
     void this.#open().then(
       () => this.#listeners.tell(listener, (told) => told.resync()),
       (error: unknown) => {

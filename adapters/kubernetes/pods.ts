@@ -53,6 +53,8 @@ interface Followed {
   readonly namespace: string | undefined
   /** Why nothing is heard of it; undefined while it is. */
   silence: unknown
+  /** How often all was doubted before it was listed last. */
+  doubts: number
   /** As of which all that was there has been told, by whichever list or watch: what is older and not known is gone. */
   known: number
   /** The same of the watch alone: that goes forward, unless the cluster itself was put back. */
@@ -67,6 +69,7 @@ export class Pods {
   readonly #nodes: KnownNodes
   readonly #lostMarks: LostMarks
   #followed: readonly Followed[] = []
+  #doubts = 0
   readonly #stops: (() => void)[] = []
   /** For pods to be gone, by the pod's own uid. */
   readonly #waiters: GoneWaiters
@@ -88,6 +91,7 @@ export class Pods {
       path: pathOf(podType, { namespace }),
       namespace,
       silence: unheard,
+      doubts: this.#doubts,
       known: 0,
       heard: 0,
     }))
@@ -112,15 +116,22 @@ export class Pods {
     return this.#pods.get(keyOf(ref))
   }
 
-  /** All, as they are now. Asks the API server only for what it has not told lately of its own accord. */
+  /** The next list asks the API server for all: a watch that is dead may seem to be quiet for a while. */
+  doubt(): void {
+    this.#doubts++
+  }
+
+  /** All, as they are now. Asks the API server only for what is doubted, or was not told lately of its own accord. */
   async list(signal: AbortSignal | undefined): Promise<readonly SeenPod[]> {
     const { api, names } = this.#input
+    const doubts = this.#doubts
     for (const followed of this.#followed) {
-      if (followed.silence === undefined) continue
+      if (followed.silence === undefined && followed.doubts >= doubts) continue
       const { what, path } = followed
       const query = { labelSelector: names.server }
       const { items, revision } = await api.list({ what: `list ${what}`, method: 'GET', path, query, signal })
       this.#takeList(followed, items, Number(revision))
+      followed.doubts = Math.max(followed.doubts, doubts)
     }
     return [...this.#pods.values()]
   }
