@@ -46,6 +46,9 @@ export interface Instance {
   readonly ports: readonly PortPair[]
 }
 
+/** What is on record of an instance; `ports` as they were last. */
+export type KnownInstance = Pick<Instance, 'ref' | 'uid' | 'ports'>
+
 export interface BackendListener {
   /** This instance is new or has changed. A hint: it may come late, twice, or not at all. */
   changed(instance: Instance): void
@@ -136,6 +139,12 @@ export interface Backend {
    * it resolves; an absent instance, or one of another uid, is success.
    */
   protect?(ref: Ref, uid: string, options?: BackendOptions): Promise<void>
+  /**
+   * Looks for one instance by its name. For a backend whose list may lack one that is there, as when somebody has taken
+   * off what it is listed by: asked before one on record that is not listed is taken for gone. Undefined: there is none.
+   * Default: the list is believed.
+   */
+  find?(known: KnownInstance, options?: BackendOptions): Promise<Instance | undefined>
   /**
    * For instances that cannot reach 127.0.0.1 of this host. `asked.host` is where the agent's owner wants it to listen, if
    * they have said so. Rejects with `invalid` when only they can tell.

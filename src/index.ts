@@ -9,6 +9,7 @@ export type {
   DestroyOptions,
   Instance,
   InstanceSpec,
+  KnownInstance,
   LogsOptions,
   PrepareOptions,
 } from './backend.js'

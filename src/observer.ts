@@ -5,7 +5,7 @@ import type { Logger } from './logger.js'
 import type { Ref } from './rules/resources.js'
 import type { BuildCounts, BuildHealth } from './rules/status.js'
 
-export type BackendOperation = 'create' | 'destroy' | 'list' | 'prepare' | 'protect'
+export type BackendOperation = 'create' | 'destroy' | 'list' | 'prepare' | 'protect' | 'find'
 export type StoreCollection = 'builds' | 'servers' | 'details'
 export type StoreOperation = 'get' | 'list' | 'create' | 'update' | 'delete'
 

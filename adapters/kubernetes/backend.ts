@@ -13,6 +13,7 @@ import type {
   DestroyOptions,
   Instance,
   InstanceSpec,
+  KnownInstance,
   LogsOptions,
 } from '../../src/backend.js'
 import type { Elector } from '../../src/elector.js'
@@ -33,7 +34,7 @@ import { Fence } from './fence.js'
 import { HalfMade } from './half-made.js'
 import { defaultKubeConfig } from './kube-config.js'
 import { pathOf, pods as podType } from './kube-objects.js'
-import { namesOf } from './labels.js'
+import { identityBy, namesOf } from './labels.js'
 import { LateStarts } from './late-starts.js'
 import { labelling } from './leader-label.js'
 import { leaseName } from './lease.js'
@@ -171,6 +172,17 @@ export class KubernetesBackend implements Backend {
     const seen = this.#pods.find(ref)
     const names = namesOf(this.#options.apiGroup)
     if (seen?.identity.uid === uid) await markPlayedOn(seen, { api: this.#api, names, signal: options.signal })
+  }
+
+  async find(known: KnownInstance, { signal }: BackendOptions = {}): Promise<Instance | undefined> {
+    throwIfAborted(signal)
+    await this.#open()
+    const { ref, uid } = known
+    const names = namesOf(this.#options.apiGroup)
+    const owner = this.#store?.ownerOfServer(ref, uid)
+    const seen = await this.#pods.ask(ref, signal, (object) => identityBy(names, known, owner, object))
+    if (!seen || seen.identity.uid !== uid || !(await this.#halfMade.isWhole(seen))) return undefined
+    return this.#shown(seen)
   }
 
   async probe({ signal }: BackendOptions = {}): Promise<void> {

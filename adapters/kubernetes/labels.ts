@@ -1,8 +1,10 @@
 /** What a pod's labels and annotations say of it: which server it is, and of which build. Pure. */
 import { isDeepStrictEqual } from 'node:util'
+import type { KnownInstance } from '../../src/backend.js'
 import { isPort } from '../../src/rules/ports.js'
 import type { PortPair, Ref } from '../../src/rules/resources.js'
-import type { Pod } from './pod-objects.js'
+import type { KubeObject, OwnerReference } from './kube-objects.js'
+import { type Pod, podIn } from './pod-objects.js'
 
 export interface Identity {
   readonly ref: Ref
@@ -58,8 +60,24 @@ export function identityOf(names: Names, { metadata = {}, spec }: Pod): Identity
   const uid = labels[names.uid]
   const ports = readPorts(annotations[names.ports] ?? '')
   if (name === undefined || namespace === undefined || uid === undefined || !ports) return undefined
-  const container = annotations[containerAnnotation] ?? spec?.containers?.[0]?.name ?? ''
-  return { ref: { namespace, name }, uid, container, ports }
+  return { ref: { namespace, name }, uid, container: containerOf(annotations, spec), ports }
+}
+
+/** Of a pod that has the name of this server: what it was, whatever became of its marks. Undefined when it is another's. */
+export function identityBy(
+  names: Names,
+  { ref, uid, ports }: KnownInstance,
+  owner: OwnerReference | undefined,
+  object: KubeObject,
+): Identity | undefined {
+  const { labels = {}, annotations = {}, ownerReferences = [] } = object.metadata
+  const said = labels[names.uid]
+  const isOwned = owner !== undefined && ownerReferences.some((reference) => reference.uid === owner.uid)
+  const saysNothing = said === undefined && ownerReferences.length === 0
+  if (said !== uid && !isOwned && !saysNothing) return undefined
+  const written = annotations[names.ports]
+  const container = containerOf(annotations, podIn(object)?.spec)
+  return { ref, uid, container, ports: (written === undefined ? undefined : readPorts(written)) ?? ports }
 }
 
 export interface LostMarks {
@@ -84,6 +102,10 @@ export function lostMarksOf(names: Names, identity: Identity, pod: Pod): LostMar
     ...Object.entries(wanted.annotations).filter(([key, value]) => annotations[key] !== value),
   ].map(([key]) => key)
   return { keys, ...wanted }
+}
+
+function containerOf(annotations: Readonly<Record<string, string>>, spec: Pod['spec']): string {
+  return annotations[containerAnnotation] ?? spec?.containers?.[0]?.name ?? ''
 }
 
 function readPorts(text: string): readonly PortPair[] | undefined {

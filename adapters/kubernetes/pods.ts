@@ -46,6 +46,8 @@ export interface SeenPod {
   readonly revision: number
 }
 
+type Identify = (object: KubeObject) => Identity | undefined
+
 /** One collection of the API server that is followed. */
 interface Followed {
   readonly what: string
@@ -141,13 +143,13 @@ export class Pods {
     return this.#followed.every(({ silence }) => silence === undefined)
   }
 
-  /** Of the API server itself. */
-  async ask(ref: Ref, signal: AbortSignal | undefined): Promise<SeenPod | undefined> {
+  /** Of the API server itself. `identify` tells which server it is of, should its marks be lost. */
+  async ask(ref: Ref, signal: AbortSignal | undefined, identify?: Identify): Promise<SeenPod | undefined> {
     const path = pathOf(podType, ref)
     const before = this.find(ref)
     try {
       const answer = await this.#input.api.object({ what: `show pod ${ref.name}`, method: 'GET', path, signal })
-      return this.#take(answer)
+      return this.#take(answer, identify?.(answer))
     } catch (error) {
       if (statusOf(error) !== 404) throw error
       const known = this.find(ref)
@@ -273,17 +275,19 @@ export class Pods {
   }
 
   /** Returns what is known of a pod of that name then. */
-  #take(object: KubeObject): SeenPod | undefined {
+  #take(object: KubeObject, claimed?: Identity): SeenPod | undefined {
     const pod = podIn(object)
     const podUid = object.metadata.uid ?? ''
     // Which server a pod is of never changes, whatever becomes of its labels.
-    const identity = this.#same(object)?.identity ?? (pod && identityOf(this.#input.names, pod))
+    const identity = this.#same(object)?.identity ?? claimed ?? (pod && identityOf(this.#input.names, pod))
     if (!pod || !identity) return undefined
     const before = this.find(identity.ref)
     const revision = Number(revisionOf(object))
     if (before && revision <= before.revision) return before
     if (before?.podUid !== podUid) {
-      if (revision <= this.#knownOf(identity.ref)) return before
+      // No list and no watch tells of one that has lost its marks.
+      const isHidden = !before && claimed && lostMarksOf(this.#input.names, claimed, pod)
+      if (!isHidden && revision <= this.#knownOf(identity.ref)) return before
       if (before) this.#forget(before)
     }
     const seen = this.#see({ identity, pod, podUid, revision })

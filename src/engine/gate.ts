@@ -100,9 +100,9 @@ function optionalParts(store: Store, over: () => FleetError | undefined): Partia
 /** What a backend may leave out stays left out. */
 function optionalCalls(
   backend: Backend,
-  ask: (operation: 'prepare' | 'protect', call: () => Promise<void>) => Promise<void>,
+  ask: <R>(operation: BackendOperation, call: () => Promise<R>) => Promise<R>,
 ): Partial<Backend> {
-  const { check, prepare, protect } = backend
+  const { check, prepare, protect, find } = backend
   return {
     ...(check && { check: check.bind(backend) }),
     ...(prepare && {
@@ -111,5 +111,6 @@ function optionalCalls(
     ...(protect && {
       protect: (ref, uid, options) => ask('protect', () => protect.call(backend, ref, uid, options)),
     }),
+    ...(find && { find: (known, options) => ask('find', () => find.call(backend, known, options)) }),
   } satisfies Partial<Backend>
 }

@@ -12,7 +12,7 @@ import { readSessionHostId } from '../rules/names.js'
 import { keyOf, type Ref, type Server } from '../rules/resources.js'
 import type { Versioned } from '../store.js'
 import { bounded } from './bounded.js'
-import { backoffLimits, type EngineContext } from './context.js'
+import { backoffLimits, type EngineContext, refOf } from './context.js'
 import type { ServerEntry } from './entries.js'
 import { lookUp } from './inventory.js'
 
@@ -136,13 +136,35 @@ export function watcher(ctx: EngineContext, parts: WatcherParts): Watcher {
       // What was observed since the listing began is newer than the list.
       if (!entry || entry.observed <= begun) observe(instance)
     }
-    for (const entry of expected) {
-      const key = keyOf(entry.record)
-      if (seen.has(key) || inventory.servers.get(key) !== entry) continue
-      if (entry.observed <= begun && isExpected(entry)) missing(entry)
-    }
     const present = new Set(instances.map((instance) => instance.uid))
     for (const [key, orphan] of orphans) if (!present.has(orphan.instance.uid)) orphans.delete(key)
+    const isMissing = (entry: ServerEntry) => {
+      const key = keyOf(entry.record)
+      if (stopped || seen.has(key) || inventory.servers.get(key) !== entry) return false
+      return entry.observed <= begun && isExpected(entry)
+    }
+    await Promise.all(expected.filter(isMissing).map((entry) => makeSure(entry, isMissing)))
+  }
+
+  /** It is missing from a list. Without an answer it stays as it is known, until the next list. */
+  async function makeSure(entry: ServerEntry, isMissing: (entry: ServerEntry) => boolean): Promise<void> {
+    const { uid, name, ports = [] } = entry.record
+    const known = { ref: refOf(entry.record), uid, ports }
+    let found: Instance | undefined
+    try {
+      if (backend.find) {
+        found = await bounded(clock, limits.callMs, `the search for ${name}`, async (signal) =>
+          backend.find?.(known, { signal }),
+        )
+      }
+    } catch (error) {
+      const server = keyOf(entry.record)
+      ctx.logger.debug({ server, error: messageOf(error) }, `it is not known yet whether ${server} is still there`)
+      return
+    }
+    if (!isMissing(entry)) return
+    if (found) observe(found)
+    else missing(entry)
   }
 
   /** Lists now, or once more after the listing under way. */

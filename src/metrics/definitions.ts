@@ -46,7 +46,7 @@ export const definitions = {
   },
   gamekeeper_backend_call_duration_seconds: {
     type: 'histogram',
-    help: 'Time of a call of the backend: create, destroy, list or prepare; its outcome is ok or failed.',
+    help: 'Time of a call of the backend: create, destroy, list, prepare, protect or find; its outcome is ok or failed.',
     labels: ['operation', 'outcome'],
     buckets: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
   },

@@ -52,11 +52,12 @@ export function faultyBackend(backend: Backend, faults: BackendFaults): Backend 
 
 /** What a backend may leave out passes as it is, and what it leaves out stays left out. */
 function optionalCalls(backend: Backend): Partial<Backend> {
-  const { check, prepare, protect, agentPlace, logs } = backend
+  const { check, prepare, protect, find, agentPlace, logs } = backend
   return {
     ...(check && { check: check.bind(backend) }),
     ...(prepare && { prepare: prepare.bind(backend) }),
     ...(protect && { protect: protect.bind(backend) }),
+    ...(find && { find: find.bind(backend) }),
     ...(agentPlace && { agentPlace: agentPlace.bind(backend) }),
     ...(logs && { logs: logs.bind(backend) }),
   }

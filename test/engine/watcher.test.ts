@@ -46,11 +46,16 @@ function anInstance(name: string, more: Partial<Instance> = {}): Instance {
 }
 
 /** A watcher that has read its first list: of running instances, one for each server that has run. */
-async function scene(servers: Readonly<Record<string, Parameters<ReturnType<typeof stock>['add']>[1]>> = {}) {
+async function scene(
+  servers: Readonly<Record<string, Parameters<ReturnType<typeof stock>['add']>[1]>> = {},
+  find?: Backend['find'],
+) {
   const { inventory, add, changes, build } = stock()
   const backend = wires()
   const store = memoryStore()
-  const { ctx, clock, events, asked } = surroundings(inventory, { backend: backend.backend, store })
+  const { ctx, clock, events, asked } = surroundings(inventory, {
+    ...{ backend: { ...backend.backend, ...(find && { find }) }, store },
+  })
   const running: string[] = []
   const adopted: string[] = []
   const watch = watcher(ctx, {
@@ -277,6 +282,44 @@ describe('a list', () => {
     watch.stop()
     await listed()
     expect(clock.pending).toBe(0)
+  })
+})
+
+describe('an instance that a list lacks', () => {
+  it.each([
+    ['is still there when it is found by its name', () => Promise.resolve(anInstance('one')), 'Active'],
+    ['is gone when it is not', () => Promise.resolve(undefined), 'Terminating'],
+    ['stays as it is when nobody can say', () => Promise.reject(new Error('no answer')), 'Active'],
+    ['stays as it is when nobody says anything', () => new Promise<undefined>(() => {}), 'Active'],
+  ])('%s', async (_, find, state) => {
+    const known: unknown[] = []
+    const { tell, entry, clock, lists, listed } = await scene({ one: plays }, (instance) => {
+      known.push(instance)
+      return find()
+    })
+    tell((to) => to.resync())
+    await listed()
+    await clock.advance(120_000)
+    expect(entry('one').record.state).toBe(state)
+    expect(known[0]).toEqual({
+      ref: { namespace: 'default', name: 'one' },
+      uid: 'uid-of-one',
+      ports: anInstance('one').ports,
+    })
+    // And the next list is read in its time.
+    await clock.advance(60_000)
+    expect(lists.length).toBe(1)
+  })
+
+  it('is what an event has said of it meanwhile', async () => {
+    const { tell, entry, clock, listed } = await scene({ one: plays }, async () => {
+      tell((to) => to.changed(anInstance('one', { phase: 'exited', exitCode: 0 })))
+      return anInstance('one')
+    })
+    tell((to) => to.resync())
+    await listed()
+    await clock.settle()
+    expect(entry('one').record.ending).toMatchObject({ reason: 'Exited' })
   })
 })
 

@@ -35,7 +35,7 @@ const node = {
 async function scene() {
   const cluster = { listed: [] as readonly object[], shown: undefined as object | undefined, fails: false }
   const deleted: string[] = []
-  const patches: unknown[] = []
+  const patches: string[] = []
   const server = await fakeApiServer((request, response, { pathname, searchParams }) => {
     if (searchParams.has('watch')) return response.writeHead(200).flushHeaders()
     if (request.method === 'DELETE') {
@@ -48,7 +48,7 @@ async function scene() {
     if (!pathname.endsWith(`/pods/${ref.name}`)) return say(response, 200, { metadata: { name: 's', ...metadata } })
     if (cluster.fails) return say(response, 500, statusOf(500, 'InternalError'))
     if (!cluster.shown) return say(response, 404, statusOf(404, 'NotFound', ref.name))
-    if (request.method === 'PATCH') void text(request).then((body) => patches.push(JSON.parse(body)))
+    if (request.method === 'PATCH') void text(request).then((body) => patches.push(body))
     say(response, 200, cluster.shown)
   })
   const store = memoryStore()
@@ -100,5 +100,47 @@ describe('a host that takes the lead', () => {
     expect((await fleet.servers.get(ref)).status).toMatchObject({ state: 'Active', health: 'Healthy' })
     expect(deleted).toEqual([])
     expect(await listsAreQuiet()).toBe(true)
+  })
+
+  it.each([
+    ['lost the label that it is listed by', { labels: { [`${group}/uid`]: 'u' } }],
+    ['lost the label that says its server', { labels: { [`${group}/server`]: ref.name } }],
+    ['lost all its marks', { labels: {}, annotations: {} }],
+  ])('knows a pod again that %s while nobody led, and marks it again', async (_, more) => {
+    const { cluster, deleted, patches, lead } = await scene()
+    cluster.shown = podAt(90, more)
+    const fleet = await lead()
+    const { status } = await fleet.servers.get(ref)
+    expect(status).toMatchObject({ state: 'Active', health: 'Healthy', ports: '7777:10003' })
+    const marked = await until('it is marked again', () => patches.find((patch) => patch.includes(`${group}/server`)))
+    const annotations = { [`${group}/ports`]: '7777:10003', 'kubectl.kubernetes.io/default-container': 'game' }
+    expect(JSON.parse(marked)).toEqual({
+      metadata: { uid: 'p', labels: { [`${group}/uid`]: 'u', [`${group}/server`]: ref.name }, annotations },
+    })
+    expect(deleted).toEqual([])
+  })
+
+  it.each([
+    ['there is no pod of its name', undefined],
+    ['its pod is that of another server', podAt(90, { labels: { ...labels, [`${group}/uid`]: 'v' } })],
+    ['its pod says nothing, and is of others', podAt(90, { labels: {}, ownerReferences: [{ uid: 'x' }] })],
+    ['its pod was gone before the list', podAt(90)],
+  ])('takes a server for gone when %s', async (_, shown) => {
+    const { cluster, deleted, store, lead } = await scene()
+    cluster.shown = shown
+    await lead()
+    await until('its record is removed', async () => !(await store.servers.get(ref)))
+    expect(deleted).toEqual([])
+  })
+
+  it('takes no server for gone while the API server does not say so', async () => {
+    const { cluster, asked, store, lead } = await scene()
+    cluster.fails = true
+    await lead({ resyncMs: 100 })
+    const tries = () => asked.filter((line) => line.endsWith(`/pods/${ref.name}`)).length
+    await until('it was asked for twice', () => tries() >= 2)
+    expect((await store.servers.get(ref))?.record.state).toBe('Active')
+    cluster.fails = false
+    await until('its record is removed', async () => !(await store.servers.get(ref)))
   })
 })
