@@ -93,7 +93,7 @@ export class KubernetesBackend implements Backend {
     this.#configuration = new Configuration({ api: this.#api, clock, logger, pods: this.#pods })
     this.#lateStarts = new LateStarts(clock, (ref) => this.#pods.lookAgain(ref))
     this.#halfMade = new HalfMade({
-      ...{ api: this.#api, pods: this.#pods, configuration: this.#configuration, fence, limitMs: callMs },
+      ...{ api: this.#api, pods: this.#pods, configuration: this.#configuration, fence, limitMs: callMs, logger },
       isCreating: (key) => this.#creations.has(key),
     })
     this.#ports = new NodePorts(portRange, clock, () => this.#heldPorts())

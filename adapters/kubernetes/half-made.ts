@@ -2,6 +2,8 @@
  * Pods that wait for a configuration that nobody is going to write, since the host that made them has gone before it had: each
  * is removed, and whoever wants it asks for it again. Nobody is ever told of them.
  */
+import { messageOf } from '../../src/errors.js'
+import type { Logger } from '../../src/logger.js'
 import { keyOf } from '../../src/rules/resources.js'
 import { statusOf } from './api-failures.js'
 import type { KubernetesApi } from './api.js'
@@ -18,6 +20,7 @@ export interface HalfMadeParts {
   readonly fence: Fence
   /** How long one may take to go. */
   readonly limitMs: number
+  readonly logger: Logger
   /** This host is just making the pod of that server. */
   readonly isCreating: (key: string) => boolean
 }
@@ -26,6 +29,8 @@ export class HalfMade {
   readonly #parts: HalfMadeParts
   /** Those that are being removed, by their own uid. */
   readonly #removing = new Map<string, Promise<void>>()
+  /** Those of which somebody was warned, by their own uid. */
+  readonly #warned = new Set<string>()
 
   constructor(parts: HalfMadeParts) {
     this.#parts = parts
@@ -38,6 +43,7 @@ export class HalfMade {
 
   /** It is gone. True when it was one of these. */
   forget({ podUid }: SeenPod): boolean {
+    this.#warned.delete(podUid)
     return this.#removing.delete(podUid)
   }
 
@@ -46,20 +52,30 @@ export class HalfMade {
     await this.#removing.get(seen?.podUid ?? '')
   }
 
-  /** False for one that was half made, and is removed now. */
+  /** False for one that was half made, and is removed now, or at a later look. Never rejects. */
   async isWhole(seen: SeenPod): Promise<boolean> {
-    const { configuration, fence, isCreating } = this.#parts
+    const { fence, isCreating } = this.#parts
     const { pod, podUid, identity } = seen
     // What a host that leads is just making looks the same to one that does not.
     if (fence.refusal()) return true
     if (!this.has(seen)) {
       const isWaiting = isUnstarted(pod) && pod.metadata?.deletionTimestamp === undefined
-      if (!isWaiting || isCreating(keyOf(identity.ref)) || (await configuration.has(seen))) return true
+      if (!isWaiting || isCreating(keyOf(identity.ref)) || (await this.#mayBeWhole(seen))) return true
     }
     const underway = this.#removing.get(podUid) ?? this.#remove(seen)
     this.#removing.set(podUid, underway)
     await underway
     return false
+  }
+
+  /** True as well while nobody can say: a pod that is shown for nothing harms no match. */
+  async #mayBeWhole(seen: SeenPod): Promise<boolean> {
+    try {
+      return await this.#parts.configuration.has(seen)
+    } catch (error) {
+      this.#warn(seen, `it is not known whether pod ${keyOf(seen.identity.ref)} has its configuration`, error)
+      return true
+    }
   }
 
   async #remove(seen: SeenPod): Promise<void> {
@@ -75,9 +91,16 @@ export class HalfMade {
       // Gone already, or another one by now.
       if (status !== 404 && status !== 409) {
         this.#removing.delete(podUid)
-        throw error
+        return this.#warn(seen, `pod ${keyOf(identity.ref)}, which is half made, could not be removed yet`, error)
       }
     }
     await pods.untilGone(seen, limitMs)
+  }
+
+  /** Once for each: it is tried again with every list. */
+  #warn({ podUid }: SeenPod, what: string, error: unknown): void {
+    if (this.#warned.has(podUid)) return
+    this.#warned.add(podUid)
+    this.#parts.logger.warn({ error: messageOf(error) }, `${what}: ${messageOf(error)}`)
   }
 }
