@@ -52,6 +52,8 @@ export class PodEnding {
   /** Resolves when there is no such pod any more; rejects with `closed` when this host leaves before. */
   async run(seen: SeenPod): Promise<void> {
     const { clock, limitMs, pods } = this.#input
+    // Whoever deleted it has said how long it has: to ask again could only cut that short.
+    if (seen.pod.metadata?.deletionTimestamp !== undefined) this.#asked = this.#deadline
     while (pods.find(seen.identity.ref)?.podUid === seen.podUid) {
       if (this.#isLeaving) throw leaving(seen)
       if (this.#deadline < this.#asked) await this.#delete(seen, this.#leastSeconds())

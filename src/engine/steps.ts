@@ -150,9 +150,11 @@ export function steps(ctx: EngineContext, parts: StepParts): Steps {
     if (waitMs > 0 && entry.instance?.phase === 'running') return waitMs
     if (entry.asked) {
       const ref = refOf(entry.record)
+      // One that counts as exited may still run, and be ended by somebody else: it keeps what it would have had alone.
+      const graceMs = leftMs + Math.max(0, waitMs)
       await ctx.destroying(() =>
-        bounded(clock, leftMs + ctx.limits.callMs, `the end of ${ref.name}`, (signal) =>
-          backend.destroy(ref, entry.record.uid, { graceMs: leftMs, signal }),
+        bounded(clock, graceMs + ctx.limits.callMs, `the end of ${ref.name}`, (signal) =>
+          backend.destroy(ref, entry.record.uid, { graceMs, signal }),
         ),
       )
     }
