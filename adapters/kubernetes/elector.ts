@@ -6,6 +6,7 @@ import type { Clock } from '../../src/clock.js'
 import type { ElectionListener, Elector } from '../../src/elector.js'
 import { messageOf } from '../../src/errors.js'
 import type { Logger } from '../../src/logger.js'
+import { keyOf } from '../../src/rules/resources.js'
 import type { KubernetesApi } from './api.js'
 import { Fence, type Moment } from './fence.js'
 import { type Observed, observe, type Reach } from './lease.js'
@@ -32,8 +33,14 @@ export interface LeaseElectorOptions {
   readonly hasRun?: (signal: AbortSignal) => Promise<boolean>
 }
 
-export function leaseElector(options: LeaseElectorOptions): Elector {
+export interface LeaseElector extends Elector {
+  /** `namespace/name`: who takes part in the same is of the same fleet. */
+  readonly lease: string
+}
+
+export function leaseElector(options: LeaseElectorOptions): LeaseElector {
   return Object.freeze({
+    lease: keyOf(options),
     run(listener: ElectionListener) {
       const candidate = new Candidate(options, listener)
       candidate.start()

@@ -8,7 +8,8 @@ import { messageOf } from '../../src/errors.js'
 import type { Logger } from '../../src/logger.js'
 import { pauseMs } from '../../src/rules/backoff.js'
 import type { KubernetesApi } from './api.js'
-import { pathOf, pods } from './kube-objects.js'
+import type { LeaseElector } from './elector.js'
+import { type KubeMeta, pathOf, pods } from './kube-objects.js'
 
 export interface LeaderLabelOptions {
   readonly api: KubernetesApi
@@ -25,10 +26,10 @@ const againMs = 30_000
 /** Whoever leaves does not wait for longer: the label goes with the pod. */
 const leaveMs = 2_000
 
-export function labelling(elector: Elector, options: LeaderLabelOptions): Elector {
+export function labelling(elector: LeaseElector, options: LeaderLabelOptions): Elector {
   return Object.freeze({
     run(listener: ElectionListener) {
-      const label = new LeaderLabel(options)
+      const label = new LeaderLabel(elector.lease, options)
       const resign = elector.run({
         elected() {
           label.set(true)
@@ -49,6 +50,8 @@ export function labelling(elector: Elector, options: LeaderLabelOptions): Electo
 }
 
 class LeaderLabel {
+  /** Stands beside the label: hosts of several fleets may be in one namespace. */
+  readonly #lease: string
   readonly #options: LeaderLabelOptions
   readonly #stop = new AbortController()
   #wanted = false
@@ -57,7 +60,8 @@ class LeaderLabel {
   #cancelAgain = () => {}
   #running: Promise<void> | undefined
 
-  constructor(options: LeaderLabelOptions) {
+  constructor(lease: string, options: LeaderLabelOptions) {
+    this.#lease = lease
     this.#options = options
   }
 
@@ -117,24 +121,31 @@ class LeaderLabel {
     }
   }
 
-  /** A leader that was killed or cut off could not take its own away. */
+  /** A leader that was killed or cut off could not take its own away. One that names no Lease is of an older version. */
   async #clearOthers(): Promise<void> {
     const { api, label, pod } = this.#options
     const path = pathOf(pods, { namespace: pod.namespace })
     const query = { labelSelector: `${label}=true` }
     const { items } = await api.list({ what: 'list the pods of leaders', method: 'GET', path, query })
-    const others = items.filter(({ metadata }) => metadata.name !== pod.name)
+    const isOfFleet = ({ annotations }: KubeMeta) => (annotations?.[leaseOf(label)] ?? this.#lease) === this.#lease
+    const others = items.filter(({ metadata }) => metadata.name !== pod.name && isOfFleet(metadata))
     await Promise.all(others.map(({ metadata }) => this.#write(metadata.name, null)))
   }
 
   async #write(name: string, value: 'true' | null, limitMs?: number): Promise<void> {
     const { api, label, pod } = this.#options
+    const annotations = { [leaseOf(label)]: value && this.#lease }
     await api.request({
       ...{ what: `label pod ${name}`, method: 'PATCH', path: pathOf(pods, { namespace: pod.namespace, name }) },
-      body: { metadata: { labels: { [label]: value } } },
+      body: { metadata: { labels: { [label]: value }, annotations } },
       // Its own pod any host may step back from.
       unfenced: value === null && name === pod.name,
       ...(limitMs !== undefined && { limitMs }),
     })
   }
+}
+
+/** The annotation that goes with the label. */
+function leaseOf(label: string): string {
+  return `${label}-lease`
 }
