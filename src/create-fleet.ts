@@ -1,4 +1,5 @@
 /** Makes a fleet: opens the store, starts the agent, and runs an engine for as long as this host leads. */
+import { isIPv6 } from 'node:net'
 import { type Agent, startAgent } from './agent/index.js'
 import type { AgentPlace } from './backend.js'
 import { facade } from './facade.js'
@@ -55,7 +56,8 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
 
 function addressOf(agent: Agent, address: string | undefined): string {
   // Listening everywhere is no address to be reached at: here it means this machine.
-  if (address === undefined)
-    return `${agent.host === '0.0.0.0' || agent.host === '::' ? '127.0.0.1' : agent.host}:${agent.port}`
-  return /:\d+$/.test(address) ? address : `${address}:${agent.port}`
+  const isEverywhere = agent.host === '0.0.0.0' || agent.host === '::'
+  const host = address ?? (isEverywhere ? '127.0.0.1' : agent.host)
+  if (isIPv6(host)) return `[${host}]:${agent.port}`
+  return /:\d+$/.test(host) ? host : `${host}:${agent.port}`
 }

@@ -1,17 +1,23 @@
 /** What a node says of itself: where it is reached, and which pods may come to it. Pure. */
+import { isIPv4 } from 'node:net'
 import type { Node, Taint } from './pod-objects.js'
 import { isObject } from '../../src/rules/problem.js'
 import type { PodTemplateSpec } from '../../src/rules/resources.js'
 import { objectAt, objectsAt, stringAt } from '../../src/rules/template-shape.js'
 
 /** Where players connect: the address that the world knows, else the one that the cluster knows. */
-export function addressOf({ status }: Node): string | undefined {
-  const of = (wanted: string) => status?.addresses?.find(({ type }) => type === wanted)?.address
-  return of('ExternalIP') ?? of('InternalIP')
+export function addressOf(node: Node): string | undefined {
+  return addressOfType(node, 'ExternalIP') ?? internalAddressOf(node)
 }
 
-export function internalAddressOf({ status }: Node): string | undefined {
-  return status?.addresses?.find(({ type }) => type === 'InternalIP')?.address
+export function internalAddressOf(node: Node): string | undefined {
+  return addressOfType(node, 'InternalIP')
+}
+
+/** Of several the first of IPv4: what players and the SDKs of games are told has a field for that alone. */
+function addressOfType({ status }: Node, wanted: string): string | undefined {
+  const found = status?.addresses?.flatMap(({ type, address }) => (type === wanted && address ? [address] : []))
+  return found?.find(isIPv4) ?? found?.[0]
 }
 
 /** False when nobody knows what becomes of its pods. */

@@ -2,7 +2,7 @@
  * What can be set in the environment: names, defaults, meanings, and how each is read. The help text and the page
  * docs/operations.md show this table. Pure.
  */
-import { isIP } from 'node:net'
+import { isIP, isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
 import type { PortRange } from 'gamekeeper'
 import type { BearerToken, Compat, Role, TlsOptions } from 'gamekeeper/http'
@@ -273,6 +273,11 @@ function readGroup(name: SettingName, value: string): string {
 }
 
 function readHostAndPort(name: SettingName, value: string): string {
+  if (isIPv6(value))
+    throw wrong(name, 'must have an IPv6 address in brackets, like [fd00::4] or [fd00::4]:56001', value)
+  // What is no address with its port, but is one without, can only be meant so: $(HOST):$(PORT) of a Service becomes that.
+  const [, address, digits] = /^(.+:.*):(\d{1,5})$/.exec(value) ?? []
+  if (address !== undefined && isIPv6(address)) return readHostAndPort(name, `[${address}]:${digits}`)
   const match = /^([\w.-]+|\[[\da-f:.]+\])(?::(\d{1,5}))?$/i.exec(value)
   if (!match || !(Number(match[2] ?? 1) >= 1 && Number(match[2] ?? 1) <= 65_535)) {
     throw wrong(name, 'must be a host or host:port, without http://', value)

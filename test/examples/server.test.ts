@@ -109,6 +109,11 @@ describe('its settings', () => {
     expect(read({ AGENT_ADDRESS: address }).agentAddress).toBe(address)
   })
 
+  it('take an IPv6 address with a port that can be nothing else', () => {
+    expect(read({ AGENT_ADDRESS: 'fd00:10:96::a1:56001' }).agentAddress).toBe('[fd00:10:96::a1]:56001')
+    expect(read({ AGENT_ADDRESS: '1:2:3:4:5:6:7:8:5600' }).agentAddress).toBe('[1:2:3:4:5:6:7:8]:5600')
+  })
+
   it.each([
     ['BACKEND', 'Process', 'must be process, docker, kubernetes or memory, but is "Process"'],
     ['HOST', 'http://here', 'must be an address or a host name, but is "http://here"'],
@@ -119,6 +124,12 @@ describe('its settings', () => {
     ['AGENT_HOST', 'a b', 'must be an address or a host name, but is "a b"'],
     ['AGENT_ADDRESS', 'http://10.0.0.4', 'must be a host or host:port, without http://, but is "http://10.0.0.4"'],
     ['AGENT_ADDRESS', '10.0.0.4:0', 'must be a host or host:port, without http://, but is "10.0.0.4:0"'],
+    [
+      'AGENT_ADDRESS',
+      'fd00::4:7001',
+      'must have an IPv6 address in brackets, like [fd00::4] or [fd00::4]:56001, but is "fd00::4:7001"',
+    ],
+    ['AGENT_ADDRESS', 'fd00::4:70001', 'must be a host or host:port, without http://, but is "[fd00::4]:70001"'],
     ['DATA_DIR', '', 'is set, but there is nothing in it'],
     [
       'PORT_RANGE',

@@ -105,4 +105,14 @@ describe('a node', () => {
     expect(addressOf({ status: { addresses: [hostname, internal] } })).toBe('10.0.0.4')
     expect(addressOf({ status: { addresses: [hostname] } })).toBeUndefined()
   })
+
+  it('of two stacks is reached by IPv4, and by IPv6 where there is nothing else of that kind', () => {
+    const at = (...addresses: readonly (readonly [string, string])[]) =>
+      addressOf({ status: { addresses: addresses.map(([type, address]) => ({ type, address })) } })
+    expect(at(['InternalIP', 'fd00::5'], ['InternalIP', '10.0.0.5'])).toBe('10.0.0.5')
+    expect(at(['ExternalIP', '2001:db8::5'], ['ExternalIP', '203.0.113.5'], ['InternalIP', '10.0.0.5'])).toBe(
+      '203.0.113.5',
+    )
+    expect(at(['InternalIP', '10.0.0.5'], ['ExternalIP', '2001:db8::5'])).toBe('2001:db8::5')
+  })
 })
