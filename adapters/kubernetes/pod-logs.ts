@@ -23,16 +23,22 @@ export async function* podLogs(source: LogSource, options: LogsOptions): AsyncGe
   const { api } = source
   /** Of the last line, to the nanosecond. */
   let since: string | undefined
+  /** So many of that very moment. */
+  let shown = 0
   let hasBegun = false
   let pauseMs = firstPauseMs
   while (!signal?.aborted) {
+    // What is asked for again begins with what was shown already.
+    let isBehind = since !== undefined
+    let left = shown
     try {
       for await (const line of read(source, { follow, tail: hasBegun ? undefined : tail, since }, signal)) {
         hasBegun = true
         const space = line.indexOf(' ')
         const at = line.slice(0, space)
-        // What is asked for again begins with what came last.
-        if (since !== undefined && at <= since) continue
+        if (isBehind && since !== undefined && (at < since || (at === since && left-- > 0))) continue
+        isBehind = false
+        shown = at === since ? shown + 1 : 1
         since = at
         pauseMs = firstPauseMs
         yield line.slice(space + 1)
