@@ -34,22 +34,22 @@ export class NodePorts {
   }
 
   /**
-   * Synchronous, so that concurrent callers get different ones. `nodes` are those that the pod may come to. Throws
-   * `ports-exhausted`.
+   * Synchronous, so that concurrent callers get different ones. `nodes` are those that the pod may come to, `fixed` what it has
+   * there already. Throws `ports-exhausted`.
    */
-  take(count: number, nodes: readonly string[]): readonly number[] {
+  take(count: number, nodes: readonly string[], fixed: readonly number[] = []): readonly number[] {
     if (count === 0) return []
     const now = this.#clock.elapsed()
     for (const [port, until] of this.#foreign) if (until <= now) this.#foreign.delete(port)
     const byNode = new Map<string | undefined, Set<number>>()
-    const all = new Set(this.#foreign.keys())
+    const all = new Set([...this.#foreign.keys(), ...fixed])
     for (const { port, node } of this.#held()) {
       all.add(port)
       const own = byNode.get(node)
       if (own) own.add(port)
       else byNode.set(node, new Set([port]))
     }
-    const taken = this.#candidates(count, all) ?? this.#onAnyOf(nodes, count, byNode)
+    const taken = this.#candidates(count, all) ?? this.#onAnyOf(nodes, count, byNode, fixed)
     if (!taken) throw this.#exhausted(count, nodes, byNode)
     this.#last = taken.at(-1) ?? this.#last
     return taken
@@ -65,11 +65,12 @@ export class NodePorts {
     nodes: readonly string[],
     count: number,
     byNode: ReadonlyMap<string | undefined, ReadonlySet<number>>,
+    fixed: readonly number[],
   ): readonly number[] | undefined {
     const heldOn = (node: string) => byNode.get(node) ?? new Set<number>()
     const floating = byNode.get(undefined) ?? []
     for (const node of nodes.toSorted((a, b) => heldOn(a).size - heldOn(b).size)) {
-      const own = [...heldOn(node), ...floating]
+      const own = [...heldOn(node), ...floating, ...fixed]
       // What was somebody else's a moment ago is better than nothing.
       const taken =
         this.#candidates(count, new Set([...own, ...this.#foreign.keys()])) ?? this.#candidates(count, new Set(own))

@@ -7,7 +7,7 @@ import type { KubernetesApi } from './api.js'
 import { type OwnerReference, pathOf, pods as podType } from './kube-objects.js'
 import type { NodePorts } from './node-ports.js'
 import { accepts } from './nodes.js'
-import { podOf } from './pod-spec.js'
+import { podOf, templatePorts } from './pod-spec.js'
 import type { Pods, SeenPod } from './pods.js'
 
 export interface PodCreationInput {
@@ -50,7 +50,7 @@ export class PodCreation {
       .filter((node) => accepts(node, template))
       .map(({ metadata }) => metadata?.name ?? '')
     // In this very tick, so that no other creation gets the same.
-    this.ports = ports.take(portsToExpose.length, nodes)
+    this.ports = ports.take(portsToExpose.length, nodes, templatePorts(spec))
     const pairs: readonly PortPair[] = portsToExpose.map((container, i) => ({ container, public: this.ports[i] ?? 0 }))
     const body = podOf({ spec, ports: pairs, group, secret, owner, packed })
     const path = pathOf(podType, { namespace: ref.namespace })

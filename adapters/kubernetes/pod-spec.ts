@@ -213,6 +213,18 @@ function portsOf(container: Fields, { spec, ports }: PodSpecInput, isGame: boole
   return [...others, ...opened]
 }
 
+/** Numbers of its node that the template asks for itself, but for those that the fleet replaces. */
+export function templatePorts({ template, portsToExpose }: InstanceSpec): readonly number[] {
+  const pod = objectAt(template, 'spec')
+  const containers = [...objectsAt(pod, 'containers'), ...objectsAt(pod, 'initContainers')]
+  return containers
+    .flatMap((container) => objectsAt(container, 'ports'))
+    .filter(({ containerPort }) => !portsToExpose.some((port) => port === containerPort))
+    .flatMap(({ containerPort, hostPort = isOnHostNetwork(template) ? containerPort : undefined }) =>
+      typeof hostPort === 'number' ? [hostPort] : [],
+    )
+}
+
 const mount = (name: string, mountPath: string) => ({ name, mountPath })
 const ownMounts = [
   { ...mount(volumes.config, configFolder), readOnly: true },

@@ -47,6 +47,14 @@ describe('public ports of many nodes', () => {
     expect(pool.take(0, [])).toEqual([])
   })
 
+  it('are never those that the template asks for itself', () => {
+    const { pool } = poolOf([])
+    expect(pool.take(2, ['a'], [100, 102])).toEqual([101, 103])
+    const { pool: full } = poolOf([100, 101, 102, 103].map((port) => ({ port, node: 'b' })))
+    expect(full.take(2, ['a'], [100, 102])).toEqual([101, 103])
+    expect(() => full.take(3, ['a'], [100, 102])).toThrow('not enough free public ports')
+  })
+
   it('are not those that pods of others hold, for a minute, unless there is nothing better', async () => {
     const { clock, pool } = poolOf([])
     pool.markForeign([100, 101, 102])

@@ -1,5 +1,8 @@
-import { expect, it } from 'vitest'
-import { podOf } from '../../../adapters/kubernetes/pod-spec.js'
+import { text } from 'node:stream/consumers'
+import { kubernetesBackend } from 'gamekeeper/kubernetes'
+import { expect, it, onTestFinished } from 'vitest'
+import { podOf, templatePorts } from '../../../adapters/kubernetes/pod-spec.js'
+import { configFor, fakeApiServer, say, statusOf } from './fake-api-server.js'
 import { specOf } from './support.js'
 
 it('gives a pod the labels and annotations of its template, and nothing else of its metadata', () => {
@@ -20,4 +23,34 @@ it('gives a pod the labels and annotations of its template, and nothing else of 
     'namespace',
   ])
   expect(pod).toMatchObject({ metadata: { ...spec.ref, ...own } })
+})
+
+it('knows the numbers that a template asks for itself, beside those that it gets instead', () => {
+  const container = {
+    ports: [{ containerPort: 7777, hostPort: 1 }, { containerPort: 2, hostPort: 3 }, { containerPort: 4 }],
+  }
+  const beside = (ports: readonly object[]) => ({ name: 'beside', image: 'x', ports })
+  const initContainers = [beside([{ containerPort: 5, hostPort: 6 }])]
+  const spec = specOf('games', '', { ports: [7777], container })
+  const pod = { ...Object(spec.template['spec']), initContainers }
+  expect(templatePorts({ ...spec, template: { spec: pod } })).toEqual([3, 6])
+  expect(templatePorts({ ...spec, template: { spec: { ...pod, hostNetwork: true } } })).toEqual([3, 4, 6])
+})
+
+it('has no public number that its template asks for itself', async () => {
+  const bodies: string[] = []
+  const server = await fakeApiServer((request, response, { searchParams }) => {
+    if (searchParams.has('watch')) return response.writeHead(200).flushHeaders()
+    if (request.method !== 'POST') return say(response, 200, { metadata: { resourceVersion: '1' }, items: [] })
+    void text(request).then((body) => {
+      bodies.push(body)
+      say(response, 422, statusOf(422, 'Invalid'))
+    })
+  })
+  const portRange = { first: 10_000, last: 10_001 }
+  const backend = kubernetesBackend({ kubeConfig: configFor(server.url), namespaces: ['games'], portRange })
+  onTestFinished(() => backend.close())
+  const ports = [{ containerPort: 9_100, hostPort: 10_000 }]
+  await backend.create(specOf('games', '', { ports: [7777], container: { ports } }))
+  expect(bodies).toEqual([expect.stringContaining('"hostPort":10001')])
 })
