@@ -1,6 +1,6 @@
 /**
  * Marks the pod of the host that leads by a label, for Services to select: every host is ready, and calls and heartbeats reach the
- * one that can answer them. Who leads is decided elsewhere; a label that is late costs a caller another try.
+ * one that can answer them. Who leads is decided elsewhere; while a label is late, new connections reach nobody.
  */
 import type { Clock } from '../../src/clock.js'
 import type { ElectionListener, Elector } from '../../src/elector.js'
