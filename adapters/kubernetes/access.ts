@@ -56,10 +56,12 @@ export class Access {
     return this.#server.origin
   }
 
-  /** Rejects with `unavailable` when credentials cannot be had. */
+  /** Those of before serve while others are asked for. Rejects with `unavailable` when there are none, and none can be had. */
   now(): Way | Promise<Way> {
-    if (this.#way && this.#clock.elapsed() < this.#freshUntil) return this.#way
-    return this.renew()
+    if (!this.#way) return this.renew()
+    // One that fails is told by the call whose credentials are not taken any more.
+    if (this.#clock.elapsed() >= this.#freshUntil) this.renew().catch(() => {})
+    return this.#way
   }
 
   /** The server does not take these credentials any more. */

@@ -107,11 +107,13 @@ export class KubernetesApi {
   async open(call: ApiCall): Promise<OpenAnswer> {
     if (this.#underway.closed) throw closed()
     throwIfAborted(call.signal)
+    const limitMs = this.#bounds.limitMs(call)
     for (let attempt = 1; ; attempt++) {
-      const way = await this.#access.now()
+      const known = this.#access.now()
+      const way = known instanceof Promise ? await this.#within(call, limitMs, known) : known
       const opened = await this.#http.open({ ...call, urgent: true }, way)
       if ('body' in opened) return opened
-      if (opened.status === 401 && attempt === 1) await this.#access.renew()
+      if (opened.status === 401 && attempt === 1) await this.#within(call, limitMs, this.#access.renew())
       else throw refused(readRefusal(opened.status, opened.text), call.what, this.place)
     }
   }
@@ -140,16 +142,27 @@ export class KubernetesApi {
     })
   }
 
+  /** The bounds of one call do not end what others wait for as well. */
+  #within<T>(call: ApiCall, leftMs: number, work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const settle = this.#bounds.bind(call, leftMs, reject)
+      work.then(
+        (value) => settle(() => resolve(value)),
+        (error: Error) => settle(() => reject(error)),
+      )
+    })
+  }
+
   async #exchange(call: ApiCall, endsAt: number): Promise<Outcome> {
     const { clock } = this.#options
     for (let isRenewed = false; ;) {
       const known = this.#access.now()
-      const way = known instanceof Promise ? await known : known
+      const way = known instanceof Promise ? await this.#within(call, endsAt - clock.elapsed(), known) : known
       const { status, text, retryAfterMs } = await this.#http.send(call, way, endsAt - clock.elapsed())
       if (status >= 200 && status < 300) return { json: this.#parse(call, text) }
       if (status === 401 && !isRenewed) {
         isRenewed = true
-        await this.#access.renew()
+        await this.#within(call, endsAt - clock.elapsed(), this.#access.renew())
         continue
       }
       // The server is busy and has done nothing: it says itself when to come again.

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { reasonOf, statusOf as httpStatusOf } from '../../../adapters/kubernetes/api-failures.js'
 import { defaultKubeConfig } from '../../../adapters/kubernetes/kube-config.js'
 import { kubernetesBackend } from '../../../adapters/kubernetes/index.js'
+import { systemClock } from '../../../src/clock.js'
 import { FleetError } from '../../../src/errors.js'
 import { virtualClock } from '../../../src/testing/virtual-clock.js'
 import { apiOf, configFor, fakeApiServer, say, statusOf } from './fake-api-server.js'
@@ -65,6 +66,30 @@ describe('a call of the API server', () => {
     api.close()
     expect(await failureOf(cut)).toMatchObject({ code: 'closed' })
     expect(await failureOf(api.request(get))).toMatchObject({ code: 'closed' })
+  })
+
+  it('goes on with the credentials that it has while they are asked for again, and keeps its limit when it has none', async () => {
+    const server = await fakeApiServer((_, response) => say(response, 200, {}))
+    let ahead = 0
+    const clock = { ...systemClock, elapsed: () => systemClock.elapsed() + ahead }
+    const config = configFor(server.url)
+    const apply = config.applyToHTTPSOptions.bind(config)
+    let hangs = false
+    let asked = 0
+    config.applyToHTTPSOptions = (options) => {
+      asked++
+      return hangs ? new Promise(() => {}) : apply(options)
+    }
+    const api = apiOf(config, { clock })
+    const call = { what: 'read it', method: 'GET', path: '/x', limitMs: 200 } as const
+    await api.request(call)
+    hangs = true
+    ahead = 61_000
+    await api.request(call)
+    expect(asked).toBe(2)
+    server.answer = (_, response) => say(response, 401, statusOf(401, 'Unauthorized'))
+    await expect(api.request(call)).rejects.toThrow('did not read it within 0.2 s')
+    await expect(api.open(call)).rejects.toThrow('did not read it within 0.2 s')
   })
 
   it('is tried again with new credentials when the old ones are not taken any more, once', async () => {
