@@ -75,7 +75,7 @@ export interface FleetLimits {
   readonly backoffFirstMs: number
   /** Longest pause after crashes. Default 60 s. */
   readonly backoffLastMs: number
-  /** A server that stayed up this long resets the pause. Default 60 s. */
+  /** A server that stayed up this long resets the pause, and lets a rolling change go on. Default 60 s. */
   readonly backoffResetMs: number
   /** Events that the log keeps for `explain` and `events`. Default 10,000. */
   readonly eventLogSize: number

@@ -37,7 +37,7 @@ export interface BuildSpec {
 export interface HealthLimits {
   /** Within which the first heartbeat must come, once the process runs. */
   readonly firstHeartbeatSeconds?: number
-  /** Silence after which a server is Unhealthy. */
+  /** Silence after which a server is Unhealthy; taken as two heartbeats when it is less. */
   readonly silenceSeconds?: number
   /** Within which a server must be standing by, once its process runs. Without limit when absent. */
   readonly initializingSeconds?: number

@@ -198,8 +198,8 @@ const life: readonly Mutant[] = [
     name: 'what the list no longer has is not noticed',
     kind: 'stuck in a state for ever',
     file: 'src/engine/watcher.ts',
-    from: 'entry.observed <= begun && isExpected(entry)) missing(entry)',
-    to: 'entry.observed <= begun && isExpected(entry)) void 0',
+    from: 'if (found) observe(found)\n    else missing(entry)',
+    to: 'if (found) observe(found)',
   },
   {
     name: 'a crash is counted again after a restart',
