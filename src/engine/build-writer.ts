@@ -37,12 +37,15 @@ export function buildWriter(
   changed: (build: BuildEntry, before: Build) => void,
   /** Something of it was written, and nothing is any more: whoever found it changing may have his turn. */
   over: (build: BuildEntry) => void,
+  /** A write has found no record of it, and none is under way any more. */
+  missing: (build: BuildEntry) => void,
 ): BuildWriter {
   const pending = new Map<BuildEntry, Pending[]>()
   const unsure = new Set<BuildEntry>()
 
   async function writeAll(build: BuildEntry): Promise<void> {
     let ok = false
+    let isMissing = false
     for (;;) {
       const batch = take(build)
       if (batch.length === 0) {
@@ -50,14 +53,17 @@ export function buildWriter(
         build.changing = false
         // After a failure that would be at once again: see `unsure`.
         if (ok) over(build)
+        else if (isMissing) missing(build)
         return
       }
       try {
         const accepted = await write(build, batch)
         ok = true
+        isMissing = false
         for (const { resolve } of accepted) resolve()
       } catch (error) {
         ok = false
+        isMissing = FleetError.is(error, 'not-found')
         unsure.add(build)
         for (const { reject } of batch) reject(error)
       }

@@ -115,7 +115,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const tell = telling(ctx)
   const room = waitingRoom(clock, ctx.enqueue)
   const writer = serverWriter(store, inventory, clock)
-  const buildsWriter = buildWriter(store, inventory, buildChanged, ctx.enqueue)
+  const buildsWriter = buildWriter(store, inventory, buildChanged, ctx.enqueue, (build) => resync.missing(build))
   const details = detailWriter(ctx)
   const beats = heartbeats(ctx, details.changed)
   const late = overdue(ctx, buildsWriter)

@@ -13,6 +13,8 @@ import type { BuildEntry, ServerEntry } from './entries.js'
 export interface StoreResync {
   start(): void
   stop(): void
+  /** A write has found no record of this build. */
+  missing(build: BuildEntry): void
 }
 
 export interface StoreResyncParts {
@@ -160,6 +162,7 @@ export function storeResync(ctx: EngineContext, parts: StoreResyncParts): StoreR
       cancel()
       unwatch()
     },
+    missing: (build) => own(look(build)),
   }
 }
 

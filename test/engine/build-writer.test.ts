@@ -30,18 +30,20 @@ async function scene(script: readonly PlannedFault[] = []) {
   const record = aBuildRecord()
   const build = inventory.addBuild(record, await records.builds.create(record))
   const told: number[] = []
+  const missing: string[] = []
   const writer = buildWriter(
     store,
     inventory,
     (changed) => void told.push(changed.record.crashes),
     () => {},
+    (gone) => void missing.push(gone.record.name),
   )
   const kept = async () => (await records.builds.get(record))?.record
   const meddle = async (change: (build: Build) => Build) => {
     const current = await records.builds.get(record)
     if (current) await records.builds.update(change(current.record), current.revision)
   }
-  return { clock, records, calls, build, writer, told, kept, meddle }
+  return { clock, records, calls, build, writer, told, missing, kept, meddle }
 }
 
 describe('the build writer', () => {
@@ -124,12 +126,12 @@ describe('the build writer', () => {
 
   it('says that a build does not exist whose record is gone, or belongs to a later build of that name', async () => {
     for (const successor of [false, true]) {
-      const { records, build, writer } = await scene()
+      const { records, build, writer, missing } = await scene()
       const current = await records.builds.get(build.record)
       await records.builds.delete(build.record, current?.revision ?? '')
       if (successor) await records.builds.create({ ...build.record, uid: 'later' })
       await expect(writer.change(build, crashed)).rejects.toMatchObject({ code: 'not-found' })
-      expect(build.record.crashes).toBe(0)
+      expect([build.record.crashes, missing]).toEqual([0, [build.record.name]])
     }
   })
 

@@ -210,6 +210,21 @@ describe('a build that is written in the store by hand', () => {
     expect([await fleet.builds.list(), await others.servers.list()]).toEqual([[], []])
   })
 
+  it('ends as soon as a write finds no record of it, though nobody has told that it was deleted', async () => {
+    const memory = sharedMemory()
+    const { watch: _, ...own } = memory.open()
+    const others = memory.open()
+    const { clock, open } = stage({ limits: { resyncMs } })
+    const fleet = await open({ store: own })
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    await clock.advance(5_000)
+    const found = await others.builds.get(ref)
+    await others.builds.delete(ref, found?.revision ?? '')
+    expect(await failureOf(fleet.builds.patch(ref, { standingBy: 2 }))).toMatchObject({ code: 'not-found' })
+    await clock.advance(60_000)
+    expect([await fleet.builds.list(), await others.servers.list()]).toEqual([[], []])
+  })
+
   it('ends with its servers when it is deleted', async () => {
     const { clock, fleet, others, backend } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 2 }))
