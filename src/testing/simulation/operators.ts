@@ -166,7 +166,8 @@ function drainBuild(scene: Scene, fleet: Fleet, name: string): Promise<unknown> 
     if (options.active === 'terminate') sessions.allowEnd(server.uid)
   }
   world.note(`operator: drains build ${name}, ${JSON.stringify(options)}`)
-  return fleet.builds.drain(name, options)
+  const over = options.active === 'terminate' ? endings.allowEndOf(keyOf({ namespace: 'default', name })) : () => {}
+  return fleet.builds.drain(name, options).finally(over)
 }
 
 function resumeBuild({ world }: Scene, fleet: Fleet, name: string): Promise<unknown> {

@@ -26,6 +26,8 @@ export interface EndingParts {
 export class Endings {
   /** Uids of servers that an operator has drained, by themselves or with their build. */
   readonly #drained = new Set<string>()
+  /** Keys of builds that are being drained with their matches: also with those that begin before the drain is in force. */
+  readonly #ending = new Set<string>()
   /** Hosts whose whole fleet is being drained. */
   readonly #drainingHosts = new WeakSet<Host>()
   /** By uid. */
@@ -38,6 +40,12 @@ export class Endings {
 
   allowDrain(uid: string): void {
     this.#drained.add(uid)
+  }
+
+  /** Returns what forbids it again. */
+  allowEndOf(build: string): () => void {
+    this.#ending.add(build)
+    return () => void this.#ending.delete(build)
   }
 
   allowDrainBy(host: Host): void {
@@ -77,6 +85,7 @@ export class Endings {
           ? sessions.isAllowed(buildUid)
           : event.reason !== 'Drained' || isDraining || this.#drained.has(uid) || this.#drainingHosts.has(host)
     if (!asked) this.#untrue(event, 'nobody asked for it')
+    if (event.reason === 'Drained' && this.#ending.has(keyOf(event.build))) sessions.allowEnd(uid)
     if (event.reason === 'SessionTooLong') {
       const lastedMs = this.world.wallMs - (record.reachedActiveOn ?? Infinity) + this.world.skewMs
       const limits = this.#asked(keyOf(event.build)).map(({ health }) => (health?.endLongSessions ? health : {}))
