@@ -2,33 +2,18 @@
  * Elects one of any number of hosts by a Lease. Whether a lease has run out is judged by when this host saw it change, never
  * by the clocks of others; and a host that could not renew its own in time leads no more, whatever the reason.
  */
-import type { Clock } from '../../src/clock.js'
 import type { ElectionListener, Elector } from '../../src/elector.js'
 import { messageOf } from '../../src/errors.js'
-import type { Logger } from '../../src/logger.js'
 import { keyOf } from '../../src/rules/resources.js'
-import type { KubernetesApi } from './api.js'
 import { Fence, type Moment } from './fence.js'
-import { type Observed, observe, type Reach } from './lease.js'
-import { OwnLease } from './own-lease.js'
+import { type Observed, observe } from './lease.js'
+import { OwnLease, type OwnLeaseParts } from './own-lease.js'
 import { type Rival, RivalLeases } from './rival-leases.js'
 import { chanceOf } from './watch.js'
 
-export interface LeaseElectorOptions {
-  readonly api: KubernetesApi
-  readonly clock: Clock
-  readonly logger: Logger
-  readonly namespace: string
-  /** Of the Lease. */
-  readonly name: string
-  /** Names this host, for others to say who leads. No two hosts may have the same. */
-  readonly identity: string
-  /** After which a leader that is not heard of leads no more. Others take over within it, and a second. */
-  readonly leaseMs: number
+export interface LeaseElectorOptions extends OwnLeaseParts {
   /** Shut but for the time of this host's lease. */
   readonly fence?: Fence
-  /** What the fleet is in. Default: there is no other fleet whose hosts might lead the same. */
-  readonly reach?: Reach
   /** Whether there is anything that only a leader can have made. Default: there is not. */
   readonly hasRun?: (signal: AbortSignal) => Promise<boolean>
 }

@@ -13,10 +13,13 @@ export interface OwnLeaseParts {
   readonly clock: Clock
   readonly logger: Logger
   readonly namespace: string
+  /** Of the Lease. */
   readonly name: string
-  /** Of this host. */
+  /** Names this host, for others to say who leads. No two hosts may have the same. */
   readonly identity: string
+  /** After which a leader that is not heard of leads no more. Others take over within it, and a second. */
   readonly leaseMs: number
+  /** What the fleet is in. Default: there is no other fleet whose hosts might lead the same. */
   readonly reach?: Reach
 }
 

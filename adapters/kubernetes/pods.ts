@@ -86,7 +86,7 @@ export class Pods {
 
   /** Resolves when all is listed. Rejects with the API server's refusal; then it can be started again. */
   async start(): Promise<void> {
-    const { api, names, namespaces = [undefined] } = this.#input
+    const { names, namespaces = [undefined] } = this.#input
     const query = { labelSelector: names.server }
     this.#followed = namespaces.map((namespace) => ({
       what: namespace === undefined ? 'pods' : `pods in ${namespace}`,
@@ -99,11 +99,7 @@ export class Pods {
     }))
     // Told here and at once, while the watches would go on trying in silence.
     await this.#nodes.list()
-    for (const followed of this.#followed) {
-      const { what, path } = followed
-      const { items, revision } = await api.list({ what: `list ${what}`, method: 'GET', path, query })
-      this.#takeList(followed, items, Number(revision))
-    }
+    for (const followed of this.#followed) await this.#listNow(followed, undefined)
     for (const followed of this.#followed) this.#follow(followed, query)
     this.#stops.push(this.#nodes.follow())
   }
@@ -125,14 +121,10 @@ export class Pods {
 
   /** All, as they are now. Asks the API server only for what is doubted, or was not told lately of its own accord. */
   async list(signal: AbortSignal | undefined): Promise<readonly SeenPod[]> {
-    const { api, names } = this.#input
     const doubts = this.#doubts
     for (const followed of this.#followed) {
       if (followed.silence === undefined && followed.doubts >= doubts) continue
-      const { what, path } = followed
-      const query = { labelSelector: names.server }
-      const { items, revision } = await api.list({ what: `list ${what}`, method: 'GET', path, query, signal })
-      this.#takeList(followed, items, Number(revision))
+      await this.#listNow(followed, signal)
       followed.doubts = Math.max(followed.doubts, doubts)
     }
     return [...this.#pods.values()]
@@ -213,6 +205,14 @@ export class Pods {
     if (name === undefined) return true
     const node = this.#nodes.get(name)
     return node !== undefined && answers(node)
+  }
+
+  async #listNow(followed: Followed, signal: AbortSignal | undefined): Promise<void> {
+    const { api, names } = this.#input
+    const { what, path } = followed
+    const query = { labelSelector: names.server }
+    const { items, revision } = await api.list({ what: `list ${what}`, method: 'GET', path, query, signal })
+    this.#takeList(followed, items, Number(revision))
   }
 
   #follow(followed: Followed, query: Readonly<Record<string, string>>): void {

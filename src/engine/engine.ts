@@ -20,7 +20,7 @@ import { drainer } from './drain.js'
 import { figures } from './figures.js'
 import type { Gate } from './gate.js'
 import { heartbeats } from './heartbeats.js'
-import { type Bucket, type BuildEntry, isDrained, type ServerEntry, serversOf } from './entries.js'
+import { type Bucket, type BuildEntry, isCurrent, isDrained, type ServerEntry, serversOf } from './entries.js'
 import { createInventory, type Inventory } from './inventory.js'
 import { limiter } from './limiter.js'
 import { listening } from './listening.js'
@@ -186,6 +186,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   function serverChanged(entry: ServerEntry, before: Server, from: Bucket): void {
     const { record, build, bucket } = entry
     if (bucket === 'active' && from !== 'active') entry.playsSince = clock.elapsed()
+    if (record.state === 'StandingBy' && before.state !== 'StandingBy') entry.readySince = clock.elapsed()
     const saved = isSaved(entry)
     const isExposed = needsProtection(ctx, entry)
     if (!saved || isExposed) build.todo.add(entry)
@@ -205,6 +206,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     if (!ending) return
     if (callsForPause(entry.record)) {
       entry.build.backoff = afterFailure(entry.build.backoff, clock.elapsed(), backoffLimits(ctx))
+      if (isCurrent(entry)) entry.build.crashedTemplate = entry.build.templateHash
     }
     if (wasRefused(entry.record)) tellStuck(entry, ending.message)
     tell.ending(entry, ending)

@@ -65,6 +65,8 @@ export interface ServerEntry {
   heardAt: number
   /** By `Listening`: when this host first knew that its process runs. */
   runsSince: number | undefined
+  /** Elapsed ms at which it came to stand by, as far as this host can know. */
+  readySince: number | undefined
   /** Elapsed ms at which its session began, as far as this host can know. */
   playsSince: number | undefined
   /** Elapsed ms at which it began to end. */
@@ -102,7 +104,7 @@ export interface BuildEntry {
   /** Of its present spec. */
   templateHash: string
   backoff: Backoff
-  /** The last template to which a rolling change was under way when one of its servers crashed. */
+  /** What was its present template when a server of that crashed last. */
   crashedTemplate: string | undefined
   /** An operator drains it. */
   draining: boolean
@@ -153,6 +155,7 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     reports: noReports,
     heardAt: 0,
     runsSince: undefined,
+    readySince: undefined,
     playsSince: undefined,
     endingSince: undefined,
     told: false,

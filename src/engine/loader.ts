@@ -32,11 +32,8 @@ export function loader(ctx: EngineContext): Loader {
 
   function loadServer({ record, revision }: Versioned<Server>): ServerEntry {
     const entry = inventory.addServer(buildOf(record), record, revision)
-    const { state, reachedActiveOn } = record
-    // By whatever the clock on the wall was then: nothing else outlives a host.
-    if (state === 'Active' && reachedActiveOn !== undefined) {
-      entry.playsSince = clock.elapsed() - Math.max(0, clock.now() - reachedActiveOn)
-    }
+    entry.readySince = elapsedAt(record.reachedStandingByOn)
+    if (record.state === 'Active') entry.playsSince = elapsedAt(record.reachedActiveOn)
     entry.crashCounted = entry.build.record.countedCrashes.includes(record.uid)
     if (record.state === 'Terminating') {
       entry.endingSince = clock.elapsed()
@@ -47,6 +44,11 @@ export function loader(ctx: EngineContext): Loader {
     const isUnfinished = record.state === 'Pending' || record.state === 'Terminating'
     if (isUnfinished || needsProtection(ctx, entry)) entry.build.todo.add(entry)
     return entry
+  }
+
+  /** By whatever the clock on the wall was then: nothing else outlives a host. */
+  function elapsedAt(wallMs: number | undefined): number | undefined {
+    return wallMs === undefined ? undefined : clock.elapsed() - Math.max(0, clock.now() - wallMs)
   }
 
   function buildOf(server: Server): BuildEntry {

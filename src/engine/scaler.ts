@@ -1,5 +1,5 @@
 /** Carries out the plan of a build: adds servers as records, and begins the end of idle ones. Synchronous. */
-import { callsForPause, transition } from '../rules/lifecycle.js'
+import { transition } from '../rules/lifecycle.js'
 import { serverName, suffixLength } from '../rules/names.js'
 import { type BuildSpec, draftOf, type EndingReason, keyOf, type Server } from '../rules/resources.js'
 import { planRollout } from '../rules/rollout.js'
@@ -82,17 +82,14 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
    */
   function trialOf(build: BuildEntry): number {
     const { buckets, templateHash } = build
-    if (some(buckets.terminating, (entry) => isCurrent(entry) && callsForPause(entry.record))) {
-      build.crashedTemplate = templateHash
-    }
     if (build.crashedTemplate !== templateHash) return 0
     let since = Infinity
     for (const bucket of [buckets.ready, buckets.active]) {
       for (const entry of bucket) {
-        if (isCurrent(entry)) since = Math.min(since, entry.record.reachedStandingByOn ?? Infinity)
+        if (isCurrent(entry)) since = Math.min(since, entry.readySince ?? Infinity)
       }
     }
-    return Math.max(0, since + limits.backoffResetMs - clock.now())
+    return Math.max(0, since + limits.backoffResetMs - clock.elapsed())
   }
 
   /** Some idle servers run an earlier template: they make way for new ones. */
@@ -196,11 +193,6 @@ function endingIn({ buckets }: BuildEntry): number {
 }
 
 const none: readonly ServerEntry[] = []
-
-function some(entries: Iterable<ServerEntry>, is: (entry: ServerEntry) => boolean): boolean {
-  for (const entry of entries) if (is(entry)) return true
-  return false
-}
 
 /** The shortest of these waits; undefined when none has a known end that lies ahead. */
 function soonest(...waitsMs: readonly number[]): number | undefined {
