@@ -113,7 +113,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   }
 
   const tell = telling(ctx)
-  const room = waitingRoom(clock, ctx.enqueue)
+  const room = waitingRoom(clock, ctx.limits.maxWaiting, ctx.enqueue)
   const writer = serverWriter(store, inventory, clock)
   const buildsWriter = buildWriter(store, inventory, buildChanged, ctx.enqueue, (build) => resync.missing(build))
   const details = detailWriter(ctx)
@@ -139,7 +139,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     breaksRule,
     blocked: tellBlocked,
   })
-  const scale = scaler(ctx, { waiting: room.waiting, isDraining, breaksRule })
+  const scale = scaler(ctx, { demand: room.demand, isDraining, breaksRule })
   const reconcile = reconciler(ctx, { buildWriter: buildsWriter, steps: { step: stepAndTell, save }, scale })
   const queue = workQueue<BuildEntry>(clock, (build) => {
     prepare.look(build)

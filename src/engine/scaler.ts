@@ -10,7 +10,8 @@ import { type EngineContext, serverEvent } from './context.js'
 import { type Bucket, type BuildEntry, isCurrent, type ServerEntry } from './entries.js'
 
 export interface ScalerParts {
-  readonly waiting: (build: BuildEntry) => number
+  /** Callers who wait for a server of it, or are expected back in a moment. */
+  readonly demand: (build: BuildEntry) => number
   readonly isDraining: () => boolean
   /** Its spec was written past the API, and cannot be followed. */
   readonly breaksRule: (build: BuildEntry) => boolean
@@ -50,7 +51,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
       standingBy: buckets.ready.size + buckets.unready.size + buckets.oldReady.size + buckets.oldUnready.size,
       active: takenOf(build),
       ending: endingIn(build),
-      waiting: parts.waiting(build),
+      waiting: parts.demand(build),
       spec: withinBounds(build.record.spec),
       mayCreate,
       draining,
@@ -109,7 +110,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
       },
       active: takenOf(build),
       ending: endingIn(build),
-      waiting: parts.waiting(build),
+      waiting: parts.demand(build),
       spec: withinBounds(build.record.spec),
       onTrial,
       mayCreate,

@@ -10,7 +10,7 @@ function openRoom() {
   const clock = virtualClock()
   const { inventory, build, add } = stock()
   let asked = 0
-  const room = waitingRoom(clock, () => void asked++)
+  const room = waitingRoom(clock, 2, () => void asked++)
   const outcomes: string[] = []
   let turns = 0
   const wait = (
@@ -77,6 +77,44 @@ describe('the waiting room', () => {
     expect(outcomes).toEqual([])
     await clock.advance(1)
     expect([outcomes, room.waiting(build)]).toEqual([['amie none-standing-by'], 1])
+  })
+
+  it('expects whoever it has sent away back for a while: that is demand, though nobody waits', async () => {
+    const { clock, build, room, wait, passesAsked } = openRoom()
+    wait('amie', { waitMs: 500 })
+    await clock.advance(500)
+    expect([room.waiting(build), room.demand(build)]).toEqual([0, 1])
+    await clock.advance(2_999)
+    expect(room.demand(build)).toBe(1)
+    const before = passesAsked()
+    await clock.advance(1)
+    expect([room.demand(build), clock.pending]).toEqual([0, 0])
+    expect(passesAsked()).toBeGreaterThan(before)
+  })
+
+  it('expects nobody any more once he is back, and never more than so many', async () => {
+    const { clock, build, room, wait } = openRoom()
+    for (const name of ['amie', 'bo', 'cem']) wait(name, { waitMs: 500 })
+    await clock.advance(500)
+    expect(room.demand(build)).toBe(2)
+    wait('amie')
+    expect([room.waiting(build), room.demand(build)]).toEqual([1, 2])
+    wait('bo')
+    wait('cem')
+    expect([room.waiting(build), room.demand(build)]).toEqual([3, 3])
+  })
+
+  it('expects nobody back who gave up, or who was dismissed', async () => {
+    const { clock, build, room, wait } = openRoom()
+    const aborter = new AbortController()
+    wait('amie', { signal: aborter.signal })
+    wait('bo', { waitMs: 500 })
+    aborter.abort()
+    await clock.advance(500)
+    expect(room.demand(build)).toBe(1)
+    room.dismiss(new FleetError('not-found', 'the build was deleted'), build)
+    await clock.settle()
+    expect([room.demand(build), clock.pending]).toEqual([0, 0])
   })
 
   it('frees the place of a caller that gives up at once, and asks for a pass in the next turn', async () => {

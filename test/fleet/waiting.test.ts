@@ -8,6 +8,7 @@ import {
   only,
   playing,
   session,
+  type Stage,
   stage,
   type StageOptions,
   statusOf,
@@ -210,6 +211,31 @@ describe('a caller who waits', () => {
     })
   })
 
+  it('gets the server that was being started for it when it asks again, though that takes longer than it waits', async () => {
+    const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
+    for (let attempt = 0; attempt < 3; attempt++) {
+      expect(await outcomeAfter(scene, fleet.allocate(ask(1), { waitMs: 5_000 }), 5_000)).toMatchObject({
+        error: { code: 'none-standing-by' },
+      })
+      await scene.clock.advance(1_100)
+    }
+    const last = watched(fleet.allocate(ask(1), { waitMs: 5_000 }))
+    const server = only(scene.backend.servers())
+    server.ready()
+    await scene.clock.settle()
+    expect(last.outcome()).toMatchObject({ value: { SessionID: session(1) } })
+    expect((await playing(scene, fleet, 1)).ref).toEqual(server.ref)
+    expect(scene.eventsOf('ServerEnding')).toEqual([])
+  })
+
+  it('is not expected back for ever: the server that was being started for it ends', async () => {
+    const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
+    await outcomeAfter(scene, fleet.allocate(ask(1), { waitMs: 5_000 }), 5_000)
+    expect(scene.backend.servers().length).toBe(1)
+    await scene.clock.advance(60_000)
+    expect([scene.backend.servers().length, (await fleet.servers.list()).length]).toEqual([0, 0])
+  })
+
   it('gets the server of a match that ends, when all were in use', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 }, {})
     await untilReady(scene, fleet, 1)
@@ -282,3 +308,9 @@ describe('a caller who waits', () => {
     expect((await playing(scene, fleet, 1)).ref).toEqual(second?.ref)
   })
 })
+
+async function outcomeAfter({ clock }: Stage, call: Promise<unknown>, ms: number) {
+  const { outcome } = watched(call)
+  await clock.advance(ms)
+  return outcome()
+}
