@@ -191,8 +191,11 @@ export function steps(ctx: EngineContext, parts: StepParts): Steps {
 
   async function removeRecord(entry: ServerEntry): Promise<void> {
     for (let attempt = 1; entry.revision !== undefined; attempt++) {
+      const { revision } = entry
       try {
-        return await store.servers.delete(entry.record, entry.revision)
+        await store.servers.delete(entry.record, revision)
+        // It was found there again meanwhile: a write of before that took effect late.
+        if (entry.revision === revision) return
       } catch (error) {
         if (!FleetError.is(error, 'conflict')) throw error
         const current = await store.servers.get(entry.record)

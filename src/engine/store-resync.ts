@@ -116,6 +116,8 @@ export function storeResync(ctx: EngineContext, parts: StoreResyncParts): StoreR
     // It may be our own write, told before it was answered.
     await known.saving?.catch(() => undefined)
     if (known.revision !== undefined && known.revision !== found.revision) await parts.checkServer(known)
+    // It went while it was looked at: what is there now is a write of before that took effect late.
+    if (!inventory.servers.has(keyOf(found.record)) && !ctx.stopped()) await serverChanged(found)
   }
 
   async function serverGone(ref: Ref): Promise<void> {

@@ -1,5 +1,6 @@
 /** What people write in a store that hosts share: it arrives at once, and what breaks a rule is told. */
-import { type Build, type Fleet, FleetError, type Store } from 'gamekeeper'
+import { type Build, type Fleet, FleetError, type Server, type Store, type Versioned } from 'gamekeeper'
+import { type FaultyCall, faultyStore } from 'gamekeeper/testing'
 import type { FleetEvent } from '../../src/events.js'
 import type { GameServerBuild } from '../../src/rules/wire.js'
 import { describe, expect, it } from 'vitest'
@@ -271,6 +272,44 @@ describe('a server whose record is written by others', () => {
     isAway = false
     await clock.advance(60_000)
     expect(only(eventsOf('ServerEnding'))).toMatchObject({ server: { name: record.name }, reason: 'Deleted' })
+  })
+
+  it.each([
+    ['before its removal is answered', 500, 1_000],
+    ['and that is seen when its removal is answered', 950, 1_000],
+    ['after its removal is answered', 1_500, 1_000],
+  ])('is removed again when a write of before takes effect late, %s', async (_, lateMs, replyMs) => {
+    const memory = sharedMemory()
+    const others = memory.open()
+    const written: Server[] = []
+    const ignored = () => {}
+    const changed = ({ record }: Versioned<Server>) => void written.push(record)
+    others.watch?.({
+      builds: { listed: ignored, changed: ignored, gone: ignored },
+      servers: { listed: ignored, changed, gone: ignored },
+    })
+    const { clock, open, eventsOf } = stage({ limits: { resyncMs } })
+    const delays = new Map([
+      ['servers.delete', replyMs],
+      ['servers.get', 200],
+    ])
+    const calls = ({ method }: FaultyCall) => {
+      const ms = delays.get(method)
+      return ms === undefined ? undefined : { kind: 'delay-reply' as const, ms }
+    }
+    const fleet = await open({ store: faultyStore(memory.open(), { clock, calls }) })
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
+    await clock.advance(5_000)
+    await fleet.builds.patch(ref, { standingBy: 0 })
+    await clock.until(async () => (await others.servers.list()).length === 0)
+    await clock.advance(lateMs)
+    const last = written.at(-1)
+    expect(last?.state).toBe('Terminating')
+    if (last) await others.servers.create(last)
+    await clock.advance(10_000)
+    expect(eventsOf('ServerRemoved').length).toBeGreaterThan(0)
+    expect(await others.servers.list()).toEqual([])
+    expect(await fleet.servers.list()).toEqual([])
   })
 
   it('is handed out though its record was touched before', async () => {
