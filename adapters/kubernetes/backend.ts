@@ -43,7 +43,8 @@ import type { ResolvedKubernetesOptions } from './options.js'
 import { markPlayedOn } from './played-on.js'
 import { podLogs } from './pod-logs.js'
 import { fixedPorts, lacksPorts } from './pod-status.js'
-import { Pods, type SeenPod } from './pods.js'
+import { Pods } from './pods.js'
+import type { SeenPod } from './seen-pod.js'
 import { type KubernetesStore, openKubernetesStore } from './store.js'
 
 /** What is made in time belongs to whoever comes next; what is not, is found half made and removed. */

@@ -13,7 +13,8 @@ import type { KubernetesApi } from './api.js'
 import { pathOf, secrets } from './kube-objects.js'
 import { secretNameOf, secretOf } from './pod-spec.js'
 import { isUnstarted } from './pod-status.js'
-import type { Pods, SeenPod } from './pods.js'
+import type { Pods } from './pods.js'
+import type { SeenPod } from './seen-pod.js'
 
 export interface ConfigurationInput {
   readonly api: KubernetesApi

@@ -11,7 +11,8 @@ import type { HalfMade } from './half-made.js'
 import type { OwnerReference } from './kube-objects.js'
 import type { HeldPort, NodePorts } from './node-ports.js'
 import { PodCreation } from './pod-creation.js'
-import type { Pods, SeenPod } from './pods.js'
+import type { Pods } from './pods.js'
+import type { SeenPod } from './seen-pod.js'
 
 export interface CreationsParts {
   readonly api: KubernetesApi

@@ -11,7 +11,8 @@ import type { Configuration } from './configuration.js'
 import type { Fence } from './fence.js'
 import { pathOf, pods as podType } from './kube-objects.js'
 import { isUnstarted } from './pod-status.js'
-import type { Pods, SeenPod } from './pods.js'
+import type { Pods } from './pods.js'
+import type { SeenPod } from './seen-pod.js'
 
 export interface HalfMadeParts {
   readonly api: KubernetesApi

@@ -5,7 +5,7 @@
 import type { Clock } from '../../src/clock.js'
 import type { Ref } from '../../src/rules/resources.js'
 import { isUnstarted, lateMs } from './pod-status.js'
-import type { SeenPod } from './pods.js'
+import type { SeenPod } from './seen-pod.js'
 
 export class LateStarts {
   readonly #clock: Clock

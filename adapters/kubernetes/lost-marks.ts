@@ -6,17 +6,24 @@
 import { messageOf } from '../../src/errors.js'
 import type { Logger } from '../../src/logger.js'
 import { pauseMs } from '../../src/rules/backoff.js'
-import { keyOf } from '../../src/rules/resources.js'
+import { keyOf, type Ref } from '../../src/rules/resources.js'
 import type { KubernetesApi } from './api.js'
-import { pathOf, pods as podType } from './kube-objects.js'
+import { type KubeObject, pathOf, pods as podType } from './kube-objects.js'
 import { lostMarksOf, type Names } from './labels.js'
-import type { Pods, SeenPod } from './pods.js'
+import type { SeenPod } from './seen-pod.js'
+
+/** What is known of them, and how to learn more. */
+export interface MarkedPods {
+  find(ref: Ref): SeenPod | undefined
+  ask(ref: Ref, signal: AbortSignal | undefined): Promise<SeenPod | undefined>
+  learn(object: KubeObject): void
+}
 
 export interface LostMarksParts {
   readonly api: KubernetesApi
   readonly logger: Logger
   readonly names: Names
-  readonly pods: Pick<Pods, 'find' | 'ask' | 'learn'>
+  readonly pods: MarkedPods
 }
 
 const retryLimits = { firstMs: 500, lastMs: 30_000 }

@@ -3,7 +3,7 @@ import { statusOf } from './api-failures.js'
 import type { KubernetesApi } from './api.js'
 import { pathOf, pods as podType } from './kube-objects.js'
 import { evictAnnotation, type Names } from './labels.js'
-import type { SeenPod } from './pods.js'
+import type { SeenPod } from './seen-pod.js'
 
 /** One that is marked already is left alone, and one that has gone needs no mark. */
 export async function markPlayedOn(

@@ -8,7 +8,8 @@ import { type OwnerReference, pathOf, pods as podType } from './kube-objects.js'
 import type { NodePorts } from './node-ports.js'
 import { accepts } from './nodes.js'
 import { podOf, templatePorts } from './pod-spec.js'
-import type { Pods, SeenPod } from './pods.js'
+import type { Pods } from './pods.js'
+import type { SeenPod } from './seen-pod.js'
 
 export interface PodCreationInput {
   readonly spec: InstanceSpec

@@ -5,7 +5,8 @@ import { keyOf } from '../../src/rules/resources.js'
 import { statusOf } from './api-failures.js'
 import type { KubernetesApi } from './api.js'
 import { pathOf, pods as podType } from './kube-objects.js'
-import type { Pods, SeenPod } from './pods.js'
+import type { Pods } from './pods.js'
+import type { SeenPod } from './seen-pod.js'
 
 export interface PodEndingInput {
   readonly api: KubernetesApi

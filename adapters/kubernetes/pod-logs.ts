@@ -5,7 +5,7 @@ import { keyOf } from '../../src/rules/resources.js'
 import { statusOf } from './api-failures.js'
 import type { KubernetesApi } from './api.js'
 import { pathOf, pods as podType } from './kube-objects.js'
-import type { SeenPod } from './pods.js'
+import type { SeenPod } from './seen-pod.js'
 
 export interface LogSource {
   readonly api: KubernetesApi

@@ -3,7 +3,6 @@
  * itself whether what it knows can be relied on now.
  */
 import { isDeepStrictEqual } from 'node:util'
-import type { Instance } from '../../src/backend.js'
 import type { Clock } from '../../src/clock.js'
 import type { Logger } from '../../src/logger.js'
 import { keyOf, type Ref } from '../../src/rules/resources.js'
@@ -18,6 +17,7 @@ import type { HeldPort } from './node-ports.js'
 import { addressOf, answers } from './nodes.js'
 import { type Node, type Pod, podIn } from './pod-objects.js'
 import { type HoldUp, instanceOf } from './pod-status.js'
+import type { SeenPod } from './seen-pod.js'
 import { watchCollection } from './watch.js'
 
 export interface PodsInput {
@@ -34,16 +34,6 @@ export interface PodsInput {
   /** New, or something about its instance or its node has changed. */
   readonly onChange: (seen: SeenPod, before: SeenPod | undefined) => void
   readonly onGone: (seen: SeenPod) => void
-}
-
-export interface SeenPod {
-  readonly identity: Identity
-  readonly pod: Pod
-  readonly instance: Instance
-  /** The pod's own. */
-  readonly podUid: string
-  /** As of which this is known. */
-  readonly revision: number
 }
 
 type Identify = (object: KubeObject) => Identity | undefined

@@ -5,7 +5,7 @@
 import type { Backend, BackendListener, BackendOptions, DestroyOptions, InstanceSpec } from '../../src/backend.js'
 import { FleetError, throwIfAborted } from '../../src/errors.js'
 import { keyOf, type Ref, type RefLike } from '../../src/rules/resources.js'
-import { abortable } from './abortable.js'
+import { unlessAborted } from '../../src/platform/unless-aborted.js'
 import { listenersOf } from './listeners.js'
 import { machinesOf } from './machines.js'
 import type { MemoryServer } from './memory-server.js'
@@ -57,7 +57,7 @@ export function memoryBackend(given: MemoryBackendOptions = {}): MemoryBackend {
       const server = startOrFind(spec)
       const { clock, createLatencyMs } = options
       if (clock && createLatencyMs > 0) {
-        await abortable(new Promise<void>((resolve) => clock.after(createLatencyMs, resolve)), signal)
+        await unlessAborted(new Promise<void>((resolve) => clock.after(createLatencyMs, resolve)), signal)
       }
       return server.instance
     },
@@ -65,7 +65,7 @@ export function memoryBackend(given: MemoryBackendOptions = {}): MemoryBackend {
     async destroy(ref: Ref, uid: string, { graceMs, signal }: DestroyOptions) {
       throwIfAborted(signal)
       const server = servers.get(keyOf(ref))
-      if (server?.spec.uid === uid) await abortable(server.destroy(graceMs), signal)
+      if (server?.spec.uid === uid) await unlessAborted(server.destroy(graceMs), signal)
     },
 
     async list({ signal }: BackendOptions = {}) {

@@ -2,52 +2,16 @@
  * What every backend must do, as cases for any test runner: the bundled backends pass them, and a third party's can.
  * Each case opens a backend of its own, works with real instances and leaves none behind.
  */
-import type { Backend, Instance } from '../backend.js'
 import { FleetError } from '../errors.js'
-import type { PodTemplateSpec } from '../rules/resources.js'
 import type { BackendCase } from './backend-cases/case.js'
 import { lifeCases } from './backend-cases/life.js'
 import { portCases } from './backend-cases/ports.js'
 import { restartCases } from './backend-cases/restart.js'
 import { watchCases } from './backend-cases/watch.js'
-import { Subject } from './backend-subject.js'
+import { Subject, type SubjectOptions } from './backend-subject.js'
 import type { ConformanceCase } from './conformance.js'
 
-/** Commands that a backend is given: small programs, whatever it runs. */
-export type ConformanceProgram =
-  /** Runs until it is told to end, and ends then. */
-  | 'runs'
-  /** Ends at once with the code. */
-  | 'exits-0'
-  | 'exits-3'
-  /** Runs for one or two seconds, then ends with 5. */
-  | 'exits-5-late'
-  /** Runs on when it is told to end. */
-  | 'ignores-terminate'
-  | 'no-such-command'
-
-export interface OpenedBackend {
-  readonly backend: Backend
-  /** Another backend over the same instances, after the first was closed. */
-  reopen(): Promise<Backend>
-  /** Called once after the case, when the backend is closed and its instances are destroyed. */
-  cleanup(): Promise<void>
-}
-
-export interface BackendConformanceOptions {
-  /** A backend without instances. With `publicPorts`, it has just that many public ports to give. */
-  open(need: { readonly publicPorts?: number }): Promise<OpenedBackend>
-  template(program: ConformanceProgram): PodTemplateSpec
-  /** Resolves when a running `ignores-terminate` has got so far that it ignores. Default: as soon as it runs. */
-  programUp?(instance: Instance): Promise<void>
-  /** What instances are told; nothing needs to listen there. Default `127.0.0.1:56001`. */
-  readonly heartbeatEndpoint?: string
-  /** Two that exist. Default `default` and `other`. */
-  readonly namespaces?: readonly [string, string]
-  /** The longest wait for anything. Default 10 s. */
-  readonly timeoutMs?: number
-  /** The grace period that the case of `ignores-terminate` sits out. Default 1 s. */
-  readonly graceMs?: number
+export interface BackendConformanceOptions extends SubjectOptions {
   /** Cases that cannot apply to this backend, by name, each with the reason. They are left out. */
   readonly inapplicable?: Partial<Readonly<Record<BackendConformanceCase, string>>>
 }

@@ -6,8 +6,44 @@ import assert from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Backend, BackendListener, Instance, InstanceSpec } from '../backend.js'
 import { FleetError, messageOf } from '../errors.js'
-import { keyOf, type Ref } from '../rules/resources.js'
-import type { BackendConformanceOptions, OpenedBackend } from './backend-conformance.js'
+import { keyOf, type PodTemplateSpec, type Ref } from '../rules/resources.js'
+
+/** Commands that a backend is given: small programs, whatever it runs. */
+export type ConformanceProgram =
+  /** Runs until it is told to end, and ends then. */
+  | 'runs'
+  /** Ends at once with the code. */
+  | 'exits-0'
+  | 'exits-3'
+  /** Runs for one or two seconds, then ends with 5. */
+  | 'exits-5-late'
+  /** Runs on when it is told to end. */
+  | 'ignores-terminate'
+  | 'no-such-command'
+
+export interface OpenedBackend {
+  readonly backend: Backend
+  /** Another backend over the same instances, after the first was closed. */
+  reopen(): Promise<Backend>
+  /** Called once after the case, when the backend is closed and its instances are destroyed. */
+  cleanup(): Promise<void>
+}
+
+export interface SubjectOptions {
+  /** A backend without instances. With `publicPorts`, it has just that many public ports to give. */
+  open(need: { readonly publicPorts?: number }): Promise<OpenedBackend>
+  template(program: ConformanceProgram): PodTemplateSpec
+  /** Resolves when a running `ignores-terminate` has got so far that it ignores. Default: as soon as it runs. */
+  programUp?(instance: Instance): Promise<void>
+  /** What instances are told; nothing needs to listen there. Default `127.0.0.1:56001`. */
+  readonly heartbeatEndpoint?: string
+  /** Two that exist. Default `default` and `other`. */
+  readonly namespaces?: readonly [string, string]
+  /** The longest wait for anything. Default 10 s. */
+  readonly timeoutMs?: number
+  /** The grace period that the case of `ignores-terminate` sits out. Default 1 s. */
+  readonly graceMs?: number
+}
 
 export interface Asked {
   readonly namespace?: string
@@ -26,14 +62,14 @@ const pollMs = 20
 let count = 0
 
 export class Subject {
-  readonly #options: BackendConformanceOptions
+  readonly #options: SubjectOptions
   readonly #opened: OpenedBackend
   readonly timeoutMs: number
   readonly graceMs: number
   readonly namespaces: readonly [string, string]
   backend: Backend
 
-  constructor(options: BackendConformanceOptions, opened: OpenedBackend) {
+  constructor(options: SubjectOptions, opened: OpenedBackend) {
     this.#options = options
     this.#opened = opened
     this.timeoutMs = options.timeoutMs ?? 10_000
@@ -43,7 +79,7 @@ export class Subject {
   }
 
   /** A spec of a new instance; the names differ from case to case. */
-  spec(kind: Parameters<BackendConformanceOptions['template']>[0], asked: Asked = {}): InstanceSpec {
+  spec(kind: ConformanceProgram, asked: Asked = {}): InstanceSpec {
     count++
     const namespace = asked.namespace ?? this.namespaces[0]
     const name = asked.name ?? `conformance-${count.toString(36).padStart(5, '0')}`

@@ -3,9 +3,8 @@ export {
   backendConformance,
   type BackendConformanceCase,
   type BackendConformanceOptions,
-  type ConformanceProgram,
-  type OpenedBackend,
 } from './backend-conformance.js'
+export type { ConformanceProgram, OpenedBackend } from './backend-subject.js'
 export type { ConformanceCase } from './conformance.js'
 export {
   type CallFault,
