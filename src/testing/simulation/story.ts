@@ -201,7 +201,8 @@ export class Story implements Scene {
     const { world, store, backend } = this
     const fair = leader?.answers === true && !store.away && !backend.away && !backend.isDeaf(leader)
     this.#patience.passed(fair)
-    this.byHand.passed(fair && this.#seen?.host === leader, leader)
+    const hasRead = this.#seen?.host === leader && this.#lookedAt >= this.lease.leadsSince
+    this.byHand.passed(fair, hasRead, leader)
     if (!leader?.fleet || !leader.alive) return
     // What it tells nobody is found out a little later.
     if (leader.stirred || world.elapsedMs >= this.#lookedAt + lookMs) {

@@ -37,6 +37,8 @@ export class ByHand {
   #leader: Host | undefined
   /** One host may lead twice, and knows nothing of what it knew. */
   #term = 0
+  /** It has read the store, and is told what changes from then on. */
+  #hasRead = false
   /** By what is not as it should be, in words: since when. */
   #since = new Map<string, number>()
   readonly #removed = new Map<string, Removed>()
@@ -49,19 +51,22 @@ export class ByHand {
 
   /** The record of this server is about to be removed. */
   removed(server: Server): void {
-    this.#removed.set(server.uid, { server, fairMs: this.#fairMs, term: this.#term })
+    // Whoever is about to read the store does not find it there: to him it was removed in the term before.
+    const term = this.#hasRead ? this.#term : this.#term - 1
+    this.#removed.set(server.uid, { server, fairMs: this.#fairMs, term })
   }
 
-  /** Called at every step. `fair`: the leader can do its work. */
-  passed(fair: boolean, leader: Host | undefined): void {
+  /** Called at every step. `hasRead`: the leader knows what is in the store; `fair`: and it can do its work. */
+  passed(fair: boolean, hasRead: boolean, leader: Host | undefined): void {
     const { store } = this.parts()
     if (leader !== this.#leader) {
       this.#since = new Map()
       this.#term++
     }
     this.#leader = leader
+    this.#hasRead = hasRead
     const isTold = leader !== undefined && !store.mute && !store.watches.isDeaf(leader)
-    if (fair && isTold) this.#fairMs += this.world.elapsedMs - this.#lookedAt
+    if (fair && hasRead && isTold) this.#fairMs += this.world.elapsedMs - this.#lookedAt
     this.#lookedAt = this.world.elapsedMs
   }
 
