@@ -159,7 +159,8 @@ export function steps(ctx: EngineContext, parts: StepParts): Steps {
       )
     }
     await parts.details.remove(entry)
-    if (entry.revision !== undefined && !entry.recordGone) await removeRecord(entry)
+    // Also what is gone: a write of before may have taken effect late.
+    if (entry.revision !== undefined) await removeRecord(entry)
     inventory.remove(entry)
     ctx.emitter.emit({
       type: 'ServerRemoved',
@@ -194,7 +195,7 @@ export function steps(ctx: EngineContext, parts: StepParts): Steps {
       const { revision } = entry
       try {
         await store.servers.delete(entry.record, revision)
-        // It was found there again meanwhile: a write of before that took effect late.
+        // Unless it was found there again meanwhile: a write of before took effect late.
         if (entry.revision === revision) return
       } catch (error) {
         if (!FleetError.is(error, 'conflict')) throw error

@@ -274,42 +274,71 @@ describe('a server whose record is written by others', () => {
     expect(only(eventsOf('ServerEnding'))).toMatchObject({ server: { name: record.name }, reason: 'Deleted' })
   })
 
-  it.each([
-    ['before its removal is answered', 500, 1_000],
-    ['and that is seen when its removal is answered', 950, 1_000],
-    ['after its removal is answered', 1_500, 1_000],
-  ])('is removed again when a write of before takes effect late, %s', async (_, lateMs, replyMs) => {
-    const memory = sharedMemory()
-    const others = memory.open()
-    const written: Server[] = []
-    const ignored = () => {}
-    const changed = ({ record }: Versioned<Server>) => void written.push(record)
-    others.watch?.({
-      builds: { listed: ignored, changed: ignored, gone: ignored },
-      servers: { listed: ignored, changed, gone: ignored },
-    })
-    const { clock, open, eventsOf } = stage({ limits: { resyncMs } })
-    const delays = new Map([
-      ['servers.delete', replyMs],
-      ['servers.get', 200],
-    ])
-    const calls = ({ method }: FaultyCall) => {
-      const ms = delays.get(method)
-      return ms === undefined ? undefined : { kind: 'delay-reply' as const, ms }
+  describe('is removed again, once, when a write of before takes effect late', () => {
+    async function lateScene(delayMs: Readonly<Record<string, number>> = {}) {
+      const memory = sharedMemory()
+      const others = memory.open()
+      const written: Server[] = []
+      const ignored = () => {}
+      const changed = ({ record }: Versioned<Server>) => void written.push(record)
+      others.watch?.({
+        builds: { listed: ignored, changed: ignored, gone: ignored },
+        servers: { listed: ignored, changed, gone: ignored },
+      })
+      const theatre = stage({ limits: { resyncMs } })
+      const calls = ({ method }: FaultyCall) => {
+        const ms = delayMs[method]
+        return ms === undefined ? undefined : { kind: 'delay-reply' as const, ms }
+      }
+      const fleet = await theatre.open({ store: faultyStore(memory.open(), { clock: theatre.clock, calls }) })
+      await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
+      await theatre.clock.advance(5_000)
+      return { ...theatre, fleet, others, written }
     }
-    const fleet = await open({ store: faultyStore(memory.open(), { clock, calls }) })
-    await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
-    await clock.advance(5_000)
-    await fleet.builds.patch(ref, { standingBy: 0 })
-    await clock.until(async () => (await others.servers.list()).length === 0)
-    await clock.advance(lateMs)
-    const last = written.at(-1)
-    expect(last?.state).toBe('Terminating')
-    if (last) await others.servers.create(last)
-    await clock.advance(10_000)
-    expect(eventsOf('ServerRemoved').length).toBeGreaterThan(0)
-    expect(await others.servers.list()).toEqual([])
-    expect(await fleet.servers.list()).toEqual([])
+
+    const moments = [
+      ['before its removal is answered', 500, 200],
+      ['and is looked at when its removal is answered', 950, 200],
+      ['and is looked at for long', 500, 700],
+      ['after its removal is answered', 1_500, 200],
+    ] as const
+    const writes = [
+      ['its first record', 0],
+      ['its last', -1],
+    ] as const
+    it.each(moments.flatMap((moment) => writes.map((write) => [...write, ...moment] as const)))(
+      '%s (%i), %s',
+      async (_, index, __, lateMs, getMs) => {
+        const { clock, fleet, others, written, eventsOf } = await lateScene({
+          'servers.delete': 1_000,
+          'servers.get': getMs,
+        })
+        await fleet.builds.patch(ref, { standingBy: 0 })
+        await clock.until(async () => (await others.servers.list()).length === 0)
+        await clock.advance(lateMs)
+        const late = written.at(index)
+        expect(late?.state).toBe(index === 0 ? 'Pending' : 'Terminating')
+        if (late) await others.servers.create(late)
+        await clock.advance(60_000)
+        expect(await others.servers.list()).toEqual([])
+        expect(await fleet.servers.list()).toEqual([])
+        expect(eventsOf('ServerRemoved').length).toBeLessThanOrEqual(2)
+      },
+    )
+
+    it('while it ends since somebody has removed its record', async () => {
+      const { clock, faults, fleet, others, written } = await lateScene()
+      faults.backend = ({ method }) => (method === 'destroy' ? { kind: 'delay-reply', ms: 10_000 } : undefined)
+      const { record, revision } = only(await others.servers.list())
+      await others.servers.delete(record, revision)
+      await clock.advance(1_000)
+      const late = written.at(0)
+      if (late) await others.servers.create(late)
+      await clock.advance(100_000)
+      const names = (await others.servers.list()).map((server) => server.record.name)
+      expect(names).toEqual((await fleet.servers.list()).map((server) => server.metadata.name))
+      expect(names).not.toContain(record.name)
+    })
   })
 
   it('is handed out though its record was touched before', async () => {
