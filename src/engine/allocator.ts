@@ -9,8 +9,16 @@ import { buildHealth } from '../rules/status.js'
 import { type Allocation, allocationOf } from '../rules/wire.js'
 import { type EngineContext, serverEvent } from './context.js'
 import type { BuildEntry, ServerEntry } from './entries.js'
+import type { ExpectedCallers } from './expected-callers.js'
 import { LostServer, type ServerWriter } from './server-writer.js'
 import type { WaitingRoom } from './waiting-room.js'
+
+export interface AllocatorParts {
+  readonly writer: ServerWriter
+  readonly room: WaitingRoom
+  readonly expected: ExpectedCallers
+  readonly isDraining: () => boolean
+}
 
 export interface AllocatorOptions {
   readonly waitMs: number
@@ -35,13 +43,9 @@ interface UnderWay {
 
 const unanswered = new Promise<never>(() => {})
 
-export function allocator(
-  ctx: EngineContext,
-  writer: ServerWriter,
-  room: WaitingRoom,
-  isDraining: () => boolean,
-): Allocator {
+export function allocator(ctx: EngineContext, parts: AllocatorParts): Allocator {
   const { clock, inventory } = ctx
+  const { writer, room, expected, isDraining } = parts
   /** Calls under way by session: a second one for the same session joins instead of taking another server. */
   const underWay = new Map<string, UnderWay>()
   let turns = 0
@@ -182,6 +186,7 @@ export function allocator(
 
   function reserve(entry: ServerEntry, session: Session): void {
     inventory.reserve(entry, session)
+    expected.remove(entry.build, session.id)
     ctx.enqueue(entry.build)
   }
 
@@ -200,7 +205,10 @@ export function allocator(
       throw new FleetError('unavailable', `${room.total} callers wait already, and no more are let in`)
     }
     const timedOut = () => refused(build, waitedMs + leftMs)
-    return room.wait(build, { turn: call.turn, waitMs: leftMs, timedOut, signal }, (entry) => reserve(entry, session))
+    const { id: sessionID } = session
+    return room.wait(build, { sessionID, turn: call.turn, waitMs: leftMs, timedOut, signal }, (entry) =>
+      reserve(entry, session),
+    )
   }
 
   /** Returns when another server must be found; throws when nobody knows what the store holds now. */

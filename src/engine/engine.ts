@@ -21,6 +21,7 @@ import { figures } from './figures.js'
 import type { Gate } from './gate.js'
 import { heartbeats } from './heartbeats.js'
 import { type Bucket, type BuildEntry, isCurrent, isDrained, type ServerEntry, serversOf } from './entries.js'
+import { expectedCallers } from './expected-callers.js'
 import { createInventory, type Inventory } from './inventory.js'
 import { limiter } from './limiter.js'
 import { listening } from './listening.js'
@@ -113,7 +114,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   }
 
   const tell = telling(ctx)
-  const room = waitingRoom(clock, ctx.limits.maxWaiting, ctx.enqueue)
+  const expected = expectedCallers(clock, ctx.limits.maxWaiting, ctx.enqueue)
+  const room = waitingRoom(clock, expected, ctx.enqueue)
   const writer = serverWriter(store, inventory, clock)
   const buildsWriter = buildWriter(store, inventory, buildChanged, ctx.enqueue, (build) => resync.missing(build))
   const details = detailWriter(ctx)
@@ -139,7 +141,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     breaksRule,
     blocked: tellBlocked,
   })
-  const scale = scaler(ctx, { demand: room.demand, isDraining, breaksRule })
+  const callers = (build: BuildEntry) => room.waiting(build) + expected.count(build)
+  const scale = scaler(ctx, { callers, isDraining, breaksRule })
   const reconcile = reconciler(ctx, { buildWriter: buildsWriter, steps: { step: stepAndTell, save }, scale })
   const queue = workQueue<BuildEntry>(clock, (build) => {
     prepare.look(build)
@@ -150,7 +153,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       (observer, ms) => observer.reconciled?.(ms),
     )
   })
-  const allocate = allocator(ctx, writer, room, isDraining)
+  const allocate = allocator(ctx, { writer, room, expected, isDraining })
   const builds = buildOperations(ctx, { writer: buildsWriter, room, load: loadBuild })
   const drains = drainer(ctx)
   const resync = storeResync(ctx, {
@@ -179,6 +182,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       // The entry tells already what it is now.
       if (!(error instanceof LostServer)) throw error
     }
+    // It went meanwhile: what is there now is looked at as what nobody knows.
+    if (inventory.servers.get(keyOf(entry.record)) !== entry) return
     // A record that was written again as it is ends no pause after a failure.
     if (entry.record !== record || entry.stored !== stored) ctx.touch(entry)
   }
@@ -186,7 +191,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   function serverChanged(entry: ServerEntry, before: Server, from: Bucket): void {
     const { record, build, bucket } = entry
     if (bucket === 'active' && from !== 'active') entry.playsSince = clock.elapsed()
-    if (record.state === 'StandingBy' && before.state !== 'StandingBy') entry.readySince = clock.elapsed()
+    if (record.state === 'StandingBy' || bucket === 'active') entry.readySince ??= clock.elapsed()
     const saved = isSaved(entry)
     const isExposed = needsProtection(ctx, entry)
     if (!saved || isExposed) build.todo.add(entry)

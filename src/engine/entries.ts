@@ -104,7 +104,7 @@ export interface BuildEntry {
   /** Of its present spec. */
   templateHash: string
   backoff: Backoff
-  /** What was its present template when a server of that crashed last. */
+  /** What was its present template when a server of that crashed last, in the rolling change that is under way. */
   crashedTemplate: string | undefined
   /** An operator drains it. */
   draining: boolean

@@ -1,10 +1,10 @@
 /** Reads what the store holds when a term of leadership begins: builds and servers as their records say, oldest first. */
 import { afterFailure } from '../rules/backoff.js'
-import { transition } from '../rules/lifecycle.js'
+import { callsForPause, transition } from '../rules/lifecycle.js'
 import { type Build, keyOf, type Server } from '../rules/resources.js'
 import type { Versioned } from '../store.js'
 import { backoffLimits, type EngineContext } from './context.js'
-import type { BuildEntry, ServerEntry } from './entries.js'
+import { type BuildEntry, isCurrent, type ServerEntry } from './entries.js'
 import { needsProtection } from './steps.js'
 
 export interface Loader {
@@ -37,6 +37,7 @@ export function loader(ctx: EngineContext): Loader {
     entry.crashCounted = entry.build.record.countedCrashes.includes(record.uid)
     if (record.state === 'Terminating') {
       entry.endingSince = clock.elapsed()
+      if (callsForPause(record) && isCurrent(entry)) entry.build.crashedTemplate = entry.build.templateHash
     } else if (entry.build.deleted) {
       const event = { type: 'end' as const, reason: 'BuildDeleted' as const, message: 'its build was deleted' }
       inventory.update(entry, transition(record, event, clock.now()))

@@ -7,11 +7,11 @@ import { plan } from '../rules/scaling.js'
 import { buildHealth } from '../rules/status.js'
 import { graceSecondsOf } from '../rules/template.js'
 import { type EngineContext, serverEvent } from './context.js'
-import { type Bucket, type BuildEntry, isCurrent, type ServerEntry } from './entries.js'
+import { type Bucket, type BuildEntry, isCurrent } from './entries.js'
 
 export interface ScalerParts {
   /** Callers who wait for a server of it, or are expected back in a moment. */
-  readonly demand: (build: BuildEntry) => number
+  readonly callers: (build: BuildEntry) => number
   readonly isDraining: () => boolean
   /** Its spec was written past the API, and cannot be followed. */
   readonly breaksRule: (build: BuildEntry) => boolean
@@ -22,6 +22,7 @@ export type Scaler = (build: BuildEntry) => number | undefined
 
 /** In the order in which they are ended; those that cannot be handed out go before those that can. */
 const current = ['pending', 'initializing', 'unready', 'ready'] as const
+const onTheWay: ReadonlySet<Bucket> = new Set(['pending', 'initializing', 'oldPending', 'oldInitializing'])
 const outdated = ['oldPending', 'oldInitializing', 'oldUnready', 'oldReady'] as const
 
 export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
@@ -36,6 +37,8 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
     const draining = build.draining || parts.isDraining()
     renewBegun(build)
     const isChanging = !draining && outdatedIn(build) > 0
+    // What crashed before a change is no reason to hold it up.
+    if (!isChanging) build.crashedTemplate = undefined
     const trialMs = isChanging ? trialOf(build) : 0
     const partial = isChanging ? renew(build, mayCreate, trialMs > 0) : keep(build, mayCreate, draining)
     if (partial) ctx.enqueue(build)
@@ -51,7 +54,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
       standingBy: buckets.ready.size + buckets.unready.size + buckets.oldReady.size + buckets.oldUnready.size,
       active: takenOf(build),
       ending: endingIn(build),
-      waiting: parts.demand(build),
+      callers: parts.callers(build),
       spec: withinBounds(build.record.spec),
       mayCreate,
       draining,
@@ -110,7 +113,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
       },
       active: takenOf(build),
       ending: endingIn(build),
-      waiting: parts.demand(build),
+      callers: parts.callers(build),
       spec: withinBounds(build.record.spec),
       onTrial,
       mayCreate,
@@ -160,9 +163,11 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
   ): void {
     let left = count
     for (const name of buckets) {
-      for (const entry of left > 0 ? build.buckets[name] : none) {
-        inventory.update(entry, transition(entry.record, { type: 'end', reason, message }, clock.now()))
-        if (--left === 0) return
+      const bucket = build.buckets[name]
+      for (; left > 0 && bucket.size > 0; left--) {
+        // Of those on their way to ready the youngest: the others get there sooner.
+        const entry = onTheWay.has(name) ? bucket.last : bucket.first
+        if (entry) inventory.update(entry, transition(entry.record, { type: 'end', reason, message }, clock.now()))
       }
     }
   }
@@ -192,8 +197,6 @@ function endingIn({ buckets }: BuildEntry): number {
   }
   return count
 }
-
-const none: readonly ServerEntry[] = []
 
 /** The shortest of these waits; undefined when none has a known end that lies ahead. */
 function soonest(...waitsMs: readonly number[]): number | undefined {

@@ -1,10 +1,8 @@
-/**
- * Callers who wait for a server, per build, first come first served. They count as demand; whoever was told that the time
- * is up also does for a moment longer, since he was told to ask again: what was being started for him is to be his.
- */
+/** Callers who wait for a server, per build, first come first served. They count as demand; whoever is sent away is expected back. */
 import type { Clock } from '../clock.js'
 import { FleetError } from '../errors.js'
 import type { BuildEntry, ServerEntry } from './entries.js'
+import type { ExpectedCallers } from './expected-callers.js'
 import { type Link, LinkedSet, unlinked } from './linked-set.js'
 
 export interface Waiter {
@@ -16,10 +14,8 @@ export interface Waiter {
   fail(error: unknown): void
 }
 
-/** Callers are told to come back in a second (`Retry-After`), and take a while to do so. */
-const expectedForMs = 3_000
-
 export interface WaitOptions {
+  readonly sessionID: string
   /** Grows with each caller who comes; who comes back has the one of before, and so its place in the row. */
   readonly turn: number
   readonly waitMs: number
@@ -34,21 +30,19 @@ export interface WaitingRoom {
   /** Gives a ready server to whoever waits longest. */
   serve(entry: ServerEntry): void
   waiting(build: BuildEntry): number
-  /** Those who wait, and those who are expected back. */
-  demand(build: BuildEntry): number
   readonly total: number
   /** Sends the callers of one build away, or all. */
   dismiss(error: FleetError, build?: BuildEntry): void
 }
 
-/** `changed` is called when the demand for a build has changed. Of each build at most `mostExpected` are expected back. */
-export function waitingRoom(clock: Clock, mostExpected: number, changed: (build: BuildEntry) => void): WaitingRoom {
+/** `changed` is called when somebody has come or left. */
+export function waitingRoom(
+  clock: Clock,
+  expected: ExpectedCallers,
+  changed: (build: BuildEntry) => void,
+): WaitingRoom {
   const rooms = new Map<BuildEntry, LinkedSet<Waiter>>()
-  /** Who is expected back, by how to stop expecting him. */
-  const expected = new Map<BuildEntry, Set<() => void>>()
   let total = 0
-
-  const waiting = (build: BuildEntry) => rooms.get(build)?.size ?? 0
 
   function leave(build: BuildEntry, waiter: Waiter): void {
     const room = rooms.get(build)
@@ -57,27 +51,8 @@ export function waitingRoom(clock: Clock, mostExpected: number, changed: (build:
     if (room.size === 0) rooms.delete(build)
   }
 
-  function expect(build: BuildEntry): void {
-    const there = expected.get(build) ?? new Set()
-    if (there.size >= mostExpected) return
-    const cancel = clock.after(expectedForMs, () => {
-      dropOne(build, cancel)
-      changed(build)
-    })
-    expected.set(build, there.add(cancel))
-  }
-
-  /** By default whoever was expected first: who comes back is as good as any other who comes. */
-  function dropOne(build: BuildEntry, cancel = expected.get(build)?.values().next().value): void {
-    const there = expected.get(build)
-    if (!there || !cancel) return
-    cancel()
-    there.delete(cancel)
-    if (there.size === 0) expected.delete(build)
-  }
-
   return {
-    wait(build, { turn, waitMs, timedOut, signal }, reserve) {
+    wait(build, { sessionID, turn, waitMs, timedOut, signal }, reserve) {
       return new Promise<ServerEntry>((resolve, reject) => {
         const done = () => {
           cancel()
@@ -103,13 +78,14 @@ export function waitingRoom(clock: Clock, mostExpected: number, changed: (build:
         const aborted = () =>
           waiter.fail(new FleetError('aborted', 'the caller stopped waiting', { cause: signal?.reason }))
         const cancel = clock.after(waitMs, () => {
-          expect(build)
+          // Whoever had little time has it also for coming back.
+          expected.add(build, sessionID, waitMs)
           waiter.fail(timedOut())
         })
         signal?.addEventListener('abort', aborted, { once: true })
         const room = rooms.get(build) ?? new LinkedSet<Waiter>(({ link }) => link)
         enter(room, waiter)
-        dropOne(build)
+        expected.remove(build, sessionID)
         rooms.set(build, room)
         total++
         changed(build)
@@ -120,17 +96,17 @@ export function waitingRoom(clock: Clock, mostExpected: number, changed: (build:
       rooms.get(entry.build)?.first?.take(entry)
     },
 
-    waiting,
-    demand: (build) => waiting(build) + (expected.get(build)?.size ?? 0),
+    waiting: (build) => rooms.get(build)?.size ?? 0,
 
     get total() {
       return total
     },
 
     dismiss(error, build) {
-      const isMeant = (of: BuildEntry) => build === undefined || of === build
-      for (const [of, room] of [...rooms]) if (isMeant(of)) for (const waiter of [...room]) waiter.fail(error)
-      for (const of of [...expected.keys()]) if (isMeant(of)) while (expected.has(of)) dropOne(of)
+      for (const [of, room] of [...rooms]) {
+        if (build === undefined || of === build) for (const waiter of [...room]) waiter.fail(error)
+      }
+      expected.clear(build)
     },
   }
 }

@@ -21,7 +21,8 @@ export interface RolloutInput {
   readonly active: number
   /** Servers that end, and whose records do not say so yet: they hold their places in `max` until then. */
   readonly ending: number
-  readonly waiting: number
+  /** Who wait for a server, or are expected back in a moment. */
+  readonly callers: number
   /** A server of the present template crashed, and none has stayed up since: those that stand by are not trusted yet. */
   readonly onTrial: boolean
   readonly mayCreate: boolean
@@ -52,7 +53,7 @@ export function planRollout(input: RolloutInput): RolloutPlan {
   const ready = input.onTrial ? 0 : current.standingBy
   const onTheWay = updated - ready
   // No more than Active servers leave room for: what cannot be had must not hold up the change.
-  const wanted = Math.max(0, Math.min(input.spec.standingBy + input.waiting, input.spec.max - input.active))
+  const wanted = Math.max(0, Math.min(input.spec.standingBy + input.callers, input.spec.max - input.active))
   const room = input.spec.max - old - updated - input.active
 
   // What is missing is created as always; beyond that, one batch at a time may be on the way.

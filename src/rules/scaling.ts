@@ -10,8 +10,8 @@ export interface PlanInput {
   readonly active: number
   /** Servers that end, and whose records do not say so yet: they hold their places in `max` until then. */
   readonly ending: number
-  /** Callers waiting for a server. */
-  readonly waiting: number
+  /** Callers who wait for a server, or are expected back in a moment. */
+  readonly callers: number
   /** False while the build is Unhealthy or backs off after a crash. */
   readonly mayCreate: boolean
   /** True when the build or the fleet is to end all that is idle. */
@@ -31,13 +31,13 @@ export interface Plan {
 }
 
 /**
- * Wanted idle = standingBy + callers waiting. Creates what is missing as far as `max` has room, by the records: a host that
+ * Wanted idle = standingBy + callers. Creates what is missing as far as `max` has room, by the records: a host that
  * dies must not leave more of them than `max` to the next. Ends what is too many,
  * whether for standingBy or for `max`, once: Pending first, then Initializing, then StandingBy. Never an Active server.
  */
 export function plan(input: PlanInput): Plan {
   const idle = input.pending + input.initializing + input.standingBy
-  const wanted = input.draining ? 0 : input.spec.standingBy + input.waiting
+  const wanted = input.draining ? 0 : input.spec.standingBy + input.callers
   const room = input.spec.max - idle - input.active
 
   const possible = Math.min(wanted - idle, room - input.ending, input.maxPending - input.pending)

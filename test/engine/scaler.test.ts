@@ -8,7 +8,7 @@ function scene(spec: { standingBy: number; max: number }, limits = {}) {
   const { inventory, build, add } = stock()
   inventory.replaceBuild(build, { ...build.record, spec: { ...build.record.spec, ...spec } }, '2')
   const { ctx, asked, clock } = surroundings(inventory, { limits })
-  const scale = scaler(ctx, { demand: () => 0, isDraining: () => false, breaksRule: () => false })
+  const scale = scaler(ctx, { callers: () => 0, isDraining: () => false, breaksRule: () => false })
   const ended = () => Array.from(build.buckets.terminating, ({ record }) => record.name)
   return { inventory, build, add, scale, asked, clock, ended, pass: () => scale(build) }
 }
@@ -55,6 +55,14 @@ describe('a pass', () => {
     add('active', { ...standsBy, state: 'Active' })
     for (let i = 0; i < 8; i++) pass()
     expect(ended()).toEqual(['pending', 'initializing', 'unhealthy', 'ready-1', 'ready-2'])
+  })
+
+  it('ends those on their way to ready from the youngest on', () => {
+    const { add, ended, pass } = scene({ standingBy: 2, max: 10 }, { deletesPerPass: 1 })
+    for (const name of ['initializing-1', 'initializing-2', 'initializing-3']) add(name, { state: 'Initializing' })
+    for (const name of ['pending-1', 'pending-2']) add(name)
+    for (let i = 0; i < 8; i++) pass()
+    expect(ended()).toEqual(['pending-2', 'pending-1', 'initializing-3'])
   })
 
   it('takes a server that is being handed out for Active: it neither ends it nor counts it as idle', () => {

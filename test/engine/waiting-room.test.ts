@@ -3,6 +3,7 @@ import { FleetError } from 'gamekeeper'
 import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import type { ServerEntry } from '../../src/engine/entries.js'
+import { expectedCallers } from '../../src/engine/expected-callers.js'
 import { waitingRoom } from '../../src/engine/waiting-room.js'
 import { aBuildRecord, aServerRecord, aSession, standsBy, stock } from './support.js'
 
@@ -10,7 +11,8 @@ function openRoom() {
   const clock = virtualClock()
   const { inventory, build, add } = stock()
   let asked = 0
-  const room = waitingRoom(clock, 2, () => void asked++)
+  const expected = expectedCallers(clock, 10, () => void asked++)
+  const room = waitingRoom(clock, expected, () => void asked++)
   const outcomes: string[] = []
   let turns = 0
   const wait = (
@@ -20,13 +22,13 @@ function openRoom() {
     const { waitMs = 1_000, signal, of = build, turn = ++turns } = options
     const timedOut = () => new FleetError('none-standing-by', 'the time is up')
     room
-      .wait(of, { turn, waitMs, timedOut, signal }, (entry) => inventory.reserve(entry, aSession(1)))
+      .wait(of, { sessionID: name, turn, waitMs, timedOut, signal }, (entry) => inventory.reserve(entry, aSession(1)))
       .then(
         (entry) => void outcomes.push(`${name} got ${entry.record.name}`),
         (error: unknown) => void outcomes.push(`${name} ${FleetError.is(error) ? error.code : String(error)}`),
       )
   }
-  return { clock, inventory, build, add, room, outcomes, wait, passesAsked: () => asked }
+  return { clock, inventory, build, add, room, expected, outcomes, wait, passesAsked: () => asked }
 }
 
 describe('the waiting room', () => {
@@ -79,42 +81,46 @@ describe('the waiting room', () => {
     expect([outcomes, room.waiting(build)]).toEqual([['amie none-standing-by'], 1])
   })
 
-  it('expects whoever it has sent away back for a while: that is demand, though nobody waits', async () => {
-    const { clock, build, room, wait, passesAsked } = openRoom()
+  it('expects whoever it has sent away back, for as long as he has waited at most', async () => {
+    const { clock, build, expected, wait } = openRoom()
     wait('amie', { waitMs: 500 })
+    wait('bo', { waitMs: 60_000 })
     await clock.advance(500)
-    expect([room.waiting(build), room.demand(build)]).toEqual([0, 1])
-    await clock.advance(2_999)
-    expect(room.demand(build)).toBe(1)
-    const before = passesAsked()
+    expect(expected.count(build)).toBe(1)
+    await clock.advance(499)
+    expect(expected.count(build)).toBe(1)
     await clock.advance(1)
-    expect([room.demand(build), clock.pending]).toEqual([0, 0])
-    expect(passesAsked()).toBeGreaterThan(before)
+    expect(expected.count(build)).toBe(0)
+    await clock.advance(59_000)
+    expect(expected.count(build)).toBe(1)
+    await clock.advance(2_999)
+    expect(expected.count(build)).toBe(1)
+    await clock.advance(1)
+    expect([expected.count(build), clock.pending]).toEqual([0, 0])
   })
 
-  it('expects nobody any more once he is back, and never more than so many', async () => {
-    const { clock, build, room, wait } = openRoom()
-    for (const name of ['amie', 'bo', 'cem']) wait(name, { waitMs: 500 })
-    await clock.advance(500)
-    expect(room.demand(build)).toBe(2)
-    wait('amie')
-    expect([room.waiting(build), room.demand(build)]).toEqual([1, 2])
-    wait('bo')
+  it('expects nobody any more who waits again, and goes on expecting the others', async () => {
+    const { clock, build, expected, wait } = openRoom()
+    for (const name of ['amie', 'bo']) wait(name, { waitMs: 3_000 })
+    await clock.advance(3_000)
+    expect(expected.count(build)).toBe(2)
     wait('cem')
-    expect([room.waiting(build), room.demand(build)]).toEqual([3, 3])
+    expect(expected.count(build)).toBe(2)
+    wait('bo')
+    expect(expected.count(build)).toBe(1)
   })
 
   it('expects nobody back who gave up, or who was dismissed', async () => {
-    const { clock, build, room, wait } = openRoom()
+    const { clock, build, room, expected, wait } = openRoom()
     const aborter = new AbortController()
     wait('amie', { signal: aborter.signal })
     wait('bo', { waitMs: 500 })
     aborter.abort()
     await clock.advance(500)
-    expect(room.demand(build)).toBe(1)
+    expect(expected.count(build)).toBe(1)
     room.dismiss(new FleetError('not-found', 'the build was deleted'), build)
     await clock.settle()
-    expect([room.demand(build), clock.pending]).toEqual([0, 0])
+    expect([expected.count(build), clock.pending]).toEqual([0, 0])
   })
 
   it('frees the place of a caller that gives up at once, and asks for a pass in the next turn', async () => {

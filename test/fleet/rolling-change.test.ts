@@ -168,6 +168,41 @@ describe('a rolling change', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
   })
 
+  it('goes back to a template at once though one of its servers crashed long ago', async () => {
+    const s = stage()
+    const fleet = await begun(s, { standingBy: 4, max: 8 })
+    await s.clock.advance(120_000)
+    nth(s.backend.servers(), 0).exit(1)
+    await s.clock.advance(3_600_000)
+    await fleet.builds.update('arena', { template: template('two') })
+    await s.clock.until(() => imagesOf(s).one === 0)
+    await s.clock.advance(3_600_000)
+    await fleet.builds.update('arena', { template: template('one') })
+    await s.clock.advance(30_000)
+    expect(imagesOf(s)).toEqual({ one: 4, two: 0 })
+  })
+
+  it('is held up by a crash also when the host that was to count it died', async () => {
+    const s = stage({ memory: { readyAfterMs: 20_000 } })
+    const fleet = await begun(s, { standingBy: 8, max: 8 })
+    await s.clock.advance(120_000)
+    await fleet.builds.update('arena', { template: template('two') })
+    await s.clock.advance(21_000)
+    s.faults.store = ({ method }) => (method === 'builds.update' ? { kind: 'refuse' } : undefined)
+    const two = s.backend.servers().find(({ spec }) => JSON.stringify(spec.template).includes('"two"'))
+    two?.exit(1)
+    await s.clock.advance(10)
+    const before = imagesOf(s).one
+    s.crash()
+    s.faults.store = () => undefined
+    expect(await s.records.builds.list()).toMatchObject([{ record: { conditions: [] } }])
+    await s.open()
+    await s.clock.advance(30_000)
+    expect([imagesOf(s).one, before]).toEqual([4, 4])
+    await s.clock.advance(300_000)
+    expect(imagesOf(s).one).toBe(0)
+  })
+
   it('keeps an old server that can be handed out while the new one stands by and is Unhealthy', async () => {
     const s = stage({ memory: { beatEveryMs: 0, script: two({ autoReady: false }) } })
     const fleet = await s.open()

@@ -228,6 +228,33 @@ describe('a caller who waits', () => {
     expect(scene.eventsOf('ServerEnding')).toEqual([])
   })
 
+  it('is expected no more once it has come back, also when it is served at once', async () => {
+    const { scene, fleet } = await opened({ standingBy: 0, max: 50 })
+    const callers = Array.from({ length: 20 }, (_, n) => ask(n))
+    for (const caller of callers) void outcomeAfter(scene, fleet.allocate(caller, { waitMs: 5_000 }), 0)
+    await scene.clock.advance(5_000)
+    for (const server of scene.backend.servers()) server.ready()
+    await scene.clock.advance(1_000)
+    const calls = callers.map((caller) => watched(fleet.allocate(caller, { waitMs: 5_000 })))
+    await scene.clock.advance(60_000)
+    for (const { outcome } of calls) expect(outcome()).toMatchObject({ value: {} })
+    expect(scene.eventsOf('ServerCreated').length).toBe(20)
+    expect(scene.eventsOf('ServerEnding')).toEqual([])
+  })
+
+  it('is expected back whoever else comes and goes meanwhile', async () => {
+    const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
+    await outcomeAfter(scene, fleet.allocate(ask(1), { waitMs: 5_000 }), 5_300)
+    const { ref } = only(scene.backend.servers())
+    const aborter = new AbortController()
+    await outcomeAfter(scene, fleet.allocate(ask(2), { waitMs: 5_000, signal: aborter.signal }), 300)
+    aborter.abort()
+    await scene.clock.advance(500)
+    await outcomeAfter(scene, fleet.allocate(ask(1), { waitMs: 5_000 }), 100)
+    expect(scene.eventsOf('ServerEnding')).toHaveLength(1)
+    expect(only(scene.backend.servers()).ref).toEqual(ref)
+  })
+
   it('is not expected back for ever: the server that was being started for it ends', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     await outcomeAfter(scene, fleet.allocate(ask(1), { waitMs: 5_000 }), 5_000)

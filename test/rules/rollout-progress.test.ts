@@ -9,13 +9,13 @@ interface Start {
   readonly standingBy: number
   readonly max: number
   readonly active: number
-  readonly waiting: number
+  readonly callers: number
 }
 
 /** Every build of at most 6 servers standing by, with as many Active ones and callers waiting as there can be. */
 const builds: readonly Start[] = upTo(0, 6).flatMap((standingBy) =>
   upTo(standingBy, 9).flatMap((max) =>
-    upTo(0, max).flatMap((active) => upTo(0, 2).map((waiting) => ({ standingBy, max, active, waiting }))),
+    upTo(0, max).flatMap((active) => upTo(0, 2).map((callers) => ({ standingBy, max, active, callers }))),
   ),
 )
 
@@ -24,8 +24,8 @@ function upTo(from: number, to: number): readonly number[] {
 }
 
 /** The idle servers there can be. */
-const reachable = ({ standingBy, max, active, waiting }: Start) =>
-  Math.max(0, Math.min(standingBy + waiting, max - active))
+const reachable = ({ standingBy, max, active, callers }: Start) =>
+  Math.max(0, Math.min(standingBy + callers, max - active))
 
 interface Idle {
   readonly old: number
@@ -33,13 +33,13 @@ interface Idle {
   readonly ready: number
 }
 
-function planOf({ standingBy, max, active, waiting }: Start, { old, starting, ready }: Idle, onTrial = false) {
+function planOf({ standingBy, max, active, callers }: Start, { old, starting, ready }: Idle, onTrial = false) {
   return planRollout(
     frozen<RolloutInput>({
       spec: { standingBy, max },
       current: { pending: 0, initializing: starting, standingBy: ready },
       outdated: { pending: 0, initializing: 0, standingBy: old },
-      ...{ active, waiting, ending: 0, onTrial, mayCreate: true },
+      ...{ active, callers, ending: 0, onTrial, mayCreate: true },
       ...{ createsPerPass: 20, deletesPerPass: 20, maxPending: 5_000 },
     }),
   )
@@ -96,7 +96,7 @@ describe('a rolling change', () => {
   const idle = fc.record({ pending: few, initializing: few, standingBy: few })
   const anyInput = fc.record({
     spec: fc.record({ standingBy: few, max: fc.nat({ max: 20 }) }),
-    ...{ current: idle, outdated: idle, active: few, ending: few, waiting: few },
+    ...{ current: idle, outdated: idle, active: few, ending: few, callers: few },
     ...{ onTrial: fc.boolean(), mayCreate: fc.boolean() },
     ...{ createsPerPass: fc.integer({ min: 1, max: 9 }), deletesPerPass: fc.integer({ min: 1, max: 9 }) },
     maxPending: fc.constantFrom(5, 5_000),

@@ -11,7 +11,7 @@ const input = (change: Partial<RolloutInput>): RolloutInput => ({
   outdated: { ...none, standingBy: 8 },
   active: 0,
   ending: 0,
-  waiting: 0,
+  callers: 0,
   onTrial: false,
   mayCreate: true,
   createsPerPass: 20,
@@ -103,7 +103,7 @@ describe('the plan of a rolling change', () => {
       current: counts,
       outdated: counts,
       active: fc.nat({ max: 5 }),
-      waiting: fc.nat({ max: 4 }),
+      callers: fc.nat({ max: 4 }),
     })
     .map(({ standingBy, more, ...rest }) => input({ spec: { standingBy, max: standingBy + more }, ...rest }))
   const total = (idle: RolloutInput['current']) => idle.pending + idle.initializing + idle.standingBy

@@ -13,7 +13,7 @@ interface Case {
   readonly ready?: number
   readonly active?: number
   readonly ending?: number
-  readonly waiting?: number
+  readonly callers?: number
   readonly mayCreate?: boolean
   readonly draining?: boolean
   readonly perPass?: number
@@ -23,7 +23,7 @@ interface Case {
 function inputOf({ wants = 0, max = 100, ready = 0, perPass = 20, ...rest }: Case): PlanInput {
   return frozen({
     spec: { standingBy: wants, max },
-    ...{ pending: 0, initializing: 0, standingBy: ready, active: 0, ending: 0, waiting: 0 },
+    ...{ pending: 0, initializing: 0, standingBy: ready, active: 0, ending: 0, callers: 0 },
     ...{ mayCreate: true, draining: false, createsPerPass: perPass, deletesPerPass: perPass, maxPending: 5_000 },
     ...rest,
   })
@@ -50,11 +50,11 @@ describe('plan', () => {
     ['an end that is not on record holds its place', { wants: 3, max: 3, ready: 2, ending: 1 }, nothing],
     ['an end that is not on record is no idle server', { wants: 3, max: 4, ready: 2, ending: 1 }, creates(1)],
     ['an end that is not on record ends nobody else', { wants: 4, max: 4, ready: 4, ending: 2 }, nothing],
-    ['max 0: none', { wants: 0, max: 0, waiting: 5 }, nothing],
-    ['callers waiting are demand', { wants: 2, initializing: 2, waiting: 3 }, creates(3)],
-    ['callers waiting, with standingBy 0', { wants: 0, waiting: 1 }, creates(1)],
-    ['callers waiting do not break max', { wants: 2, max: 5, initializing: 2, active: 2, waiting: 9 }, creates(1)],
-    ['callers waiting keep what is surplus without them', { wants: 1, initializing: 3, waiting: 2 }, nothing],
+    ['max 0: none', { wants: 0, max: 0, callers: 5 }, nothing],
+    ['callers waiting are demand', { wants: 2, initializing: 2, callers: 3 }, creates(3)],
+    ['callers waiting, with standingBy 0', { wants: 0, callers: 1 }, creates(1)],
+    ['callers waiting do not break max', { wants: 2, max: 5, initializing: 2, active: 2, callers: 9 }, creates(1)],
+    ['callers waiting keep what is surplus without them', { wants: 1, initializing: 3, callers: 2 }, nothing],
 
     ['surplus: exactly that many', { wants: 2, ready: 5 }, destroys(0, 0, 3)],
     ['surplus: Pending first', { wants: 4, pending: 2, initializing: 2, ready: 2 }, destroys(2, 0, 0)],
@@ -75,13 +75,13 @@ describe('plan', () => {
 
     ['an Unhealthy build gets none', { wants: 3, mayCreate: false }, nothing],
     ['an Unhealthy build still scales down', { wants: 1, ready: 3, mayCreate: false }, destroys(0, 0, 2)],
-    ['an Unhealthy build asks for no further pass', { wants: 90, waiting: 9, mayCreate: false }, nothing],
+    ['an Unhealthy build asks for no further pass', { wants: 90, callers: 9, mayCreate: false }, nothing],
     [
       'draining ends all idle ones',
       { wants: 3, pending: 1, initializing: 1, ready: 1, draining: true },
       destroys(1, 1, 1),
     ],
-    ['draining creates none, whoever waits', { wants: 3, waiting: 3, active: 2, draining: true }, nothing],
+    ['draining creates none, whoever waits', { wants: 3, callers: 3, active: 2, draining: true }, nothing],
 
     ['at most so many creations a pass', { wants: 50 }, partly(creates(20))],
     ['no more beside so many Pending ones', { wants: 9, pending: 3, ready: 1, maxPending: 5 }, creates(2)],
@@ -108,7 +108,7 @@ const few = fc.nat({ max: 30 })
 const anyInput: fc.Arbitrary<PlanInput> = fc
   .record({
     spec: fc.record({ standingBy: few, max: fc.nat({ max: 60 }) }),
-    ...{ pending: few, initializing: few, standingBy: few, active: few, waiting: few, ending: fc.nat({ max: 3 }) },
+    ...{ pending: few, initializing: few, standingBy: few, active: few, callers: few, ending: fc.nat({ max: 3 }) },
     ...{ mayCreate: fc.boolean(), draining: fc.boolean() },
     createsPerPass: fc.integer({ min: 1, max: 25 }),
     deletesPerPass: fc.integer({ min: 1, max: 25 }),
@@ -183,7 +183,7 @@ describe('any plan', () => {
 
   test.prop([anyInput])('does not end a server for which somebody waits while max has room', (input) => {
     const { standingBy, max } = input.spec
-    const wanted = standingBy + input.waiting
+    const wanted = standingBy + input.callers
     const left = idleOf(applied(input, plan(input)))
     if (!input.draining && idleOf(input) + input.active <= max) {
       expect(left).toBeGreaterThanOrEqual(Math.min(idleOf(input), wanted))
@@ -199,9 +199,9 @@ describe('any plan', () => {
       input = settled(input, next)
       expect(++passes).toBeLessThanOrEqual(90)
     }
-    const { spec, active, waiting, draining, mayCreate } = start
+    const { spec, active, callers, draining, mayCreate } = start
     const room = Math.max(0, spec.max - active)
-    const wanted = draining ? 0 : Math.min(spec.standingBy + waiting, room)
+    const wanted = draining ? 0 : Math.min(spec.standingBy + callers, room)
     if (idleOf(start) > wanted || (mayCreate && !draining)) expect(idleOf(input)).toBe(wanted)
     else expect(idleOf(input)).toBe(idleOf(start))
     expect(input.active).toBe(active)
@@ -211,7 +211,7 @@ describe('any plan', () => {
     'a waiting caller more never means fewer servers',
     (input, more) => {
       const now = idleOf(applied(input, plan(input)))
-      const then = plan({ ...input, waiting: input.waiting + more })
+      const then = plan({ ...input, callers: input.callers + more })
       expect(idleOf(applied(input, then))).toBeGreaterThanOrEqual(now)
     },
   )
