@@ -45,7 +45,8 @@ describe.each<OpenApiOptions>([{}, { compat: 'thundernetes' }])('requests made f
   )
 
   describe.each(operations)('$method $path', ({ method, path, operation }) => {
-    const name = fc.oneof(fc.webSegment(), text()).filter((segment) => segment !== '')
+    // Dots alone name no build: they are another path.
+    const name = fc.oneof(fc.webSegment(), text()).filter((segment) => !/^\.{0,2}$/.test(segment))
     const names = fc.oneof(fc.constant(['default', 'arena'] as const), fc.tuple(name, name))
     const requests = fc.record({
       path: names.map(([namespace, name]) =>
@@ -83,7 +84,7 @@ describe.each<OpenApiOptions>([{}, { compat: 'thundernetes' }])('requests made f
   })
 
   function text(): fc.Arbitrary<string> {
-    return fc.string({ minLength: 1, maxLength: 80, unit: 'grapheme' }).filter((name) => !/^\.{1,2}$/.test(name))
+    return fc.string({ minLength: 1, maxLength: 80, unit: 'grapheme' })
   }
 
   function queryOf(operation: Readonly<Record<string, unknown>>): fc.Arbitrary<string> {
@@ -91,7 +92,9 @@ describe.each<OpenApiOptions>([{}, { compat: 'thundernetes' }])('requests made f
     const values = parameters.map(({ name, schema }) =>
       fc.oneof(fc.double({ min: 0, max: 0.05 }), broken(valuesOf(document, schema))).map((value) => {
         const shown = typeof value === 'number' && value > 0.05 ? 61 : value
-        return `${String(name)}=${encodeURIComponent(String(shown))}`
+        // Not `String`, which an object may have made impossible.
+        const text = typeof shown === 'string' ? shown : (JSON.stringify(shown) ?? '')
+        return `${String(name)}=${encodeURIComponent(text)}`
       }),
     )
     return fc.tuple(...values).map((pairs) => `?${pairs.join('&')}`)

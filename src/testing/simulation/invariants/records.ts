@@ -31,7 +31,7 @@ export class Records implements StoreListener {
    * it, and may have given that session another server by then: nobody is told of this one, and it is taken back.
    */
   readonly #strays = new Set<string>()
-  /** Uids of servers whose end was on record once. */
+  /** Uids of servers whose end was on record once, or whose record somebody has removed. */
   readonly #ended = new Set<string>()
 
   constructor(readonly world: World) {}
@@ -114,6 +114,7 @@ export class Records implements StoreListener {
 
   #taken(before: Server): void {
     this.#forget(before)
+    this.#ended.add(before.uid)
     const book = this.#book(before.buildUid)
     book.taken++
     if (before.ending?.crash) book.takenTold++
