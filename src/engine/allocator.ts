@@ -186,7 +186,7 @@ export function allocator(ctx: EngineContext, parts: AllocatorParts): Allocator 
 
   function reserve(entry: ServerEntry, session: Session): void {
     inventory.reserve(entry, session)
-    expected.remove(entry.build, session.id)
+    expected.remove(entry.build, sessionKey(session.id))
     ctx.enqueue(entry.build)
   }
 
@@ -205,10 +205,8 @@ export function allocator(ctx: EngineContext, parts: AllocatorParts): Allocator 
       throw new FleetError('unavailable', `${room.total} callers wait already, and no more are let in`)
     }
     const timedOut = () => refused(build, waitedMs + leftMs)
-    const { id: sessionID } = session
-    return room.wait(build, { sessionID, turn: call.turn, waitMs: leftMs, timedOut, signal }, (entry) =>
-      reserve(entry, session),
-    )
+    const waiting = { session: sessionKey(session.id), turn: call.turn, waitMs: leftMs, timedOut, signal }
+    return room.wait(build, waiting, (entry) => reserve(entry, session))
   }
 
   /** Returns when another server must be found; throws when nobody knows what the store holds now. */

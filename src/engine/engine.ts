@@ -20,8 +20,8 @@ import { drainer } from './drain.js'
 import { figures } from './figures.js'
 import type { Gate } from './gate.js'
 import { heartbeats } from './heartbeats.js'
-import { type Bucket, type BuildEntry, isCurrent, isDrained, type ServerEntry, serversOf } from './entries.js'
-import { expectedCallers } from './expected-callers.js'
+import { type Bucket, type BuildEntry, countsOf, isCurrent, isDrained, type ServerEntry, serversOf } from './entries.js'
+import { comesBackMs, expectedCallers } from './expected-callers.js'
 import { createInventory, type Inventory } from './inventory.js'
 import { limiter } from './limiter.js'
 import { listening } from './listening.js'
@@ -141,7 +141,10 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     breaksRule,
     blocked: tellBlocked,
   })
-  const callers = (build: BuildEntry) => room.waiting(build) + expected.count(build)
+  /** Whoever waited at the host before is on his way here: what was being started for him is not too many yet. */
+  const callersBefore = new Map<BuildEntry, number>()
+  const callers = (build: BuildEntry) =>
+    Math.max(room.waiting(build) + expected.count(build), callersBefore.get(build) ?? 0)
   const scale = scaler(ctx, { callers, isDraining, breaksRule })
   const reconcile = reconciler(ctx, { buildWriter: buildsWriter, steps: { step: stepAndTell, save }, scale })
   const queue = workQueue<BuildEntry>(clock, (build) => {
@@ -211,10 +214,23 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     if (!ending) return
     if (callsForPause(entry.record)) {
       entry.build.backoff = afterFailure(entry.build.backoff, clock.elapsed(), backoffLimits(ctx))
-      if (isCurrent(entry)) entry.build.crashedTemplate = entry.build.templateHash
+      noteCrash(entry)
     }
     if (wasRefused(entry.record)) tellStuck(entry, ending.message)
     tell.ending(entry, ending)
+  }
+
+  /** Of one that has stayed up for long its template is not to blame. */
+  function noteCrash(entry: ServerEntry): void {
+    const { build, readySince = Infinity } = entry
+    const at = clock.elapsed()
+    if (isCurrent(entry) && !(at - readySince >= ctx.limits.backoffResetMs)) {
+      build.crash = { templateHash: build.templateHash, at }
+    }
+  }
+
+  function enqueueAll(): void {
+    for (const build of inventory.everyBuild) ctx.enqueue(build)
   }
 
   function buildChanged(build: BuildEntry, before: Build): void {
@@ -236,6 +252,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   }
 
   let loaded = false
+  let cancelExpecting = () => {}
   let lastTick = clock.elapsed()
   let cancelTick = () => {}
 
@@ -256,6 +273,10 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
 
   try {
     await loadAll()
+    for (const build of inventory.everyBuild) {
+      const { pending, initializing, standingBy } = countsOf(build)
+      callersBefore.set(build, pending + initializing + standingBy - build.record.spec.standingBy)
+    }
     await watch.start()
   } catch (error) {
     stopped = true
@@ -270,7 +291,11 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   resync.start()
   lastTick = clock.elapsed()
   cancelTick = clock.after(tickMs, tick)
-  for (const build of inventory.everyBuild) ctx.enqueue(build)
+  cancelExpecting = clock.after(comesBackMs, () => {
+    callersBefore.clear()
+    enqueueAll()
+  })
+  enqueueAll()
 
   return {
     inventory,
@@ -294,7 +319,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     drainFleet(drainOptions) {
       draining = true
       room.dismiss(new FleetError('draining', 'the fleet is being drained and hands out no servers'))
-      for (const build of inventory.everyBuild) ctx.enqueue(build)
+      enqueueAll()
       const entries = () => inventory.servers.values()
       return drains.drain({ what: 'the fleet', entries, isResumed: () => false }, drainOptions)
     },
@@ -317,6 +342,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       ended = error
       if (why === 'deposed') input.door.shut(error)
       cancelTick()
+      cancelExpecting()
       watch.stop()
       resync.stop()
       prepare.stop()

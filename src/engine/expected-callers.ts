@@ -6,13 +6,14 @@ import type { Clock } from '../clock.js'
 import type { BuildEntry } from './entries.js'
 
 /** `Retry-After` is a second, and it takes a while to come back. */
-const longestMs = 3_000
+export const comesBackMs = 3_000
 
+/** By the keys of their sessions. */
 export interface ExpectedCallers {
-  /** For so long, at most 3 s. Nobody is added where there are as many already as may wait. */
-  add(build: BuildEntry, sessionID: string, ms: number): void
+  /** For 3 s. Nobody is added where there are as many already as may wait. */
+  add(build: BuildEntry, session: string): void
   /** He is back, or has got his server. */
-  remove(build: BuildEntry, sessionID: string): void
+  remove(build: BuildEntry, session: string): void
   /** Of one build, or of all. */
   clear(build?: BuildEntry): void
   count(build: BuildEntry): number
@@ -20,36 +21,36 @@ export interface ExpectedCallers {
 
 /** `gone` is called when somebody did not come back in time. */
 export function expectedCallers(clock: Clock, most: number, gone: (build: BuildEntry) => void): ExpectedCallers {
-  /** By session: how to stop expecting him. */
+  /** How to stop expecting each. */
   const builds = new Map<BuildEntry, Map<string, () => void>>()
   let total = 0
 
-  function remove(build: BuildEntry, sessionID: string): void {
+  function remove(build: BuildEntry, session: string): void {
     const callers = builds.get(build)
-    const cancel = callers?.get(sessionID)
+    const cancel = callers?.get(session)
     if (!callers || !cancel) return
     cancel()
-    callers.delete(sessionID)
+    callers.delete(session)
     total--
     if (callers.size === 0) builds.delete(build)
   }
 
   return {
-    add(build, sessionID, ms) {
-      remove(build, sessionID)
+    add(build, session) {
+      remove(build, session)
       if (total >= most) return
-      const cancel = clock.after(Math.min(ms, longestMs), () => {
-        remove(build, sessionID)
+      const cancel = clock.after(comesBackMs, () => {
+        remove(build, session)
         gone(build)
       })
       const callers = builds.get(build) ?? new Map<string, () => void>()
-      builds.set(build, callers.set(sessionID, cancel))
+      builds.set(build, callers.set(session, cancel))
       total++
     },
     remove,
     clear(build) {
       for (const [of, callers] of [...builds]) {
-        if (build === undefined || of === build) for (const sessionID of [...callers.keys()]) remove(of, sessionID)
+        if (build === undefined || of === build) for (const session of [...callers.keys()]) remove(of, session)
       }
     },
     count: (build) => builds.get(build)?.size ?? 0,

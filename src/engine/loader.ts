@@ -23,7 +23,7 @@ export function loader(ctx: EngineContext): Loader {
     if (record.conditions.some(({ type }) => type === 'Crashing')) {
       build.backoff = afterFailure(build.backoff, clock.elapsed(), backoffLimits(ctx))
       // Nobody knows any more which template it was: the present one is trusted when one of its servers stays up.
-      build.crashedTemplate = build.templateHash
+      build.crash = { templateHash: build.templateHash, at: clock.elapsed() }
     }
     return build
   }
@@ -37,7 +37,9 @@ export function loader(ctx: EngineContext): Loader {
     entry.crashCounted = entry.build.record.countedCrashes.includes(record.uid)
     if (record.state === 'Terminating') {
       entry.endingSince = clock.elapsed()
-      if (callsForPause(record) && isCurrent(entry)) entry.build.crashedTemplate = entry.build.templateHash
+      if (callsForPause(record) && isCurrent(entry)) {
+        entry.build.crash = { templateHash: entry.build.templateHash, at: clock.elapsed() }
+      }
     } else if (entry.build.deleted) {
       const event = { type: 'end' as const, reason: 'BuildDeleted' as const, message: 'its build was deleted' }
       inventory.update(entry, transition(record, event, clock.now()))

@@ -38,7 +38,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
     renewBegun(build)
     const isChanging = !draining && outdatedIn(build) > 0
     // What crashed before a change is no reason to hold it up.
-    if (!isChanging) build.crashedTemplate = undefined
+    if (!isChanging) build.crash = undefined
     const trialMs = isChanging ? trialOf(build) : 0
     const partial = isChanging ? renew(build, mayCreate, trialMs > 0) : keep(build, mayCreate, draining)
     if (partial) ctx.enqueue(build)
@@ -81,18 +81,22 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
   }
 
   /**
-   * In how many ms a server of the present template has stood by, or been handed out, for long enough to trust it after
-   * a crash. Infinite while there is none of which to expect it, 0 when there is nothing to wait for.
+   * In how many ms the present template is proven after a crash: when one that got ready since then has stood by, or been
+   * handed out, for long enough. Where none is to come, those of before the crash do, somewhat later. Infinite while there
+   * is none of which to expect it, 0 when there is nothing to wait for.
    */
-  function trialOf(build: BuildEntry): number {
-    const { buckets, templateHash } = build
-    if (build.crashedTemplate !== templateHash) return 0
-    let since = Infinity
+  function trialOf({ buckets, crash, templateHash }: BuildEntry): number {
+    if (crash?.templateHash !== templateHash) return 0
+    const isOneToCome = buckets.pending.size + buckets.initializing.size > 0
+    let [since, sinceBefore] = [Infinity, Infinity]
     for (const bucket of [buckets.ready, buckets.active]) {
       for (const entry of bucket) {
-        if (isCurrent(entry)) since = Math.min(since, entry.readySince ?? Infinity)
+        if (!isCurrent(entry) || entry.readySince === undefined) continue
+        if (entry.readySince > crash.at) since = Math.min(since, entry.readySince)
+        else sinceBefore = crash.at + limits.backoffLastMs
       }
     }
+    if (since === Infinity && !isOneToCome) since = sinceBefore
     return Math.max(0, since + limits.backoffResetMs - clock.elapsed())
   }
 

@@ -15,7 +15,8 @@ export interface Waiter {
 }
 
 export interface WaitOptions {
-  readonly sessionID: string
+  /** The key of his session. */
+  readonly session: string
   /** Grows with each caller who comes; who comes back has the one of before, and so its place in the row. */
   readonly turn: number
   readonly waitMs: number
@@ -52,7 +53,7 @@ export function waitingRoom(
   }
 
   return {
-    wait(build, { sessionID, turn, waitMs, timedOut, signal }, reserve) {
+    wait(build, { session, turn, waitMs, timedOut, signal }, reserve) {
       return new Promise<ServerEntry>((resolve, reject) => {
         const done = () => {
           cancel()
@@ -78,14 +79,13 @@ export function waitingRoom(
         const aborted = () =>
           waiter.fail(new FleetError('aborted', 'the caller stopped waiting', { cause: signal?.reason }))
         const cancel = clock.after(waitMs, () => {
-          // Whoever had little time has it also for coming back.
-          expected.add(build, sessionID, waitMs)
+          expected.add(build, session)
           waiter.fail(timedOut())
         })
         signal?.addEventListener('abort', aborted, { once: true })
         const room = rooms.get(build) ?? new LinkedSet<Waiter>(({ link }) => link)
         enter(room, waiter)
-        expected.remove(build, sessionID)
+        expected.remove(build, session)
         rooms.set(build, room)
         total++
         changed(build)

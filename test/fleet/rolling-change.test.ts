@@ -168,6 +168,45 @@ describe('a rolling change', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
   })
 
+  it.each([
+    ['a match', true, 9],
+    ['one server that stays up', false, 8],
+  ])('that crashes takes no more old servers because of %s on the new template', async (_, isPlayed, max) => {
+    let started = 0
+    const script = ({ template: of }: InstanceSpec) => {
+      const isGood = !JSON.stringify(of).includes('"two"') || started++ === 0
+      return isGood ? {} : { exitsWith: 1, exitsAfterMs: 25_000 }
+    }
+    const s = stage({ memory: { readyAfterMs: 20_000, script } })
+    const fleet = await begun(s, { standingBy: 8, max })
+    await fleet.builds.update('arena', { template: template('two') })
+    if (isPlayed) {
+      await s.clock.until(async () => (await statusOf(fleet)).rollout?.updated === 2)
+      await s.clock.advance(20_000)
+      await fleet.allocate(ask(1))
+      expect(JSON.stringify((await playing(s, fleet, 1)).spec.template)).toContain('"two"')
+    }
+    await s.clock.advance(1_800_000)
+    expect(imagesOf(s).one).toBeGreaterThanOrEqual(isPlayed ? 3 : 4)
+  })
+
+  it('is not held up by a crash after a long time', async () => {
+    const s = stage({ memory: { readyAfterMs: 20_000 } })
+    const fleet = await begun(s, { standingBy: 8, max: 8 })
+    await fleet.builds.update('arena', { template: template('two') })
+    await s.clock.advance(21_000)
+    expect(imagesOf(s)).toEqual({ one: 4, two: 4 })
+    s.faults.backend = ({ method }) => (method === 'create' ? { kind: 'refuse' } : undefined)
+    await s.clock.advance(70_000)
+    s.backend
+      .servers()
+      .find(({ spec }) => JSON.stringify(spec.template).includes('"two"'))
+      ?.exit(1)
+    s.faults.backend = () => undefined
+    await s.clock.advance(120_000)
+    expect(imagesOf(s)).toEqual({ one: 0, two: 8 })
+  })
+
   it('goes back to a template at once though one of its servers crashed long ago', async () => {
     const s = stage()
     const fleet = await begun(s, { standingBy: 4, max: 8 })

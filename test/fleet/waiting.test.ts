@@ -255,6 +255,50 @@ describe('a caller who waits', () => {
     expect(only(scene.backend.servers()).ref).toEqual(ref)
   })
 
+  it.each([500, 1_000, 5_000])('is served though it waits for %i ms only, and a server takes 5 s', async (waitMs) => {
+    const { scene, fleet } = await opened(
+      { standingBy: 0, max: 5 },
+      { memory: { startLatencyMs: 2_500, readyAfterMs: 2_500 } },
+    )
+    for (let attempt = 0; attempt < 5; attempt++) {
+      await outcomeAfter(scene, fleet.allocate(ask(1), { waitMs }), waitMs)
+      await scene.clock.advance(1_100)
+    }
+    expect(await fleet.allocate(ask(1))).toMatchObject({ SessionID: session(1) })
+    expect(scene.eventsOf('ServerCreated')).toHaveLength(1)
+  })
+
+  it('is the same caller in any spelling of its session', async () => {
+    const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
+    const sessionID = 'abcdefab-0000-4000-8000-00000000000a'
+    const request = { buildID: 'arena', sessionID }
+    await outcomeAfter(scene, fleet.allocate(request, { waitMs: 5_000 }), 5_500)
+    const again = { ...request, sessionID: sessionID.toUpperCase() }
+    await outcomeAfter(scene, fleet.allocate(again, { waitMs: 5_000 }), 1_000)
+    expect(scene.eventsOf('ServerCreated')).toHaveLength(1)
+  })
+
+  it('gets the server that was being started for it from the next host', async () => {
+    const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
+    void outcomeAfter(scene, fleet.allocate(ask(1), { waitMs: 30_000 }), 0)
+    void outcomeAfter(scene, fleet.allocate(ask(2), { waitMs: 30_000 }), 0)
+    await scene.clock.advance(9_000)
+    const [first] = scene.backend.servers()
+    await fleet.close()
+    const next = await scene.open()
+    await scene.clock.advance(1_100)
+    const call = watched(next.allocate(ask(1), { waitMs: 5_000 }))
+    await scene.clock.advance(1_000)
+    expect(scene.backend.servers()).toHaveLength(2)
+    // The other does not come back.
+    await scene.clock.advance(2_000)
+    expect(only(scene.backend.servers()).ref).toEqual(first?.ref)
+    first?.ready()
+    await scene.clock.settle()
+    expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
+    expect(scene.eventsOf('ServerCreated')).toHaveLength(2)
+  })
+
   it('is not expected back for ever: the server that was being started for it ends', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     await outcomeAfter(scene, fleet.allocate(ask(1), { waitMs: 5_000 }), 5_000)
