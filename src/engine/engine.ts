@@ -141,11 +141,11 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     breaksRule,
     blocked: tellBlocked,
   })
+  const callers = (build: BuildEntry) => room.waiting(build) + expected.count(build)
   /** Whoever waited at the host before is on his way here: what was being started for him is not too many yet. */
-  const callersBefore = new Map<BuildEntry, number>()
-  const callers = (build: BuildEntry) =>
-    Math.max(room.waiting(build) + expected.count(build), callersBefore.get(build) ?? 0)
-  const scale = scaler(ctx, { callers, isDraining, breaksRule })
+  const beyondWanted = new Map<BuildEntry, number>()
+  const spared = (build: BuildEntry) => beyondWanted.get(build) ?? 0
+  const scale = scaler(ctx, { callers, spared, isDraining, breaksRule })
   const reconcile = reconciler(ctx, { buildWriter: buildsWriter, steps: { step: stepAndTell, save }, scale })
   const queue = workQueue<BuildEntry>(clock, (build) => {
     prepare.look(build)
@@ -214,19 +214,10 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     if (!ending) return
     if (callsForPause(entry.record)) {
       entry.build.backoff = afterFailure(entry.build.backoff, clock.elapsed(), backoffLimits(ctx))
-      noteCrash(entry)
+      if (isCurrent(entry)) entry.build.crashedTemplate = entry.build.templateHash
     }
     if (wasRefused(entry.record)) tellStuck(entry, ending.message)
     tell.ending(entry, ending)
-  }
-
-  /** Of one that has stayed up for long its template is not to blame. */
-  function noteCrash(entry: ServerEntry): void {
-    const { build, readySince = Infinity } = entry
-    const at = clock.elapsed()
-    if (isCurrent(entry) && !(at - readySince >= ctx.limits.backoffResetMs)) {
-      build.crash = { templateHash: build.templateHash, at }
-    }
   }
 
   function enqueueAll(): void {
@@ -252,7 +243,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   }
 
   let loaded = false
-  let cancelExpecting = () => {}
+  let cancelSparing = () => {}
   let lastTick = clock.elapsed()
   let cancelTick = () => {}
 
@@ -275,7 +266,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     await loadAll()
     for (const build of inventory.everyBuild) {
       const { pending, initializing, standingBy } = countsOf(build)
-      callersBefore.set(build, pending + initializing + standingBy - build.record.spec.standingBy)
+      beyondWanted.set(build, Math.max(0, pending + initializing + standingBy - build.record.spec.standingBy))
     }
     await watch.start()
   } catch (error) {
@@ -291,8 +282,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   resync.start()
   lastTick = clock.elapsed()
   cancelTick = clock.after(tickMs, tick)
-  cancelExpecting = clock.after(comesBackMs, () => {
-    callersBefore.clear()
+  cancelSparing = clock.after(comesBackMs, () => {
+    beyondWanted.clear()
     enqueueAll()
   })
   enqueueAll()
@@ -342,7 +333,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       ended = error
       if (why === 'deposed') input.door.shut(error)
       cancelTick()
-      cancelExpecting()
+      cancelSparing()
       watch.stop()
       resync.stop()
       prepare.stop()

@@ -104,8 +104,8 @@ export interface BuildEntry {
   /** Of its present spec. */
   templateHash: string
   backoff: Backoff
-  /** The last server of its present template that crashed before it had stayed up for long, at elapsed ms; while a rolling change is under way. */
-  crash: { readonly templateHash: string; readonly at: number } | undefined
+  /** What was its present template when a server of that crashed last, in the rolling change that is under way. */
+  crashedTemplate: string | undefined
   /** An operator drains it. */
   draining: boolean
   changing: boolean
@@ -125,7 +125,7 @@ export function newBuild(record: Build, revision?: string): BuildEntry {
     heard: new LinkedSet(({ listened }) => listened),
     templateHash: templateHash(record.spec),
     backoff: noBackoff,
-    crash: undefined,
+    crashedTemplate: undefined,
     draining: isDrained(record),
     changing: false,
   }

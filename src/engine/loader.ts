@@ -22,8 +22,8 @@ export function loader(ctx: EngineContext): Loader {
     // The pause itself is forgotten with the host that made it; a build that crashed lately begins with the shortest.
     if (record.conditions.some(({ type }) => type === 'Crashing')) {
       build.backoff = afterFailure(build.backoff, clock.elapsed(), backoffLimits(ctx))
-      // Nobody knows any more which template it was: the present one is trusted when one of its servers stays up.
-      build.crash = { templateHash: build.templateHash, at: clock.elapsed() }
+      // Nobody knows any more which template it was: servers of the present one are trusted when they have stayed up.
+      build.crashedTemplate = build.templateHash
     }
     return build
   }
@@ -38,7 +38,7 @@ export function loader(ctx: EngineContext): Loader {
     if (record.state === 'Terminating') {
       entry.endingSince = clock.elapsed()
       if (callsForPause(record) && isCurrent(entry)) {
-        entry.build.crash = { templateHash: entry.build.templateHash, at: clock.elapsed() }
+        entry.build.crashedTemplate = entry.build.templateHash
       }
     } else if (entry.build.deleted) {
       const event = { type: 'end' as const, reason: 'BuildDeleted' as const, message: 'its build was deleted' }

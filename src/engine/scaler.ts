@@ -7,11 +7,13 @@ import { plan } from '../rules/scaling.js'
 import { buildHealth } from '../rules/status.js'
 import { graceSecondsOf } from '../rules/template.js'
 import { type EngineContext, serverEvent } from './context.js'
-import { type Bucket, type BuildEntry, isCurrent } from './entries.js'
+import type { Bucket, BuildEntry } from './entries.js'
 
 export interface ScalerParts {
   /** Callers who wait for a server of it, or are expected back in a moment. */
   readonly callers: (build: BuildEntry) => number
+  /** Servers beyond what is wanted that are not too many yet. */
+  readonly spared: (build: BuildEntry) => number
   readonly isDraining: () => boolean
   /** Its spec was written past the API, and cannot be followed. */
   readonly breaksRule: (build: BuildEntry) => boolean
@@ -38,11 +40,11 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
     renewBegun(build)
     const isChanging = !draining && outdatedIn(build) > 0
     // What crashed before a change is no reason to hold it up.
-    if (!isChanging) build.crash = undefined
-    const trialMs = isChanging ? trialOf(build) : 0
-    const partial = isChanging ? renew(build, mayCreate, trialMs > 0) : keep(build, mayCreate, draining)
+    if (!isChanging) build.crashedTemplate = undefined
+    const proven = provenOf(build)
+    const partial = isChanging ? renew(build, mayCreate, proven.count) : keep(build, mayCreate, draining)
     if (partial) ctx.enqueue(build)
-    return soonest(pauseMs, trialMs)
+    return soonest(pauseMs, proven.nextMs)
   }
 
   /** Every server runs what the build says, or all are to go: only their number may be wrong. */
@@ -55,6 +57,7 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
       active: takenOf(build),
       ending: endingIn(build),
       callers: parts.callers(build),
+      spared: parts.spared(build),
       spec: withinBounds(build.record.spec),
       mayCreate,
       draining,
@@ -81,34 +84,29 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
   }
 
   /**
-   * In how many ms the present template is proven after a crash: when one that got ready since then has stood by, or been
-   * handed out, for long enough. Where none is to come, those of before the crash do, somewhat later. Infinite while there
-   * is none of which to expect it, 0 when there is nothing to wait for.
+   * How many of the present template are a reason to let old ones go: all that can be handed out, but after a crash of one
+   * only those that have stayed up for `backoffResetMs`. `nextMs`: when there is one more of them, 0 when all are.
    */
-  function trialOf({ buckets, crash, templateHash }: BuildEntry): number {
-    if (crash?.templateHash !== templateHash) return 0
-    const isOneToCome = buckets.pending.size + buckets.initializing.size > 0
-    let [since, sinceBefore] = [Infinity, Infinity]
-    for (const bucket of [buckets.ready, buckets.active]) {
-      for (const entry of bucket) {
-        if (!isCurrent(entry) || entry.readySince === undefined) continue
-        if (entry.readySince > crash.at) since = Math.min(since, entry.readySince)
-        else sinceBefore = crash.at + limits.backoffLastMs
-      }
+  function provenOf({ buckets, crashedTemplate, templateHash }: BuildEntry): { count: number; nextMs: number } {
+    if (crashedTemplate !== templateHash) return { count: buckets.ready.size, nextMs: 0 }
+    let count = 0
+    for (const { readySince = Infinity } of buckets.ready) {
+      const nextMs = readySince + limits.backoffResetMs - clock.elapsed()
+      if (nextMs > 0) return { count, nextMs }
+      count++
     }
-    if (since === Infinity && !isOneToCome) since = sinceBefore
-    return Math.max(0, since + limits.backoffResetMs - clock.elapsed())
+    return { count, nextMs: 0 }
   }
 
   /** Some idle servers run an earlier template: they make way for new ones. */
-  function renew(build: BuildEntry, mayCreate: boolean, onTrial: boolean): boolean {
+  function renew(build: BuildEntry, mayCreate: boolean, proven: number): boolean {
     const { buckets } = build
     const { create, replace, surplus, partial } = planRollout({
       current: {
         pending: buckets.pending.size,
-        // One that stands by and cannot be handed out is no reason to let an old one go.
-        initializing: buckets.initializing.size + buckets.unready.size,
-        standingBy: buckets.ready.size,
+        // One that stands by and cannot be handed out, or is not to be trusted yet, is no reason to let an old one go.
+        initializing: buckets.initializing.size + buckets.unready.size + buckets.ready.size - proven,
+        standingBy: proven,
       },
       outdated: {
         pending: buckets.oldPending.size,
@@ -119,7 +117,6 @@ export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
       ending: endingIn(build),
       callers: parts.callers(build),
       spec: withinBounds(build.record.spec),
-      onTrial,
       mayCreate,
       createsPerPass: limits.createsPerPass,
       deletesPerPass: limits.deletesPerPass,

@@ -6,7 +6,10 @@
  */
 import type { BuildSpec } from './resources.js'
 
-/** Idle servers by state; those being handed out count as Active. Of new ones, only whoever can be handed out stands by. */
+/**
+ * Idle servers by state; those being handed out count as Active. Of new ones only whoever can be handed out stands by, and
+ * after a crash of one only those that have stayed up for long enough to trust them: the others are on the way.
+ */
 export interface IdleCounts {
   readonly pending: number
   readonly initializing: number
@@ -23,8 +26,6 @@ export interface RolloutInput {
   readonly ending: number
   /** Who wait for a server, or are expected back in a moment. */
   readonly callers: number
-  /** A server of the present template crashed, and none has stayed up since: those that stand by are not trusted yet. */
-  readonly onTrial: boolean
   readonly mayCreate: boolean
   readonly createsPerPass: number
   readonly deletesPerPass: number
@@ -50,7 +51,7 @@ export function planRollout(input: RolloutInput): RolloutPlan {
   const { current } = input
   const old = total(input.outdated)
   const updated = total(current)
-  const ready = input.onTrial ? 0 : current.standingBy
+  const ready = current.standingBy
   const onTheWay = updated - ready
   // No more than Active servers leave room for: what cannot be had must not hold up the change.
   const wanted = Math.max(0, Math.min(input.spec.standingBy + input.callers, input.spec.max - input.active))

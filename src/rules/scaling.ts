@@ -12,6 +12,8 @@ export interface PlanInput {
   readonly ending: number
   /** Callers who wait for a server, or are expected back in a moment. */
   readonly callers: number
+  /** Idle servers beyond what is wanted that are not too many yet: their callers may be about to come. */
+  readonly spared: number
   /** False while the build is Unhealthy or backs off after a crash. */
   readonly mayCreate: boolean
   /** True when the build or the fleet is to end all that is idle. */
@@ -42,7 +44,8 @@ export function plan(input: PlanInput): Plan {
 
   const possible = Math.min(wanted - idle, room - input.ending, input.maxPending - input.pending)
   const missing = input.mayCreate && !input.draining ? Math.max(0, possible) : 0
-  const surplus = Math.min(idle, Math.max(0, idle - wanted, -room))
+  const spared = input.draining ? 0 : input.spared
+  const surplus = Math.min(idle, Math.max(0, idle - wanted - spared, -room))
 
   const create = Math.min(missing, input.createsPerPass)
   const ending = Math.min(surplus, input.deletesPerPass)

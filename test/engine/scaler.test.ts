@@ -8,7 +8,7 @@ function scene(spec: { standingBy: number; max: number }, limits = {}) {
   const { inventory, build, add } = stock()
   inventory.replaceBuild(build, { ...build.record, spec: { ...build.record.spec, ...spec } }, '2')
   const { ctx, asked, clock } = surroundings(inventory, { limits })
-  const scale = scaler(ctx, { callers: () => 0, isDraining: () => false, breaksRule: () => false })
+  const scale = scaler(ctx, { callers: () => 0, spared: () => 0, isDraining: () => false, breaksRule: () => false })
   const ended = () => Array.from(build.buckets.terminating, ({ record }) => record.name)
   return { inventory, build, add, scale, asked, clock, ended, pass: () => scale(build) }
 }

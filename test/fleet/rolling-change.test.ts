@@ -190,20 +190,47 @@ describe('a rolling change', () => {
     expect(imagesOf(s).one).toBeGreaterThanOrEqual(isPlayed ? 3 : 4)
   })
 
-  it('is not held up by a crash after a long time', async () => {
-    const s = stage({ memory: { readyAfterMs: 20_000 } })
+  it('comes to its end but for one, which a machine that ends all it gets cannot replace', async () => {
+    let bad: string | undefined
+    const script = ({ template: of, ref }: InstanceSpec) => {
+      const isThere = bad !== undefined && s.backend.servers().some((server) => server.ref.name === bad)
+      if (!JSON.stringify(of).includes('"two"') || isThere) return {}
+      bad = ref.name
+      return { exitsWith: 1, exitsAfterMs: 15_000 }
+    }
+    const s: Stage = stage({ memory: { readyAfterMs: 5_000, script } })
+    const fleet = await begun(s, { standingBy: 8, max: 12 })
+    await fleet.builds.update('arena', { template: template('two') })
+    await s.clock.advance(3_600_000)
+    expect(imagesOf(s).one).toBeLessThanOrEqual(1)
+    expect((await statusOf(fleet)).currentStandingBy).toBeGreaterThanOrEqual(8)
+  })
+
+  it('goes on though one server hangs, another crashed, and the host has changed', async () => {
+    let started = 0
+    const script = ({ template: of }: InstanceSpec) => {
+      if (!JSON.stringify(of).includes('"two"')) return {}
+      started++
+      if (started === 2) return { exitsWith: 1, exitsAfterMs: 8_000 }
+      return started === 3 ? { autoReady: false } : {}
+    }
+    const s = stage({ memory: { readyAfterMs: 5_000, script } })
     const fleet = await begun(s, { standingBy: 8, max: 8 })
     await fleet.builds.update('arena', { template: template('two') })
-    await s.clock.advance(21_000)
-    expect(imagesOf(s)).toEqual({ one: 4, two: 4 })
-    s.faults.backend = ({ method }) => (method === 'create' ? { kind: 'refuse' } : undefined)
-    await s.clock.advance(70_000)
-    s.backend
-      .servers()
-      .find(({ spec }) => JSON.stringify(spec.template).includes('"two"'))
-      ?.exit(1)
-    s.faults.backend = () => undefined
-    await s.clock.advance(120_000)
+    const pass = async (seconds: number) => {
+      for (let i = 0; i < seconds; i++) {
+        for (const server of s.backend.servers()) {
+          if (started >= 3 && server.state === 'Initializing' && server.phase === 'running') {
+            server.heartbeat({ state: 'Initializing', health: 'Healthy' })
+          }
+        }
+        await s.clock.advance(1_000)
+      }
+    }
+    await pass(45)
+    await fleet.close()
+    await s.open()
+    await pass(1_200)
     expect(imagesOf(s)).toEqual({ one: 0, two: 8 })
   })
 

@@ -299,6 +299,19 @@ describe('a caller who waits', () => {
     expect(scene.eventsOf('ServerCreated')).toHaveLength(2)
   })
 
+  it('is not made up for by the next host when what was being started for it is gone', async () => {
+    const { scene, fleet } = await opened({ standingBy: 2, max: 100 }, { memory: { readyAfterMs: 5_000 } })
+    await untilReady(scene, fleet, 2)
+    for (let n = 1; n <= 22; n++) void outcomeAfter(scene, fleet.allocate(ask(n), { waitMs: 30_000 }), 0)
+    await scene.clock.advance(1_000)
+    const before = scene.eventsOf('ServerCreated').length
+    scene.crash()
+    for (const server of scene.backend.servers()) server.exit(137)
+    await scene.open()
+    await scene.clock.advance(60_000)
+    expect(scene.eventsOf('ServerCreated').length - before).toBe(2)
+  })
+
   it('is not expected back for ever: the server that was being started for it ends', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     await outcomeAfter(scene, fleet.allocate(ask(1), { waitMs: 5_000 }), 5_000)

@@ -125,8 +125,8 @@ const scaling: readonly Mutant[] = [
     name: 'surplus is counted twice',
     kind: 'standingBy and max drop together: all five killed where two should stay',
     file: 'src/rules/scaling.ts',
-    from: 'Math.max(0, idle - wanted, -room)',
-    to: 'Math.max(0, idle - wanted) + Math.max(0, -room)',
+    from: 'Math.max(0, idle - wanted - spared, -room)',
+    to: 'Math.max(0, idle - wanted - spared) + Math.max(0, -room)',
   },
   {
     name: 'a change of template replaces all at once',
