@@ -136,6 +136,7 @@ export function allocator(ctx: EngineContext, parts: AllocatorParts): Allocator 
         let entry = reserveNow(build, session)
         if (!entry) {
           entry = await waitFor(build, call, session, since, options)
+          if (!entry) continue
           if (signal?.aborted) {
             inventory.release(entry)
             continue
@@ -196,7 +197,7 @@ export function allocator(ctx: EngineContext, parts: AllocatorParts): Allocator 
     session: Session,
     since: number,
     { waitMs, signal }: AllocatorOptions,
-  ): Promise<ServerEntry> {
+  ): Promise<ServerEntry | undefined> {
     for (const timeUp of call.overdue?.splice(0) ?? []) timeUp()
     const waitedMs = clock.elapsed() - since
     const leftMs = waitMs - waitedMs

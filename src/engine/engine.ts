@@ -6,10 +6,12 @@ import { FleetError, messageOf } from '../errors.js'
 import { type FleetEmitter } from '../events.js'
 import type { Observers } from '../observer.js'
 import type { Drained, DrainOptions, ResolvedOptions } from '../options.js'
+import { sessionKey } from '../rules/allocation.js'
 import { afterFailure, noBackoff } from '../rules/backoff.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/heartbeat.js'
 import { callsForPause, transition, wasRefused } from '../rules/lifecycle.js'
 import { type Build, keyOf, type Server } from '../rules/resources.js'
+import type { Versioned } from '../store.js'
 import { type Allocator, allocator } from './allocator.js'
 import { buildWriter } from './build-writer.js'
 import { type BuildOperations, buildOperations } from './builds.js'
@@ -127,7 +129,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     running: beats.await,
     heartbeat,
     stuck: tellStuck,
-    adopt: (server) => ctx.touch(loadServer(server)),
+    adopt: adoptServer,
   })
   const { loadAll, loadBuild, loadServer } = loader(ctx)
   const isDraining = () => draining
@@ -164,7 +166,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     findLostBuilds: builds.findLost,
     builds: buildsWriter,
     buildGone: builds.forget,
-    adoptServer: (server) => ctx.touch(loadServer(server)),
+    adoptServer,
     checkServer,
   })
   const show = figures(ctx)
@@ -191,9 +193,22 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     if (entry.record !== record || entry.stored !== stored) ctx.touch(entry)
   }
 
+  function adoptServer(found: Versioned<Server>): void {
+    ctx.touch(loadServer(found))
+    tellWaiting(found.record)
+  }
+
+  /** Most have left the room with this very server; whoever is still there has got it from another host. */
+  function tellWaiting({ session }: Server): void {
+    if (session && room.total > 0) room.served(sessionKey(session.id))
+  }
+
   function serverChanged(entry: ServerEntry, before: Server, from: Bucket): void {
     const { record, build, bucket } = entry
-    if (bucket === 'active' && from !== 'active') entry.playsSince = clock.elapsed()
+    if (bucket === 'active' && from !== 'active') {
+      entry.playsSince = clock.elapsed()
+      tellWaiting(record)
+    }
     if (record.state === 'StandingBy' || bucket === 'active') entry.readySince ??= clock.elapsed()
     const saved = isSaved(entry)
     const isExposed = needsProtection(ctx, entry)

@@ -9,8 +9,9 @@ export interface Waiter {
   /** Its place in the row. */
   readonly link: Link<Waiter>
   readonly turn: number
-  /** The server is the caller's now. */
-  take(entry: ServerEntry): void
+  readonly session: string
+  /** The server is the caller's now; undefined: he has one already. */
+  take(entry: ServerEntry | undefined): void
   fail(error: unknown): void
 }
 
@@ -26,10 +27,15 @@ export interface WaitOptions {
 }
 
 export interface WaitingRoom {
-  /** Resolves with a server that `reserve` was called for, in the tick in which it became ready. */
-  wait(build: BuildEntry, options: WaitOptions, reserve: (entry: ServerEntry) => void): Promise<ServerEntry>
+  /**
+   * Resolves with a server that `reserve` was called for, in the tick in which it became ready; or with undefined once the
+   * session has one. A session waits once.
+   */
+  wait(build: BuildEntry, options: WaitOptions, reserve: (entry: ServerEntry) => void): Promise<ServerEntry | undefined>
   /** Gives a ready server to whoever waits longest. */
   serve(entry: ServerEntry): void
+  /** The session of that key has a server: another host gave it that. Whoever waits for one waits no more. */
+  served(session: string): void
   waiting(build: BuildEntry): number
   readonly total: number
   /** Sends the callers of one build away, or all. */
@@ -43,18 +49,18 @@ export function waitingRoom(
   changed: (build: BuildEntry) => void,
 ): WaitingRoom {
   const rooms = new Map<BuildEntry, LinkedSet<Waiter>>()
-  let total = 0
+  const bySession = new Map<string, Waiter>()
 
   function leave(build: BuildEntry, waiter: Waiter): void {
     const room = rooms.get(build)
     if (!room?.delete(waiter)) return
-    total--
+    bySession.delete(waiter.session)
     if (room.size === 0) rooms.delete(build)
   }
 
   return {
     wait(build, { session, turn, waitMs, timedOut, signal }, reserve) {
-      return new Promise<ServerEntry>((resolve, reject) => {
+      return new Promise<ServerEntry | undefined>((resolve, reject) => {
         const done = () => {
           cancel()
           signal?.removeEventListener('abort', aborted)
@@ -62,9 +68,10 @@ export function waitingRoom(
         }
         const waiter: Waiter = {
           link: unlinked(),
+          session,
           turn,
           take(entry) {
-            reserve(entry)
+            if (entry) reserve(entry)
             done()
             changed(build)
             resolve(entry)
@@ -87,7 +94,7 @@ export function waitingRoom(
         enter(room, waiter)
         expected.remove(build, session)
         rooms.set(build, room)
-        total++
+        bySession.set(session, waiter)
         changed(build)
       })
     },
@@ -96,10 +103,14 @@ export function waitingRoom(
       rooms.get(entry.build)?.first?.take(entry)
     },
 
+    served(session) {
+      bySession.get(session)?.take(undefined)
+    },
+
     waiting: (build) => rooms.get(build)?.size ?? 0,
 
     get total() {
-      return total
+      return bySession.size
     },
 
     dismiss(error, build) {

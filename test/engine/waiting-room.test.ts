@@ -24,7 +24,7 @@ function openRoom() {
     room
       .wait(of, { session: name, turn, waitMs, timedOut, signal }, (entry) => inventory.reserve(entry, aSession(1)))
       .then(
-        (entry) => void outcomes.push(`${name} got ${entry.record.name}`),
+        (entry) => void outcomes.push(`${name} got ${entry?.record.name ?? 'none'}`),
         (error: unknown) => void outcomes.push(`${name} ${FleetError.is(error) ? error.code : String(error)}`),
       )
   }
@@ -114,6 +114,18 @@ describe('the waiting room', () => {
     room.dismiss(new FleetError('not-found', 'the build was deleted'), build)
     await clock.settle()
     expect([expected.count(build), clock.pending]).toEqual([0, 0])
+  })
+
+  it('lets go of a caller whose session has got a server elsewhere, and serves the next one', async () => {
+    const { clock, add, build, expected, room, outcomes, wait } = openRoom()
+    wait('amie')
+    wait('bo')
+    room.served('amie')
+    room.served('nobody')
+    room.serve(add('arena-aaaaa', standsBy))
+    await clock.settle()
+    expect(outcomes).toEqual(['amie got none', 'bo got arena-aaaaa'])
+    expect([room.total, room.waiting(build), expected.count(build), clock.pending]).toEqual([0, 0, 0, 0])
   })
 
   it('frees the place of a caller that gives up at once, and asks for a pass in the next turn', async () => {

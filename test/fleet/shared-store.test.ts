@@ -5,7 +5,18 @@ import type { FleetEvent } from '../../src/events.js'
 import type { GameServerBuild } from '../../src/rules/wire.js'
 import { describe, expect, it } from 'vitest'
 import { sharedMemory } from '../stores/shared-memory.js'
-import { aBuild, ask, failureOf, only, session, stage, type StageOptions, statusOf, untilReady } from './stage.js'
+import {
+  aBuild,
+  ask,
+  failureOf,
+  only,
+  session,
+  stage,
+  type StageOptions,
+  statusOf,
+  untilReady,
+  watched,
+} from './stage.js'
 
 const ref = { namespace: 'default', name: 'arena' }
 /** So long that nothing here can be due to it. */
@@ -350,6 +361,54 @@ describe('a server whose record is written by others', () => {
     await clock.advance(5_000)
     expect(await fleet.allocate(ask(1))).toMatchObject({ SessionID: session(1) })
     expect(only(await others.servers.list()).record.session?.id).toBe(session(1))
+  })
+
+  it('is what a waiting caller gets when another host has handed it out to the same session, and no second one', async () => {
+    const memory = sharedMemory()
+    const others = memory.open()
+    const { clock, backend, open } = stage({ memory: { script: 'manual' }, limits: { resyncMs } })
+    const fleet = await open({ store: memory.open() })
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
+    await clock.advance(1_000)
+    const [first] = backend.servers()
+    first?.ready()
+    await clock.settle()
+    first?.unhealthy()
+    const call = watched(fleet.allocate(ask(1), { waitMs: 30_000 }))
+    await clock.advance(500)
+    expect(call.outcome()).toBe('pending')
+    const { record, revision } = only(
+      (await others.servers.list()).filter((server) => server.record.name === first?.ref.name),
+    )
+    const late = { state: 'Active' as const, session: { id: session(1), initialPlayers: [] }, reachedActiveOn: 0 }
+    await others.servers.update({ ...record, ...late }, revision)
+    await clock.advance(500)
+    for (const server of backend.servers()) if (server !== first) server.ready()
+    await clock.advance(1_000)
+    expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
+    const holders = (await others.servers.list()).filter((server) => server.record.session?.id === session(1))
+    expect(holders.map((server) => server.record.name)).toEqual([record.name])
+  })
+
+  it('that another host has made and handed out is what a caller who waits for that session gets', async () => {
+    const memory = sharedMemory()
+    const others = memory.open()
+    const { clock, backend, open } = stage({ memory: { script: 'manual' }, limits: { resyncMs } })
+    const fleet = await open({ store: memory.open() })
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 3 }))
+    await clock.advance(1_000)
+    const call = watched(fleet.allocate(ask(1), { waitMs: 30_000 }))
+    await clock.advance(500)
+    const { record } = only((await others.servers.list()).slice(0, 1))
+    const made = { name: 'arena-late1', uid: 'late', token: 'late', address: '127.0.0.1', ports: [] }
+    const late = { state: 'Active' as const, session: { id: session(1), initialPlayers: [] }, reachedActiveOn: 0 }
+    await others.servers.create({ ...record, ...made, ...late })
+    await clock.settle()
+    expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
+    for (const server of backend.servers()) server.ready()
+    await clock.advance(100)
+    const holders = (await others.servers.list()).filter((server) => server.record.session?.id === session(1))
+    expect(holders.map((server) => server.record.name)).toEqual(['arena-late1'])
   })
 
   it('is started no more often when its record is touched, while the backend refuses that', async () => {
