@@ -71,8 +71,8 @@ export interface Details {
 export interface AllocateOptions extends CallOptions {
   /**
    * How long to wait for a server when none stands by. Default 0: refuse at once. At most `limits.maxWaitMs`. Who waits is
-   * demand, and for 3 s more when his time is up, so that the server that is
-   * being started for him is there when he asks again.
+   * demand, and for 3 s more when his time is up, so that the server that is being started for him is there when he asks
+   * again.
    */
   readonly waitMs?: number
 }

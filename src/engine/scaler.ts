@@ -24,8 +24,8 @@ export type Scaler = (build: BuildEntry) => number | undefined
 
 /** In the order in which they are ended; those that cannot be handed out go before those that can. */
 const current = ['pending', 'initializing', 'unready', 'ready'] as const
-const onTheWay: ReadonlySet<Bucket> = new Set(['pending', 'initializing', 'oldPending', 'oldInitializing'])
 const outdated = ['oldPending', 'oldInitializing', 'oldUnready', 'oldReady'] as const
+const onTheWay: ReadonlySet<Bucket> = new Set(['pending', 'initializing', 'oldPending', 'oldInitializing'])
 
 export function scaler(ctx: EngineContext, parts: ScalerParts): Scaler {
   const { clock, inventory, limits } = ctx

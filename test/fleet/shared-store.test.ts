@@ -21,6 +21,8 @@ import {
 const ref = { namespace: 'default', name: 'arena' }
 /** So long that nothing here can be due to it. */
 const resyncMs = 3_600_000
+/** What the record of a server says once it was given to the first session. */
+const handedOut = { state: 'Active' as const, session: { id: session(1), initialPlayers: [] }, reachedActiveOn: 0 }
 
 async function scene(shown?: Store['display'], limits: StageOptions['limits'] = {}) {
   const memory = sharedMemory()
@@ -380,8 +382,7 @@ describe('a server whose record is written by others', () => {
     const { record, revision } = only(
       (await others.servers.list()).filter((server) => server.record.name === first?.ref.name),
     )
-    const late = { state: 'Active' as const, session: { id: session(1), initialPlayers: [] }, reachedActiveOn: 0 }
-    await others.servers.update({ ...record, ...late }, revision)
+    await others.servers.update({ ...record, ...handedOut }, revision)
     await clock.advance(500)
     for (const server of backend.servers()) if (server !== first) server.ready()
     await clock.advance(1_000)
@@ -401,8 +402,7 @@ describe('a server whose record is written by others', () => {
     await clock.advance(500)
     const { record } = only((await others.servers.list()).slice(0, 1))
     const made = { name: 'arena-late1', uid: 'late', token: 'late', address: '127.0.0.1', ports: [] }
-    const late = { state: 'Active' as const, session: { id: session(1), initialPlayers: [] }, reachedActiveOn: 0 }
-    await others.servers.create({ ...record, ...made, ...late })
+    await others.servers.create({ ...record, ...made, ...handedOut })
     await clock.settle()
     expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
     for (const server of backend.servers()) server.ready()
