@@ -10,7 +10,7 @@ import type { Build, Ref } from '../rules/resources.js'
 import type { Store } from '../store.js'
 import type { BuildEntry, ServerEntry } from './entries.js'
 import type { Inventory } from './inventory.js'
-import type { Limiter } from './limiter.js'
+import type { Limiter } from '../limiter.js'
 import type { Listening } from './listening.js'
 
 export interface EngineContext {

@@ -4,28 +4,29 @@
  */
 import { FleetError, messageOf } from '../errors.js'
 import { type FleetEmitter } from '../events.js'
+import { limiter } from '../limiter.js'
 import type { Observers } from '../observer.js'
 import type { Drained, DrainOptions, ResolvedOptions } from '../options.js'
-import { sessionKey } from '../rules/allocation.js'
-import { afterFailure, noBackoff } from '../rules/backoff.js'
+import { noBackoff } from '../rules/backoff.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/heartbeat.js'
-import { callsForPause, transition, wasRefused } from '../rules/lifecycle.js'
-import { type Build, keyOf, type Server } from '../rules/resources.js'
+import { transition } from '../rules/lifecycle.js'
+import { keyOf, type Server } from '../rules/resources.js'
 import type { Versioned } from '../store.js'
 import { type Allocator, allocator } from './allocator.js'
 import { buildWriter } from './build-writer.js'
 import { type BuildOperations, buildOperations } from './builds.js'
 import { blocked } from './blocked.js'
-import { backoffLimits, type EngineContext } from './context.js'
+import { consequences } from './consequences.js'
+import type { EngineContext } from './context.js'
 import { detailWriter } from './details.js'
 import { drainer } from './drain.js'
 import { figures } from './figures.js'
 import type { Gate } from './gate.js'
 import { heartbeats } from './heartbeats.js'
-import { type Bucket, type BuildEntry, countsOf, isCurrent, isDrained, type ServerEntry, serversOf } from './entries.js'
-import { comesBackMs, expectedCallers } from './expected-callers.js'
+import { type BuildEntry, type ServerEntry, serversOf } from './entries.js'
+import { everySecond } from './every-second.js'
+import { expectedCallers } from './expected-callers.js'
 import { createInventory, type Inventory } from './inventory.js'
-import { limiter } from './limiter.js'
 import { listening } from './listening.js'
 import { loader } from './loader.js'
 import { overdue } from './overdue.js'
@@ -34,9 +35,9 @@ import { reconciler } from './reconciler.js'
 import { review } from './review.js'
 import { scaler } from './scaler.js'
 import { isSaved, LostServer, serverWriter } from './server-writer.js'
-import { needsProtection, steps } from './steps.js'
+import { steps } from './steps.js'
 import { storeResync } from './store-resync.js'
-import { telling } from './telling.js'
+import { takenOver } from './taken-over.js'
 import { waitingRoom } from './waiting-room.js'
 import { watcher } from './watcher.js'
 import { workQueue } from './work-queue.js'
@@ -72,11 +73,6 @@ export interface EngineInput {
   readonly observers: Observers
 }
 
-/** How often silence is looked for and players are written. */
-const tickMs = 1_000
-/** A tick this late means that the host was away, and nobody knows what was said meanwhile. */
-const awayMs = 2_000
-
 /** Rejects when the store or the backend cannot be read. */
 export async function startEngine(input: EngineInput): Promise<Engine> {
   const { options, emitter, agentAddress } = input
@@ -89,7 +85,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const inventory = createInventory({
     ready: (entry) => room.serve(entry),
     released: (entry) => drains.released(entry),
-    changed: (entry, before, from) => serverChanged(entry, before, from),
+    changed: (entry, before, from) => follow.serverChanged(entry, before, from),
   })
   const ctx: EngineContext = {
     backend,
@@ -115,20 +111,24 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     deposed: () => input.door.over,
   }
 
-  const tell = telling(ctx)
   const expected = expectedCallers(clock, ctx.limits.maxWaiting, ctx.enqueue)
   const room = waitingRoom(clock, expected, ctx.enqueue)
   const writer = serverWriter(store, inventory, clock)
-  const buildsWriter = buildWriter(store, inventory, buildChanged, ctx.enqueue, (build) => resync.missing(build))
+  const buildsWriter = buildWriter(
+    store,
+    inventory,
+    (build, before) => follow.buildChanged(build, before),
+    ctx.enqueue,
+    (build) => resync.missing(build),
+  )
   const details = detailWriter(ctx)
   const beats = heartbeats(ctx, details.changed)
-  const late = overdue(ctx, buildsWriter)
   const tellBlocked = blocked(ctx, buildsWriter)
   const { breaksRule } = review(ctx, buildsWriter)
   const watch = watcher(ctx, {
     running: beats.await,
     heartbeat,
-    stuck: tellStuck,
+    stuck: (entry, reason) => follow.serverStuck(entry, reason),
     adopt: adoptServer,
   })
   const { loadAll, loadBuild, loadServer } = loader(ctx)
@@ -144,10 +144,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     blocked: tellBlocked,
   })
   const callers = (build: BuildEntry) => room.waiting(build) + expected.count(build)
-  /** Whoever waited at the host before is on his way here: what was being started for him is not too many yet. */
-  const beyondWanted = new Map<BuildEntry, number>()
-  const spared = (build: BuildEntry) => beyondWanted.get(build) ?? 0
-  const scale = scaler(ctx, { callers, spared, isDraining, breaksRule })
+  const sparing = takenOver(ctx)
+  const scale = scaler(ctx, { callers, spared: sparing.spared, isDraining, breaksRule })
   const reconcile = reconciler(ctx, { buildWriter: buildsWriter, steps: { step: stepAndTell, save }, scale })
   const queue = workQueue<BuildEntry>(clock, (build) => {
     prepare.look(build)
@@ -161,6 +159,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const allocate = allocator(ctx, { writer, room, expected, isDraining })
   const builds = buildOperations(ctx, { writer: buildsWriter, room, load: loadBuild })
   const drains = drainer(ctx)
+  const follow = consequences(ctx, { room, drains, builds, blocked: tellBlocked })
   const resync = storeResync(ctx, {
     adoptBuild: builds.adopt,
     findLostBuilds: builds.findLost,
@@ -170,14 +169,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     checkServer,
   })
   const show = figures(ctx)
+  const seconds = everySecond(ctx, { overdue: overdue(ctx, buildsWriter), watcher: watch, details })
   const stopTelling = store.display ? emitter.on('*', (event) => store.display?.event(event)) : () => {}
-
-  function tellStuck(entry: ServerEntry, reason: string): void {
-    tellBlocked(entry, new FleetError('unavailable', reason)).catch((error: unknown) => {
-      // Its own status has it all the same.
-      logger.warn({ server: entry.record.name, error: messageOf(error) }, 'a condition could not be written')
-    })
-  }
 
   async function checkServer(entry: ServerEntry): Promise<void> {
     const { record, stored } = entry
@@ -195,56 +188,11 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
 
   function adoptServer(found: Versioned<Server>): void {
     ctx.touch(loadServer(found))
-    tellWaiting(found.record)
-  }
-
-  /** Most have left the room with this very server; whoever is still there has got it from another host. */
-  function tellWaiting({ session }: Server): void {
-    if (session && room.total > 0) room.served(sessionKey(session.id))
-  }
-
-  function serverChanged(entry: ServerEntry, before: Server, from: Bucket): void {
-    const { record, build, bucket } = entry
-    if (bucket === 'active' && from !== 'active') {
-      entry.playsSince = clock.elapsed()
-      tellWaiting(record)
-    }
-    if (record.state === 'StandingBy' || bucket === 'active') entry.readySince ??= clock.elapsed()
-    const saved = isSaved(entry)
-    const isExposed = needsProtection(ctx, entry)
-    if (!saved || isExposed) build.todo.add(entry)
-    // A reserved server counts as Active already, so that handing it out takes one pass and not two.
-    if (!(saved && from === 'reserved' && bucket === 'active') || isExposed) ctx.enqueue(build)
-    tell.state(entry, before)
-    if (record.state === 'Terminating' && before.state !== 'Terminating') serverEnding(entry)
-    tell.health(entry, before)
-  }
-
-  function serverEnding(entry: ServerEntry): void {
-    const { ending, session } = entry.record
-    // Whatever it was to wait for before, its end does not wait for.
-    entry.retry = noBackoff
-    entry.endingSince = clock.elapsed()
-    entry.told = session !== undefined && entry.build.heard.has(entry)
-    if (!ending) return
-    if (callsForPause(entry.record)) {
-      entry.build.backoff = afterFailure(entry.build.backoff, clock.elapsed(), backoffLimits(ctx))
-      if (isCurrent(entry)) entry.build.crashedTemplate = entry.build.templateHash
-    }
-    if (wasRefused(entry.record)) tellStuck(entry, ending.message)
-    tell.ending(entry, ending)
+    follow.serverAppeared(found.record)
   }
 
   function enqueueAll(): void {
     for (const build of inventory.everyBuild) ctx.enqueue(build)
-  }
-
-  function buildChanged(build: BuildEntry, before: Build): void {
-    ctx.enqueue(build)
-    const { buildID } = before.spec
-    if (buildID !== build.record.spec.buildID) builds.renamed(build, buildID)
-    if (isDrained(before) && !build.draining) drains.look()
-    tell.build(build, before)
   }
 
   async function stepAndTell(entry: ServerEntry): Promise<number | undefined> {
@@ -258,31 +206,10 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   }
 
   let loaded = false
-  let cancelSparing = () => {}
-  let lastTick = clock.elapsed()
-  let cancelTick = () => {}
-
-  function tick(): void {
-    const now = clock.elapsed()
-    const lateMs = Math.max(0, now - lastTick - tickMs)
-    ctx.listening.missed(lateMs)
-    if (lateMs > awayMs) {
-      late.forgive()
-      watch.forgive()
-    }
-    lastTick = now
-    late.check()
-    watch.sweep()
-    details.flush()
-    cancelTick = clock.after(tickMs, tick)
-  }
 
   try {
     await loadAll()
-    for (const build of inventory.everyBuild) {
-      const { pending, initializing, standingBy } = countsOf(build)
-      beyondWanted.set(build, Math.max(0, pending + initializing + standingBy - build.record.spec.standingBy))
-    }
+    sparing.count()
     await watch.start()
   } catch (error) {
     stopped = true
@@ -295,12 +222,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   }
   loaded = true
   resync.start()
-  lastTick = clock.elapsed()
-  cancelTick = clock.after(tickMs, tick)
-  cancelSparing = clock.after(comesBackMs, () => {
-    beyondWanted.clear()
-    enqueueAll()
-  })
+  seconds.start()
+  sparing.start()
   enqueueAll()
 
   return {
@@ -347,8 +270,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       stopped = true
       ended = error
       if (why === 'deposed') input.door.shut(error)
-      cancelTick()
-      cancelSparing()
+      seconds.stop()
+      sparing.stop()
       watch.stop()
       resync.stop()
       prepare.stop()

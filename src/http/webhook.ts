@@ -7,6 +7,7 @@ import { type Clock, systemClock } from '../clock.js'
 import { FleetError, messageOf } from '../errors.js'
 import type { FleetEventType } from '../events.js'
 import { insideOf } from '../inside.js'
+import { limiter } from '../limiter.js'
 import { type Logger, silentLogger } from '../logger.js'
 import { pauseMs } from '../rules/backoff.js'
 import { keyOf } from '../rules/resources.js'
@@ -78,7 +79,7 @@ export function webhook(fleet: ReadableFleet, options: WebhookOptions): Webhook 
   const log = logOf(fleet)
   /** What is to be sent, in order, for each server; the first is on its way. */
   const lanes = new Map<string, StreamedEvent[]>()
-  const slots = slotsFor(maxInFlight)
+  const slots = limiter(maxInFlight)
   /** No more events are taken. */
   const closing = new AbortController()
   /** Nothing is tried any more. */
@@ -280,21 +281,4 @@ function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', done)
     if (signal.aborted) done()
   })
-}
-
-/** Lets so many run at once; the others wait their turn. */
-function slotsFor(most: number): <T>(task: () => Promise<T>) => Promise<T> {
-  let running = 0
-  const waiting: (() => void)[] = []
-  return async (task) => {
-    if (running >= most) await new Promise<void>((resolve) => waiting.push(resolve))
-    else running++
-    try {
-      return await task()
-    } finally {
-      const next = waiting.shift()
-      if (next) next()
-      else running--
-    }
-  }
 }

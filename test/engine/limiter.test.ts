@@ -2,7 +2,7 @@
 import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { bounded } from '../../src/engine/bounded.js'
-import { limiter } from '../../src/engine/limiter.js'
+import { limiter } from '../../src/limiter.js'
 
 function gate() {
   let open = () => {}

@@ -6,7 +6,7 @@ import { minimalBuild, minimalServer, virtualClock, type VirtualClock } from 'ga
 import type { EngineContext } from '../../src/engine/context.js'
 import type { BuildEntry, ServerEntry } from '../../src/engine/entries.js'
 import { createInventory, type Inventory } from '../../src/engine/inventory.js'
-import { limiter } from '../../src/engine/limiter.js'
+import { limiter } from '../../src/limiter.js'
 import { listening } from '../../src/engine/listening.js'
 import { fleetEmitter } from '../../src/emitter.js'
 import { silentLogger } from '../../src/logger.js'

@@ -37,7 +37,12 @@ const hosts: Readonly<Record<string, readonly string[]>> = {
 
 const layers: readonly Layer[] = [
   { name: 'rules', paths: ['src/rules/'], layers: [], packages: [] },
-  { name: 'basics', paths: files('clock', 'errors', 'logger'), layers: ['rules'], packages: ['node:crypto'] },
+  {
+    name: 'basics',
+    paths: files('clock', 'errors', 'limiter', 'logger'),
+    layers: ['rules'],
+    packages: ['node:crypto'],
+  },
   {
     name: 'contracts',
     paths: files('backend', 'store', 'elector', 'emitter', 'event-log', 'events', 'inside', 'observer', 'options'),

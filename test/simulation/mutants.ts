@@ -145,7 +145,7 @@ const scaling: readonly Mutant[] = [
   {
     name: 'no pause after a crash',
     kind: '1.27 million creations in 25 hours on a bad template',
-    file: 'src/engine/engine.ts',
+    file: 'src/engine/consequences.ts',
     from: 'entry.build.backoff = afterFailure(entry.build.backoff, clock.elapsed(), backoffLimits(ctx))',
     to: '',
   },
@@ -169,8 +169,8 @@ const life: readonly Mutant[] = [
   {
     name: 'a host that was suspended forgives nobody',
     kind: 'servers are ended for what the host slept through',
-    file: 'src/engine/engine.ts',
-    from: 'late.forgive()',
+    file: 'src/engine/every-second.ts',
+    from: 'parts.overdue.forgive()',
     to: '',
   },
   {
