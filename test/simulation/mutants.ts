@@ -143,6 +143,21 @@ const scaling: readonly Mutant[] = [
     to: 'rolloutBatch(wanted) - missing))',
   },
   {
+    name: 'a template that has crashed is trusted at once',
+    kind: 'a bad template consumes the old servers, one match or one good machine at a time',
+    file: 'src/engine/scaler.ts',
+    from: 'if (crashedTemplate !== templateHash) return',
+    to: 'if (templateHash) return',
+    seeds: 300,
+  },
+  {
+    name: 'whoever has waited in vain is forgotten',
+    kind: 'the server that is being started for him is ended before he is back',
+    file: 'src/engine/engine.ts',
+    from: 'room.waiting(build) + expected.count(build)',
+    to: 'room.waiting(build)',
+  },
+  {
     name: 'no pause after a crash',
     kind: '1.27 million creations in 25 hours on a bad template',
     file: 'src/engine/consequences.ts',

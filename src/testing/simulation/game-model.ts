@@ -14,6 +14,8 @@ export type Character =
   | 'mute'
   /** Ends with 1 soon after its start. */
   | 'crashes-at-start'
+  /** Ends with 1 soon after it got ready. */
+  | 'crashes-when-ready'
   /** Ends with 1 at some moment. */
   | 'crashes'
   /** Ends with 0 though nobody has played. */
@@ -74,6 +76,7 @@ export class GameModel {
       world.after(world.between(10, 8_000), () => {
         if (this.state === 'Initializing') this.state = 'StandingBy'
         this.#beat()
+        if (character === 'crashes-when-ready') world.after(world.between(500, 30_000), () => this.#misbehave(1))
       })
     }
     if (character !== 'mute') world.after(world.between(0, 1_000), () => this.#loop())

@@ -127,12 +127,15 @@ function scale({ world, store }: Scene, fleet: Fleet, name: string): Promise<unk
 
 /** A version of the game that never gets ready. */
 export const brokenVersion = 'broken'
+/** One of which every server gets ready, and then crashes. */
+export const crashingVersion = 'crashing'
 
 /** Mostly a new version of the game, which replaces the servers of the one before. */
 function update({ world }: Scene, fleet: Fleet, name: string): Promise<unknown> {
   const changes: readonly BuildUpdate[] = [
     { buildMetadata: { version: String(world.between(1, 3)) } },
     { buildMetadata: { version: brokenVersion } },
+    { buildMetadata: { version: crashingVersion } },
     { template: { ...template, metadata: { labels: { version: String(world.between(1, 3)) } } } },
     { portsToExpose: world.chance(0.5) ? [7777] : [7777, 7778] },
     { health: someHealth(world) },

@@ -25,7 +25,7 @@ import { Sessions } from './invariants/sessions.js'
 import { Surplus } from './invariants/surplus.js'
 import { Waiting } from './invariants/waiting.js'
 import { Lease } from './lease.js'
-import { brokenVersion, createBuilds, operate } from './operators.js'
+import { brokenVersion, crashingVersion, createBuilds, operate } from './operators.js'
 import { type Doomed, doomedBuild, type Scene } from './scene.js'
 import { type StoreListener, StoreModel } from './store-model.js'
 import { breakStoreWatch, makeTrouble, muteStore, strikeLeader, touchRecord } from './troubles.js'
@@ -82,7 +82,7 @@ export class Story implements Scene {
     this.sessions = new Sessions(world, () => this)
     this.waiting = new Waiting(world, () => this.store)
     this.#records = new Records(world)
-    this.#surplus = new Surplus(world, () => this)
+    this.#surplus = new Surplus(world, this.#limits, () => this)
     this.#counts = new Counts(world, () => this.backend)
     this.#patience = new Patience(world, () => this.backend, (faultiness < 0.01 ? 5 : 12) * minuteMs)
     this.endings = new Endings(world, () => ({ ...this.#parts, limits: this.#limits, lastSeen: () => this.#seen }))
@@ -288,6 +288,7 @@ export class Story implements Scene {
   #character({ build, sdk }: InstanceSpec): Character {
     if (!this.world.faulty) return 'good'
     if (build.name === doomedBuild) return 'crashes-at-start'
+    if (sdk.buildMetadata['version'] === crashingVersion) return 'crashes-when-ready'
     if (sdk.buildMetadata['version'] === brokenVersion) return this.world.oneOf(brokenCharacters) ?? 'mute'
     return this.world.oneOf(this.#characters) ?? 'good'
   }
@@ -319,6 +320,7 @@ export class Story implements Scene {
     this.doomed?.creations.elected()
     this.#restart.elected()
     this.#surplus.elected()
+    this.waiting.elected()
   }
 
   #heard(host: Host, event: FleetEvent): void {
@@ -329,7 +331,7 @@ export class Story implements Scene {
     if (event.type !== 'ServerEnding') return
     // Another host has decided so, and this one only learns of it.
     if (this.store.servers.get(keyOf(event.server))?.record.state === 'Terminating') return
-    if (host === this.lease.leader) this.#surplus.ended(event.build.name, event.reason, this.#ran(event.server))
+    if (host === this.lease.leader) this.#surplus.ended(event, this.#ran(event.server))
     this.endings.heard(host, event)
   }
 

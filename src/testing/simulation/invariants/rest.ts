@@ -8,7 +8,7 @@ import type { Scene } from '../scene.js'
 import { Violation } from '../world.js'
 import type { Records } from './records.js'
 import { runs } from './rollout.js'
-import { buildNameOf, isInvalid, look, type Seen } from './seen.js'
+import { buildNameOf, isDraining, isInvalid, look, type Seen } from './seen.js'
 
 /** Throws a Violation. `passTime` lets some minutes pass, in which a settled fleet makes no call. */
 export async function checkRest(scene: Scene, records: Records, passTime: () => Promise<void>): Promise<void> {
@@ -36,8 +36,7 @@ function made({ store, backend }: Scene): string {
 
 function checkBuild(build: GameServerBuild, { store }: Scene, records: Records): void {
   const { spec, status, metadata } = build
-  const isDraining = status.conditions?.some((condition) => condition.type === 'Draining') === true
-  const wanted = isDraining ? 0 : Math.max(0, Math.min(spec.standingBy, spec.max - status.currentActive))
+  const wanted = isDraining(build) ? 0 : Math.max(0, Math.min(spec.standingBy, spec.max - status.currentActive))
   const idle = status.currentPending + status.currentInitializing + status.currentStandingBy
   // It gets no new servers, and keeps what it has.
   const isStopped = status.health === 'Unhealthy' || isInvalid(build)

@@ -30,6 +30,10 @@ export function isDisputed({ spec }: GameServerBuild, builds: readonly GameServe
   return builds.filter((other) => other.spec.buildID === spec.buildID).length > 1
 }
 
+export function isDraining({ status }: GameServerBuild): boolean {
+  return status.conditions?.some(({ type }) => type === 'Draining') === true
+}
+
 /** Its spec was written by hand, and breaks a rule. */
 export function isInvalid({ status }: GameServerBuild): boolean {
   return status.conditions?.some(({ type }) => type === 'Invalid') === true

@@ -1,14 +1,17 @@
 /**
  * Exactly the surplus is scaled down: of the servers that are there when some end as too many, there stay as many as the
  * build and its waiting callers want, without those that are created anew in the same step. A change of template may
- * take a batch from them, and no more; and one that never gets ready does not consume the servers of before.
+ * take a batch from them, and no more; and one that never gets ready, or crashes, does not consume the servers of before.
  */
-import { type EndingReason, keyOf } from '../../../rules/resources.js'
+import { keyOf } from '../../../rules/resources.js'
 import { rolloutBatch } from '../../../rules/rollout.js'
 import { templateHash } from '../../../rules/template-hash.js'
 import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
+import type { EventOf } from '../../../events.js'
+import type { FleetLimits } from '../../../options.js'
 import type { StoreModel } from '../store-model.js'
 import type { World } from '../world.js'
+import { Crashed } from './crashed.js'
 import { buildNameOf, isDisputed, type Seen } from './seen.js'
 import type { Waiting } from './waiting.js'
 
@@ -25,21 +28,29 @@ export class Surplus {
   #happened = new Map<string, Happened>()
   #starting = true
 
+  readonly #crashed: Crashed
+
   constructor(
     readonly world: World,
+    limits: Pick<FleetLimits, 'backoffResetMs'>,
     readonly parts: () => { readonly store: StoreModel; readonly waiting: Waiting },
-  ) {}
+  ) {
+    this.#crashed = new Crashed(world, limits, () => this.parts().store)
+  }
 
   /** `ran`: its process runs, or did; what never came to that is no server to lose. */
-  ended(build: string, reason: EndingReason, ran: boolean): void {
-    this.#of(build).ended++
-    if (reason === 'ScaledDown') this.#of(build).scaledDown = true
-    if (reason === 'Replaced' && ran) this.#of(build).replaced = true
+  ended({ build, crash, reason, server }: EventOf<'ServerEnding'>, ran: boolean): void {
+    const happened = this.#of(build.name)
+    happened.ended++
+    if (reason === 'ScaledDown') happened.scaledDown = true
+    if (reason === 'Replaced' && ran) happened.replaced = true
+    if (crash) this.#crashed.ended(build, server)
   }
 
   /** What a new leader does before it can be looked at goes by what it finds on the way. */
   elected(): void {
     this.#starting = true
+    this.#crashed.elected()
   }
 
   created(build: string, server: string): void {
@@ -47,6 +58,7 @@ export class Surplus {
   }
 
   check(seen: Seen): void {
+    this.#crashed.look(seen)
     for (const build of seen.builds) {
       const { name } = build.metadata
       const happened = this.#happened.get(name)
@@ -87,7 +99,8 @@ export class Surplus {
     idle.push(...held.splice(0, letGo))
     const active = status.currentActive + held.length
     // Whoever was about to get a server that has ended is not back in the waiting room before its record is written.
-    const waits = Math.max(0, waiting.patient(seen.host, spec.buildID) - goneBusy)
+    const callers = waiting.patient(seen.host, spec.buildID) + waiting.expected(seen.host, spec.buildID)
+    const waits = Math.max(0, callers - goneBusy)
     const wanted = Math.min(spec.standingBy + waits, spec.max - active)
     const spared = wanted - (replaced ? rolloutBatch(wanted) : 0)
     if (idle.length < spared) {
@@ -99,7 +112,8 @@ export class Surplus {
     const good = idle.filter((server) => {
       const record = store.servers.get(keyOf(server.metadata))?.record
       // Whose record is still on its way may run either template.
-      return server.status.state === 'StandingBy' || record?.templateHash !== hash
+      if (record?.templateHash !== hash) return true
+      return server.status.state === 'StandingBy' && !this.#crashed.isOnTrial(server, hash)
     })
     if (good.length < spared) {
       this.world.breach(`a change of template went too far: build ${name} wants ${wanted}, and had ${good.length} left`)

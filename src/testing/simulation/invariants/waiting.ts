@@ -6,7 +6,7 @@ import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
 import type { Host } from '../host.js'
 import type { StoreModel } from '../store-model.js'
 import type { World } from '../world.js'
-import { buildNameOf, isDisputed, type Seen } from './seen.js'
+import { buildNameOf, isDisputed, isDraining, type Seen } from './seen.js'
 
 export interface WaitingCall {
   readonly host: Host
@@ -21,11 +21,21 @@ export interface WaitingCall {
 
 /** How late a caller may be told that its time is up. */
 const lateMs = 1_000
+/** For as long one who was told to ask again is expected back. */
+const comesBackMs = 3_000
+
+interface SentAway {
+  readonly host: Host
+  readonly buildID: string
+  readonly at: number
+}
 
 export class Waiting {
   readonly #calls = new Set<WaitingCall>()
   /** BuildIDs of which a server was refused, though whoever asked did not wait, in this step. */
   readonly #refused = new Set<string>()
+  /** Callers who waited until their time was up, by session. */
+  readonly #sentAway = new Map<string, SentAway>()
 
   /** Somebody came or left since the last look. */
   changed = false
@@ -39,6 +49,7 @@ export class Waiting {
     const { elapsedMs, steps } = this.world
     const call = { host, buildID, sessionID, waitMs, since: elapsedMs, step: steps, waited: false }
     this.#calls.add(call)
+    this.#sentAway.delete(sessionID)
     this.changed = true
     return call
   }
@@ -47,11 +58,27 @@ export class Waiting {
     this.#calls.delete(call)
     this.changed = true
     if (refused && call.step === this.world.steps) this.#refused.add(call.buildID)
+    if (refused && call.waited) this.#sendAway(call)
+  }
+
+  /** A new leader expects nobody. */
+  elected(): void {
+    this.#sentAway.clear()
   }
 
   /** Nobody waits at a host that is gone. */
   gone(host: Host): void {
     for (const call of this.#calls) if (call.host === host) this.#calls.delete(call)
+    for (const [session, away] of this.#sentAway) if (away.host === host) this.#sentAway.delete(session)
+  }
+
+  /** Sessions whose time was up, and which may be back in a moment: what is being started for them is not too many. */
+  expected(host: Host, buildID: string): number {
+    let count = 0
+    for (const away of this.#sentAway.values()) {
+      if (away.host === host && away.buildID === buildID && this.world.elapsedMs < away.at + comesBackMs) count++
+    }
+    return count
   }
 
   /** Sessions that have been waiting for a server of a build for a while: in the waiting room without doubt. */
@@ -83,6 +110,7 @@ export class Waiting {
       const stood = status.state === 'StandingBy' || status.state === 'Terminating'
       return stood && handing.isBusy(host, key) && !reserved.has(key)
     }
+    this.#forget(seen)
     for (const build of seen.builds) {
       if (isDisputed(build, seen.builds)) continue
       const calls = [...waiting.values()].filter((call) => call.buildID === build.spec.buildID)
@@ -108,6 +136,22 @@ export class Waiting {
     for (const call of this.#calls) if (call.host !== host) this.#checkDismissed(call, leadsSince)
     this.changed = false
     this.#refused.clear()
+  }
+
+  /** Not who lost the server that it had, nor whose other call goes on. */
+  #sendAway({ host, buildID, sessionID, since, waitMs }: WaitingCall): void {
+    const { elapsedMs: at } = this.world
+    const isElsewhere = [...this.#calls].some((call) => call.sessionID === sessionID)
+    if (at !== since + waitMs || isElsewhere || this.store().handing.sessions(host).has(sessionID)) return
+    this.#sentAway.set(sessionID, { host, buildID, at })
+  }
+
+  /** Of a build that is gone, or drained, nobody is to come back. */
+  #forget({ builds }: Seen): void {
+    const open = new Set(builds.filter((build) => !isDraining(build)).map(({ spec }) => spec.buildID))
+    for (const [session, { buildID, at }] of this.#sentAway) {
+      if (!open.has(buildID) || this.world.elapsedMs >= at + comesBackMs) this.#sentAway.delete(session)
+    }
   }
 
   #checkServed(free: GameServer, build: GameServerBuild, call: WaitingCall | undefined): void {
