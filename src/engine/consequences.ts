@@ -1,6 +1,6 @@
 /**
  * What follows when something in the inventory has changed: who is told of it, which build is queued, and what pause begins.
- * Synchronous: it is done before anybody else sees the change.
+ * Synchronous: the same tick does it all.
  */
 import { FleetError, messageOf } from '../errors.js'
 import { sessionKey } from '../rules/allocation.js'

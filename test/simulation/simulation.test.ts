@@ -31,6 +31,15 @@ describe('the simulation', { timeout: 600_000 }, () => {
 })
 
 describe('the simulation of `gamekeeper/testing`', () => {
+  it.each([
+    ['few may wait', { maxWaiting: 1 }, 474],
+    ['few may wait', { maxWaiting: 1 }, 506],
+    ['nobody is trusted for long after a crash', { backoffResetMs: 300_000 }, 163],
+    ['nobody is trusted for long after a crash', { backoffResetMs: 300_000 }, 290],
+  ])('finds nothing where %s', async (_, limits, seed) => {
+    expect((await simulate({ seed, limits })).violation).toBeUndefined()
+  })
+
   it("tries a host's own way to make a fleet, with limits of its own", async () => {
     const given: (number | undefined)[] = []
     const { violation, steps } = await simulate({

@@ -80,7 +80,7 @@ export class Story implements Scene {
     this.lease = new Lease(world, () => this.#elected())
     this.#restart = new Restart(world, () => this.store)
     this.sessions = new Sessions(world, () => this)
-    this.waiting = new Waiting(world, () => this.store)
+    this.waiting = new Waiting(world, this.#limits, () => this.store)
     this.#records = new Records(world)
     this.#surplus = new Surplus(world, this.#limits, () => this)
     this.#counts = new Counts(world, () => this.backend)
@@ -98,7 +98,7 @@ export class Story implements Scene {
       editMs: (isCalm ? 2 : 6) * this.#limits.resyncMs + minuteMs / 4,
       endMs: (isCalm ? 5 : 12) * minuteMs,
     })
-    // Every other story: those without are what they were before there was a watch.
+    // Every other story of those that share a store.
     const sharing = shared ? (seed % 2 === 0 ? 'watched' : 'shared') : 'own'
     this.store = new StoreModel(world, faultiness, storeMs, sharing, this.#listening(sharing === 'watched'))
     const range = { first: 10_000, last: 10_000 + world.between(12, 60) }
@@ -122,11 +122,13 @@ export class Story implements Scene {
     world.faulty = false
     for (const host of this.hosts) host.wake()
     // Longer than whatever may have to run out one after the other.
-    const { firstHeartbeatMs, backoffLastMs, resyncMs } = this.#limits
+    const { firstHeartbeatMs, backoffLastMs, backoffResetMs, resyncMs } = this.#limits
     await this.#pass(2 * minuteMs + firstHeartbeatMs + backoffLastMs + resyncMs)
     // Nothing else happens to the build from here on that would give it away.
     if (resizeByHand(this) !== undefined) await this.#pass(2 * minuteMs + firstHeartbeatMs + 2 * resyncMs)
     else await this.#pass(minuteMs + resyncMs)
+    // After a crash a change goes on a quarter at a time, each of which has to stay up for so long.
+    if (await this.#isChanging()) await this.#pass(4 * (backoffResetMs + minuteMs))
     await checkRest(this, this.#records, () => this.#pass(quietMs))
     world.throwIfFailed()
   }
@@ -176,6 +178,12 @@ export class Story implements Scene {
         world.after(10_000, () => (host.alive ? this.#remove(host) : undefined))
       })
       .catch((error: unknown) => world.fail(error))
+  }
+
+  async #isChanging(): Promise<boolean> {
+    const { leader } = this.lease
+    const seen = leader?.fleet && (await look(leader, leader.fleet))
+    return seen?.builds.some(({ status }) => status.rollout !== undefined) === true
   }
 
   async #pass(ms: number): Promise<void> {

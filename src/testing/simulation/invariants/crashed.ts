@@ -52,7 +52,10 @@ export class Crashed {
     this.#starting = false
     this.#present = new Map(seen.builds.map(({ metadata, spec }) => [metadata.name, templateHash(spec)]))
     const changing = new Set(seen.builds.filter((build) => this.#isChanging(build, seen)).map(nameOf))
-    for (const name of this.#templates.keys()) if (!changing.has(name)) this.#templates.delete(name)
+    for (const [name, hash] of this.#templates) {
+      // Until a build comes back to the template that crashed, another may have gone wrong in its place.
+      if (!changing.has(name) || this.#present.get(name) !== hash) this.#templates.delete(name)
+    }
   }
 
   /** `hash`: the template that it runs. */

@@ -1,6 +1,7 @@
 /** Once nothing fails any more: everything is as the builds want it, all records tell the same, and it stays quiet. */
 import { isDeepStrictEqual } from 'node:util'
-import { keyOf } from '../../../rules/resources.js'
+import { type Condition, keyOf } from '../../../rules/resources.js'
+import { rolloutBatch } from '../../../rules/rollout.js'
 import { buildHealth } from '../../../rules/status.js'
 import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
 import type { ModelInstance } from '../backend-model.js'
@@ -40,10 +41,11 @@ function checkBuild(build: GameServerBuild, { store }: Scene, records: Records):
   const idle = status.currentPending + status.currentInitializing + status.currentStandingBy
   // It gets no new servers, and keeps what it has.
   const isStopped = status.health === 'Unhealthy' || isInvalid(build)
-  const enough = isStopped ? idle <= wanted : idle === wanted
+  // Stopped in the middle of a change it has those that were to take the place of others as well.
+  const atMost = wanted + (isInvalid(build) && status.rollout ? rolloutBatch(wanted) : 0)
+  const enough = isStopped ? idle <= atMost : idle === wanted
   // With no port left there is nothing that the fleet could do.
-  const blocked = status.conditions?.some((condition) => condition.reason === 'ports-exhausted') === true
-  if (!blocked && (!enough || (!isStopped && status.currentStandingBy !== wanted))) {
+  if (!lacksPorts(status.conditions) && (!enough || (!isStopped && status.currentStandingBy !== wanted))) {
     const { standingBy, max } = spec
     throw new Violation(
       `build ${metadata.name} did not come to rest: ${JSON.stringify({ spec: { standingBy, max }, status })}`,
@@ -79,7 +81,8 @@ function checkServer(server: GameServer, { store, backend }: Scene): void {
   }
   const instance = backend.instances.get(keyOf(server.metadata))
   // A build that gets no new servers keeps those that it has.
-  const mayBeReplaced = build !== undefined && buildHealth(build) === 'Healthy' && !breaksRule
+  const mayBeReplaced =
+    build !== undefined && buildHealth(build) === 'Healthy' && !breaksRule && !lacksPorts(build.conditions)
   if (state === 'StandingBy' && instance && mayBeReplaced && !runs(instance.spec, build.spec)) {
     throw new Violation(`${name} stands by and does not run what its build says`)
   }
@@ -123,6 +126,10 @@ function hasLimitAhead(server: GameServer, { host, builds }: Seen, skewMs: numbe
   const { sessionSeconds } = builds.find(({ metadata }) => metadata.name === buildNameOf(server))?.spec.health ?? {}
   if (state !== 'Active' || reachedActiveOn === undefined || sessionSeconds === undefined) return false
   return Date.parse(reachedActiveOn) + sessionSeconds * 1_000 + noticeMs + skewMs >= host.clock().now()
+}
+
+function lacksPorts(conditions: readonly Pick<Condition, 'reason'>[] = []): boolean {
+  return conditions.some(({ reason }) => reason === 'ports-exhausted')
 }
 
 function waitsForPort({ status }: GameServer): boolean {

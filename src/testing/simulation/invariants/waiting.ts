@@ -1,6 +1,7 @@
 /**
  * Callers who wait: served as soon as there is a server, and dismissed when there can be none.
  */
+import type { FleetLimits } from '../../../options.js'
 import { keyOf } from '../../../rules/resources.js'
 import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
 import type { Host } from '../host.js'
@@ -42,6 +43,7 @@ export class Waiting {
 
   constructor(
     readonly world: World,
+    readonly limits: Pick<FleetLimits, 'maxWaiting'>,
     readonly store: () => StoreModel,
   ) {}
 
@@ -142,13 +144,16 @@ export class Waiting {
   #sendAway({ host, buildID, sessionID, since, waitMs }: WaitingCall): void {
     const { elapsedMs: at } = this.world
     const isElsewhere = [...this.#calls].some((call) => call.sessionID === sessionID)
+    // No more are expected than may wait.
+    if (this.#sentAway.size >= this.limits.maxWaiting) return
     if (at !== since + waitMs || isElsewhere || this.store().handing.sessions(host).has(sessionID)) return
     this.#sentAway.set(sessionID, { host, buildID, at })
   }
 
-  /** Of a build that is gone, or drained, nobody is to come back. */
+  /** Of a build that is gone, or drained, nobody is to come back; nor of two that claim one buildID. */
   #forget({ builds }: Seen): void {
-    const open = new Set(builds.filter((build) => !isDraining(build)).map(({ spec }) => spec.buildID))
+    const mayExpect = builds.filter((build) => !isDraining(build) && !isDisputed(build, builds))
+    const open = new Set(mayExpect.map(({ spec }) => spec.buildID))
     for (const [session, { buildID, at }] of this.#sentAway) {
       if (!open.has(buildID) || this.world.elapsedMs >= at + comesBackMs) this.#sentAway.delete(session)
     }
