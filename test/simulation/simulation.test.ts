@@ -36,6 +36,8 @@ describe('the simulation of `gamekeeper/testing`', () => {
     ['few may wait', { maxWaiting: 1 }, 506],
     ['nobody is trusted for long after a crash', { backoffResetMs: 300_000 }, 163],
     ['nobody is trusted for long after a crash', { backoffResetMs: 300_000 }, 290],
+    ['calls may hang for long', { callMs: 600_000 }, 5038],
+    ['calls may hang for long', { callMs: 600_000 }, 5047],
   ])('finds nothing where %s', async (_, limits, seed) => {
     expect((await simulate({ seed, limits })).violation).toBeUndefined()
   })
@@ -54,6 +56,14 @@ describe('the simulation of `gamekeeper/testing`', () => {
     expect(violation).toBeUndefined()
     expect(steps).toBeGreaterThan(100)
     expect(new Set(given)).toEqual(new Set([15_000]))
+  })
+
+  it('refuses limits that cannot be', async () => {
+    const refused = simulate({ seed: 1, minutes: 1, limits: { heartbeatIntervalMs: 500 } })
+    await expect(refused).rejects.toMatchObject({
+      code: 'invalid',
+      message: expect.stringContaining('heartbeatIntervalMs') as string,
+    })
   })
 
   it('tells of a fleet that breaks a promise, and what led there', async () => {

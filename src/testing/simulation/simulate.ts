@@ -3,6 +3,7 @@
  * step. At the end the faults stop, and the fleet has to come to rest by itself and then make no call.
  */
 import { createFleet } from '../../create-fleet.js'
+import { FleetError } from '../../errors.js'
 import type { Fleet } from '../../fleet.js'
 import type { FleetLimits, FleetOptions } from '../../options.js'
 import { Story } from './story.js'
@@ -35,13 +36,14 @@ export interface SimulationResult {
   readonly faults: Readonly<Record<string, number>>
 }
 
-/** Resolves whether invariants held or not: look at `violation`. */
+/** Resolves whether invariants held or not: look at `violation`. Rejects with `invalid` for limits that cannot be. */
 export async function simulate(options: SimulationOptions): Promise<SimulationResult> {
   const story = new Story(options.seed, options.createFleet ?? createFleet, options.limits ?? {})
   let violation: string | undefined
   try {
     await story.run((options.minutes ?? 10) * 60_000)
   } catch (error) {
+    if (FleetError.is(error, 'invalid')) throw error
     violation =
       error instanceof Violation ? error.message : `unexpected: ${error instanceof Error ? error.stack : String(error)}`
     story.lastWords()

@@ -1,5 +1,5 @@
 /** One story: hosts, games, callers and operators in one world, and what must hold at every step of it. */
-import { messageOf } from '../../errors.js'
+import { FleetError, messageOf } from '../../errors.js'
 import type { FleetEvent } from '../../events.js'
 import type { Fleet } from '../../fleet.js'
 import { defaultLimits, type FleetLimits, type FleetOptions } from '../../options.js'
@@ -71,6 +71,7 @@ export class Story implements Scene {
     this.#createFleet = createFleet
     this.#given = { ...storyLimits, ...limits }
     this.#limits = { ...defaultLimits, ...this.#given }
+    const longerMs = longerThanUsual(this.#limits)
     const world = new World(seed)
     this.world = world
     const hosts = world.chance(0.5) ? 2 : 1
@@ -84,7 +85,7 @@ export class Story implements Scene {
     this.#records = new Records(world)
     this.#surplus = new Surplus(world, this.#limits, () => this)
     this.#counts = new Counts(world, () => this.backend)
-    this.#patience = new Patience(world, () => this.backend, (faultiness < 0.01 ? 5 : 12) * minuteMs)
+    this.#patience = new Patience(world, () => this.backend, (faultiness < 0.01 ? 5 : 12) * minuteMs + longerMs)
     this.endings = new Endings(world, () => ({ ...this.#parts, limits: this.#limits, lastSeen: () => this.#seen }))
     const storeMs = world.oneOf<readonly [number, number]>([
       [0, 5],
@@ -96,7 +97,7 @@ export class Story implements Scene {
     const isCalm = faultiness < 0.01
     this.byHand = new ByHand(world, () => this.#parts, {
       editMs: (isCalm ? 2 : 6) * this.#limits.resyncMs + minuteMs / 4,
-      endMs: (isCalm ? 5 : 12) * minuteMs,
+      endMs: (isCalm ? 5 : 12) * minuteMs + longerMs,
     })
     // Every other story of those that share a store.
     const sharing = shared ? (seed % 2 === 0 ? 'watched' : 'shared') : 'own'
@@ -123,7 +124,7 @@ export class Story implements Scene {
     for (const host of this.hosts) host.wake()
     // Longer than whatever may have to run out one after the other.
     const { firstHeartbeatMs, backoffLastMs, backoffResetMs, resyncMs } = this.#limits
-    await this.#pass(2 * minuteMs + firstHeartbeatMs + backoffLastMs + resyncMs)
+    await this.#pass(2 * minuteMs + firstHeartbeatMs + backoffLastMs + resyncMs + longerThanUsual(this.#limits))
     // Nothing else happens to the build from here on that would give it away.
     if (resizeByHand(this) !== undefined) await this.#pass(2 * minuteMs + firstHeartbeatMs + 2 * resyncMs)
     else await this.#pass(minuteMs + resyncMs)
@@ -356,6 +357,8 @@ export class Story implements Scene {
     host.start(this.#createFleet, parts, this.#given).catch((error: unknown) => {
       // As a supervisor would: a host that cannot start is started again.
       this.world.note(`${host.name} could not start: ${messageOf(error)}`)
+      // What it was given can never be.
+      if (FleetError.is(error, 'invalid')) return this.world.fail(error)
       if (host.alive) this.crash(host)
     })
   }
@@ -372,6 +375,12 @@ export class Story implements Scene {
 }
 
 const brokenCharacters: readonly Character[] = ['never-ready', 'never-ready', 'crashes-at-start', 'mute']
+
+/** By how much with these limits something may last longer than with the usual ones. */
+function longerThanUsual(limits: FleetLimits): number {
+  const lasting = ['callMs', 'firstHeartbeatMs', 'silenceMs', 'backoffLastMs'] as const
+  return lasting.reduce((ms, name) => ms + Math.max(0, limits[name] - defaultLimits[name]), 0)
+}
 
 function doom(world: World, limits: FleetLimits): Doomed {
   const standingBy = world.between(1, 3)
