@@ -38,6 +38,9 @@ export class Waiting {
   /** Callers who waited until their time was up, by session. */
   readonly #sentAway = new Map<string, SentAway>()
 
+  /** The buildIDs that each build was ever seen with, by name. */
+  readonly #idsOf = new Map<string, Set<string>>()
+
   /** Somebody came or left since the last look. */
   changed = false
 
@@ -113,6 +116,7 @@ export class Waiting {
       return stood && handing.isBusy(host, key) && !reserved.has(key)
     }
     this.#forget(seen)
+    this.#remember(seen)
     for (const build of seen.builds) {
       if (isDisputed(build, seen.builds)) continue
       const calls = [...waiting.values()].filter((call) => call.buildID === build.spec.buildID)
@@ -122,7 +126,10 @@ export class Waiting {
         // What became of a session that was to be written into a record that was removed by hand, nobody can tell from outside.
         return isReady(server) && !handing.isBusy(host, key) && records.has(key)
       })
-      const mayBeTaken = servers.filter(isBehindWrite).length
+      // Whoever has one of a build that was called so before keeps it.
+      const mayBeTaken = [...seen.servers.values()].filter(
+        (server) => isBehindWrite(server) && this.#idsOf.get(buildNameOf(server))?.has(build.spec.buildID),
+      ).length
       const [waits] = calls.length > mayBeTaken ? calls : []
       if (free) this.#checkServed(free, build, waits)
       if (waits && mayBeTaken === 0) this.#checkTime(calls)
@@ -156,6 +163,14 @@ export class Waiting {
     const open = new Set(mayExpect.map(({ spec }) => spec.buildID))
     for (const [session, { buildID, at }] of this.#sentAway) {
       if (!open.has(buildID) || this.world.elapsedMs >= at + comesBackMs) this.#sentAway.delete(session)
+    }
+  }
+
+  #remember({ builds }: Seen): void {
+    for (const { metadata, spec } of builds) {
+      const ids = this.#idsOf.get(metadata.name)
+      if (ids) ids.add(spec.buildID)
+      else this.#idsOf.set(metadata.name, new Set([spec.buildID]))
     }
   }
 
