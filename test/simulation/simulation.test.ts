@@ -36,6 +36,8 @@ describe('the simulation of `gamekeeper/testing`', () => {
     ['few may wait', { maxWaiting: 1 }, 506],
     ['nobody is trusted for long after a crash', { backoffResetMs: 300_000 }, 163],
     ['nobody is trusted for long after a crash', { backoffResetMs: 300_000 }, 290],
+    ['nobody is trusted for long after a crash', { backoffResetMs: 300_000 }, 264],
+    ['a try may outlast its row of failures', { backoffResetMs: 5_000, backoffFirstMs: 100, parallelCreates: 1 }, 218],
     ['calls may hang for long', { callMs: 600_000 }, 5038],
     ['calls may hang for long', { callMs: 600_000 }, 5047],
   ])('finds nothing where %s', async (_, limits, seed) => {

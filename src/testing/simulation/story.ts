@@ -378,7 +378,7 @@ const brokenCharacters: readonly Character[] = ['never-ready', 'never-ready', 'c
 
 /** By how much with these limits something may last longer than with the usual ones. */
 function longerThanUsual(limits: FleetLimits): number {
-  const lasting = ['callMs', 'firstHeartbeatMs', 'silenceMs', 'backoffLastMs'] as const
+  const lasting = ['callMs', 'firstHeartbeatMs', 'silenceMs', 'backoffLastMs', 'backoffResetMs'] as const
   return lasting.reduce((ms, name) => ms + Math.max(0, limits[name] - defaultLimits[name]), 0)
 }
 

@@ -4,6 +4,8 @@ import { pauseMs } from '../../../rules/backoff.js'
 import type { World } from '../world.js'
 
 const windowMs = 10 * 60_000
+/** For as long one try may take. With a `backoffResetMs` below that it ends the row of failures, and nothing is to be checked. */
+const longestTryMs = 30_000
 
 export class Creations {
   /** Elapsed ms of each time that the backend was asked. */
@@ -15,7 +17,7 @@ export class Creations {
     readonly world: World,
     /** Servers that the build wants at once. */
     readonly wanted: number,
-    readonly limits: Pick<FleetLimits, 'backoffFirstMs' | 'backoffLastMs'>,
+    readonly limits: Pick<FleetLimits, 'backoffFirstMs' | 'backoffLastMs' | 'backoffResetMs'>,
   ) {}
 
   elected(): void {
@@ -23,6 +25,7 @@ export class Creations {
   }
 
   asked(): void {
+    if (this.limits.backoffResetMs < longestTryMs) return
     const { elapsedMs } = this.world
     const from = elapsedMs - windowMs
     this.#asked.push(elapsedMs)

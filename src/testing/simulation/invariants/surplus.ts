@@ -1,7 +1,8 @@
 /**
  * Exactly the surplus is scaled down: of the servers that are there when some end as too many, there stay as many as the
- * build and its callers want, those who wait and those who are expected back, without those that are created anew in the same step. A change of template may
- * take a batch from them, and no more; and one that never gets ready, or crashes, does not consume the servers of before.
+ * build wants for itself, for who waits, and for who is expected back, without those that are created anew in the same
+ * step. A change of template may take a batch from them, and no more; and one that never gets ready, or crashes, does not
+ * consume the servers of before.
  */
 import { keyOf } from '../../../rules/resources.js'
 import { rolloutBatch } from '../../../rules/rollout.js'
