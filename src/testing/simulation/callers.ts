@@ -42,7 +42,7 @@ async function call(scene: Scene, request: AllocationRequest, waitMs: number): P
 
 async function ask(scene: Scene, request: AllocationRequest, waitMs: number): Promise<boolean> {
   const { world, sessions, waiting, tally } = scene
-  const host = scene.anyHost()
+  const host = scene.hosts.any()
   if (!host?.fleet) return false
   const aborter = world.chance(0.1) ? new AbortController() : undefined
   if (aborter) world.after(world.between(1, 20_000), () => host.run(() => aborter.abort()))

@@ -35,7 +35,7 @@ const allJobs = jobs.flatMap((job) => Array.from({ length: job.weight }, () => j
 /** One thing that an operator does. Rejects with what nobody should ever see. */
 export async function operate(scene: Scene): Promise<void> {
   const { world } = scene
-  const host = scene.anyHost()
+  const host = scene.hosts.any()
   const job = world.oneOf(allJobs)
   const there = buildsThere(scene)
   const missing = buildNames.filter((name) => !there.includes(name))
@@ -54,7 +54,7 @@ export function buildsThere({ store }: Scene): readonly string[] {
 /** Builds of the beginning. True once they are there. */
 export async function createBuilds(scene: Scene): Promise<boolean> {
   const { store, doomed } = scene
-  const host = scene.anyHost()
+  const host = scene.hosts.any()
   const names = ['arena', 'duel', ...(doomed ? [doomedBuild] : [])]
   const missing = names.filter((name) => !store.builds.has(keyOf({ namespace: 'default', name })))
   for (const name of missing) {
@@ -195,7 +195,7 @@ async function drainFleet(scene: Scene, fleet: Fleet, _name: string, host: Host)
   endings.allowDrainBy(host)
   world.note(`operator: drains the whole fleet for ${deadlineMs} ms, then closes ${host.name}`)
   await fleet.drain({ deadlineMs })
-  host.run(() => (host.closing ? undefined : scene.close(host)))
+  host.run(() => (host.closing ? undefined : scene.hosts.close(host)))
   return undefined
 }
 

@@ -1,6 +1,6 @@
 /** What all parts of a story share. */
 import type { BackendModel } from './backend-model.js'
-import type { Host } from './host.js'
+import type { Hosts } from './hosts.js'
 import type { ByHand } from './invariants/by-hand.js'
 import type { Creations } from './invariants/creations.js'
 import type { Endings } from './invariants/endings.js'
@@ -21,13 +21,8 @@ export interface Scene {
   readonly byHand: ByHand
   /** The build of which no server can run, if this story has one. */
   readonly doomed: Doomed | undefined
-  readonly tally: { allocations: number; refusals: number; hostCrashes: number }
-  /** All hosts that are up, suspended ones included. */
-  readonly hosts: readonly Host[]
-  /** A host that answers, mostly the one that leads; undefined when none does. */
-  anyHost(): Host | undefined
-  crash(host: Host): void
-  close(host: Host): void
+  readonly hosts: Hosts
+  readonly tally: { allocations: number; refusals: number }
 }
 
 export interface Doomed {

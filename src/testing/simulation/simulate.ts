@@ -50,13 +50,14 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
   } finally {
     story.end()
   }
-  const { world, tally } = story
+  const { world, tally, hosts } = story
   return {
     seed: options.seed,
     ...(violation !== undefined && { violation }),
     history: world.history(options.historyLines ?? 60),
     steps: world.steps,
     ...tally,
+    hostCrashes: hosts.crashes,
     faults: world.faults,
   }
 }

@@ -1,19 +1,19 @@
 /** One story: hosts, games, callers and operators in one world, and what must hold at every step of it. */
-import { FleetError, messageOf } from '../../errors.js'
 import type { FleetEvent } from '../../events.js'
 import type { Fleet } from '../../fleet.js'
 import { defaultLimits, type FleetLimits, type FleetOptions } from '../../options.js'
 import type { InstanceSpec } from '../../backend.js'
 import type { Heartbeat, HeartbeatAnswer } from '../../rules/heartbeat.js'
 import { keyOf, type Ref } from '../../rules/resources.js'
+import { type Allowances, allowances } from './allowances.js'
 import { BackendModel, type ModelInstance } from './backend-model.js'
 import { Collector, resizeByHand, workByHand } from './by-hand.js'
 import { callers } from './callers.js'
-import { type Character, oddCharacters } from './game-model.js'
-import { Host } from './host.js'
+import { Cast } from './cast.js'
+import type { Host } from './host.js'
+import { Hosts } from './hosts.js'
 import { ByHand } from './invariants/by-hand.js'
 import { Counts } from './invariants/counts.js'
-import { Creations } from './invariants/creations.js'
 import { Endings } from './invariants/endings.js'
 import { Patience } from './invariants/patience.js'
 import { Records } from './invariants/records.js'
@@ -25,8 +25,8 @@ import { Sessions } from './invariants/sessions.js'
 import { Surplus } from './invariants/surplus.js'
 import { Waiting } from './invariants/waiting.js'
 import { Lease } from './lease.js'
-import { brokenVersion, crashingVersion, createBuilds, operate } from './operators.js'
-import { type Doomed, doomedBuild, type Scene } from './scene.js'
+import { createBuilds, operate } from './operators.js'
+import type { Doomed, Scene } from './scene.js'
 import { type StoreListener, StoreModel } from './store-model.js'
 import { breakStoreWatch, makeTrouble, muteStore, strikeLeader, touchRecord } from './troubles.js'
 import { World } from './world.js'
@@ -49,44 +49,37 @@ export class Story implements Scene {
   readonly waiting: Waiting
   readonly endings: Endings
   readonly byHand: ByHand
-  readonly doomed: Doomed | undefined
-  readonly tally = { allocations: 0, refusals: 0, hostCrashes: 0 }
-  readonly hosts: Host[] = []
-  /** The limits that the fleet is given, and all that it has. */
-  readonly #given: Partial<FleetLimits>
-  readonly #limits: FleetLimits
-  readonly #createFleet: (options: FleetOptions) => Promise<Fleet>
+  readonly hosts: Hosts
+  readonly tally = { allocations: 0, refusals: 0 }
+  readonly #allowed: Allowances
+  readonly #cast: Cast
   readonly #records: Records
   readonly #counts: Counts
   readonly #patience: Patience
   readonly #surplus: Surplus
   readonly #restart: Restart
-  readonly #characters: readonly Character[]
-  #hostCount = 0
   #lookedAt = 0
   /** What the leader said of itself when it was last looked at. */
   #seen: Seen | undefined
 
   constructor(seed: number, createFleet: (options: FleetOptions) => Promise<Fleet>, limits: Partial<FleetLimits>) {
-    this.#createFleet = createFleet
-    this.#given = { ...storyLimits, ...limits }
-    this.#limits = { ...defaultLimits, ...this.#given }
-    const longerMs = longerThanUsual(this.#limits)
+    const given = { ...storyLimits, ...limits }
+    const all: FleetLimits = { ...defaultLimits, ...given }
     const world = new World(seed)
     this.world = world
     const hosts = world.chance(0.5) ? 2 : 1
     const faultiness = world.oneOf([0, 0.002, 0.01, 0.05]) ?? 0
-    this.#characters = someCharacters(world)
-    this.doomed = world.chance(0.3) ? doom(world, this.#limits) : undefined
+    this.#allowed = allowances(all, faultiness < 0.01)
+    this.#cast = new Cast(world, all)
     this.lease = new Lease(world, () => this.#elected())
     this.#restart = new Restart(world, () => this.store)
     this.sessions = new Sessions(world, () => this)
-    this.waiting = new Waiting(world, this.#limits, () => this.store)
+    this.waiting = new Waiting(world, all, () => this.store)
     this.#records = new Records(world)
-    this.#surplus = new Surplus(world, this.#limits, () => this)
+    this.#surplus = new Surplus(world, all, () => this)
     this.#counts = new Counts(world, () => this.backend)
-    this.#patience = new Patience(world, () => this.backend, (faultiness < 0.01 ? 5 : 12) * minuteMs + longerMs)
-    this.endings = new Endings(world, () => ({ ...this.#parts, limits: this.#limits, lastSeen: () => this.#seen }))
+    this.#patience = new Patience(world, () => this.backend, this.#allowed.stuckMs)
+    this.endings = new Endings(world, () => ({ ...this.#parts, limits: all, lastSeen: () => this.#seen }))
     const storeMs = world.oneOf<readonly [number, number]>([
       [0, 5],
       [0, 5],
@@ -94,24 +87,31 @@ export class Story implements Scene {
       [20, 200],
     ]) ?? [0, 5]
     const shared = hosts > 1 || world.chance(0.5)
-    const isCalm = faultiness < 0.01
-    this.byHand = new ByHand(world, () => this.#parts, {
-      editMs: (isCalm ? 2 : 6) * this.#limits.resyncMs + minuteMs / 4,
-      endMs: (isCalm ? 5 : 12) * minuteMs + longerMs,
-    })
+    const { editMs, stuckMs: endMs } = this.#allowed
+    this.byHand = new ByHand(world, () => this.#parts, { editMs, endMs })
     // Every other story of those that share a store.
     const sharing = shared ? (seed % 2 === 0 ? 'watched' : 'shared') : 'own'
     this.store = new StoreModel(world, faultiness, storeMs, sharing, this.#listening(sharing === 'watched'))
     const range = { first: 10_000, last: 10_000 + world.between(12, 60) }
     this.backend = new BackendModel(world, faultiness, range, {
-      character: (spec) => this.#character(spec),
+      character: (spec) => this.#cast.character(spec),
       longestMatchMs: world.oneOf([20_000, 60_000, 400_000]) ?? 60_000,
       asked: (spec) => this.#asked(spec),
       heartbeat: (instance, heartbeat) => this.#heartbeat(instance, heartbeat),
       told: (instance, sessionID) => this.sessions.told(instance, sessionID),
       ending: (instance) => this.sessions.ending(instance),
     })
-    for (let i = 0; i < hosts; i++) this.#startHost()
+    this.hosts = new Hosts(world, () => this, {
+      createFleet,
+      limits: given,
+      heard: (host, event) => this.#heard(host, event),
+    })
+    for (let i = 0; i < hosts; i++) this.hosts.start()
+  }
+
+  /** The build of which no server can run, if this story has one. */
+  get doomed(): Doomed | undefined {
+    return this.#cast.doomed
   }
 
   async run(faultyMs: number): Promise<void> {
@@ -121,15 +121,12 @@ export class Story implements Scene {
     await this.#pass(faultyMs)
     world.note('--- no more faults from here on ---')
     world.faulty = false
-    for (const host of this.hosts) host.wake()
-    // Longer than whatever may have to run out one after the other.
-    const { firstHeartbeatMs, backoffLastMs, backoffResetMs, resyncMs } = this.#limits
-    await this.#pass(2 * minuteMs + firstHeartbeatMs + backoffLastMs + resyncMs + longerThanUsual(this.#limits))
+    for (const host of this.hosts.all) host.wake()
+    const { settlingMs, resizedMs, leftAloneMs, changeMs } = this.#allowed
+    await this.#pass(settlingMs)
     // Nothing else happens to the build from here on that would give it away.
-    if (resizeByHand(this) !== undefined) await this.#pass(2 * minuteMs + firstHeartbeatMs + 2 * resyncMs)
-    else await this.#pass(minuteMs + resyncMs)
-    // After a crash a change goes on a quarter at a time, each of which has to stay up for so long.
-    if (await this.#isChanging()) await this.#pass(4 * (backoffResetMs + minuteMs))
+    await this.#pass(resizeByHand(this) === undefined ? leftAloneMs : resizedMs)
+    if (await this.#isChanging()) await this.#pass(changeMs)
     await checkRest(this, this.#records, () => this.#pass(quietMs))
     world.throwIfFailed()
   }
@@ -146,39 +143,7 @@ export class Story implements Scene {
 
   /** Nothing of the story may go on after it. */
   end(): void {
-    for (const host of this.hosts) host.crash()
-  }
-
-  anyHost(): Host | undefined {
-    const able = this.hosts.filter((host) => host.answers)
-    const leading = able.find((host) => host === this.lease.leader)
-    return leading && !(this.world.faulty && this.world.chance(0.05)) ? leading : (this.world.oneOf(able) ?? leading)
-  }
-
-  crash(host: Host): void {
-    this.tally.hostCrashes++
-    this.#remove(host)
-  }
-
-  close(host: Host): void {
-    const { world } = this
-    const { fleet } = host
-    if (!fleet) return this.crash(host)
-    host.closing = true
-    host.stirred = true
-    const tooLate = world.after(15 * minuteMs, () => {
-      if (host.alive && !host.closed) world.breach(`${host.name} cannot be closed`)
-    })
-    fleet
-      .close()
-      .then(() => {
-        tooLate()
-        host.closed = true
-        world.note(`${host.name} is closed`)
-        // It has the time to show that it really does nothing any more.
-        world.after(10_000, () => (host.alive ? this.#remove(host) : undefined))
-      })
-      .catch((error: unknown) => world.fail(error))
+    for (const host of this.hosts.all) host.crash()
   }
 
   async #isChanging(): Promise<boolean> {
@@ -294,28 +259,18 @@ export class Story implements Scene {
     }
   }
 
-  #character({ build, sdk }: InstanceSpec): Character {
-    if (!this.world.faulty) return 'good'
-    if (build.name === doomedBuild) return 'crashes-at-start'
-    if (sdk.buildMetadata['version'] === crashingVersion) return 'crashes-when-ready'
-    if (sdk.buildMetadata['version'] === brokenVersion) return this.world.oneOf(brokenCharacters) ?? 'mute'
-    return this.world.oneOf(this.#characters) ?? 'good'
-  }
-
   #asked(spec: InstanceSpec): string | undefined {
-    const { ref, uid, build } = spec
+    const { ref, uid } = spec
     this.endings.asked(spec)
     if (!this.#records.known.has(uid)) this.world.breach(`${ref.name} was to be started before it had a record`)
     if (breaksRule(spec)) this.world.breach(`${ref.name} was to be started with a spec that breaks a rule`)
-    if (build.name !== doomedBuild || !this.doomed) return undefined
-    this.doomed.creations.asked()
-    return this.doomed.kind === 'refused' && this.world.faulty ? 'no such image' : undefined
+    return this.#cast.refusal(spec)
   }
 
   #heartbeat(instance: ModelInstance, heartbeat: Heartbeat): HeartbeatAnswer | undefined {
     const { world } = this
     if (world.fault('heartbeat: lost', 0.005)) return undefined
-    const host = this.anyHost()
+    const host = this.hosts.any()
     const answer = host?.fleet?.heartbeat(instance.spec.sdk.sessionHostId, heartbeat)
     if (host && host === this.lease.leader) instance.heard = { by: host, at: world.elapsedMs }
     if (answer?.operation === 'Terminate') {
@@ -348,47 +303,4 @@ export class Story implements Scene {
     const state = this.store.servers.get(keyOf(server))?.record.state
     return state !== undefined && state !== 'Pending'
   }
-
-  #startHost(): void {
-    const host: Host = new Host(this.world, `host-${++this.#hostCount}`, (event) => this.#heard(host, event))
-    this.hosts.push(host)
-    this.world.note(`${host.name} starts`)
-    const parts = { backend: this.backend.for(host), store: this.store.for(host), elector: this.lease.elector(host) }
-    host.start(this.#createFleet, parts, this.#given).catch((error: unknown) => {
-      // As a supervisor would: a host that cannot start is started again.
-      this.world.note(`${host.name} could not start: ${messageOf(error)}`)
-      // What it was given can never be.
-      if (FleetError.is(error, 'invalid')) return this.world.fail(error)
-      if (host.alive) this.crash(host)
-    })
-  }
-
-  /** Gone for good; another one is started in its place. */
-  #remove(host: Host): void {
-    host.crash()
-    this.hosts.splice(this.hosts.indexOf(host), 1)
-    this.backend.forget(host)
-    this.waiting.gone(host)
-    this.lease.gone(host)
-    this.world.after(this.world.between(0, minuteMs), () => this.#startHost())
-  }
-}
-
-const brokenCharacters: readonly Character[] = ['never-ready', 'never-ready', 'crashes-at-start', 'mute']
-
-/** By how much with these limits something may last longer than with the usual ones. */
-function longerThanUsual(limits: FleetLimits): number {
-  const lasting = ['callMs', 'firstHeartbeatMs', 'silenceMs', 'backoffLastMs', 'backoffResetMs'] as const
-  return lasting.reduce((ms, name) => ms + Math.max(0, limits[name] - defaultLimits[name]), 0)
-}
-
-function doom(world: World, limits: FleetLimits): Doomed {
-  const standingBy = world.between(1, 3)
-  const kind = world.chance(0.5) ? 'crashes' : 'refused'
-  return { kind, standingBy, creations: new Creations(world, standingBy, limits) }
-}
-
-function someCharacters(world: World): readonly Character[] {
-  const good: Character[] = Array.from({ length: 6 }, () => 'good')
-  return [...good, ...oddCharacters.filter(() => world.chance(0.4))]
 }

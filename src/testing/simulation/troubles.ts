@@ -1,4 +1,5 @@
 /** What goes wrong by itself, now and then: hosts, stores, backends, watches, clocks, and hands from outside. */
+import type { Host } from './host.js'
 import { deleteBuildByHand, resizeByHand } from './by-hand.js'
 import { leaseMs } from './lease.js'
 import type { Scene } from './scene.js'
@@ -15,12 +16,12 @@ const troubles: readonly Trouble[] = [
   {
     kind: 'host: crash',
     weight: 2,
-    happen: (scene) => onHost(scene, (host) => scene.crash(host)),
+    happen: (scene) => onHost(scene, (host) => scene.hosts.crash(host)),
   },
   {
     kind: 'host: closed',
     weight: 1,
-    happen: (scene) => onHost(scene, (host) => scene.close(host)),
+    happen: (scene) => onHost(scene, (host) => scene.hosts.close(host)),
   },
   {
     kind: 'host: suspended',
@@ -110,8 +111,8 @@ export function strikeLeader(scene: Scene): void {
   const kind = crash ? 'host: crash' : 'host: suspended'
   world.countFault(kind)
   world.note(`trouble: ${kind} (${leader.name}), in the middle of something`)
-  if (crash) return scene.crash(leader)
-  const ms = world.between(1_000, hosts.length > 1 ? 4 * leaseMs : 2 * leaseMs)
+  if (crash) return scene.hosts.crash(leader)
+  const ms = world.between(1_000, hosts.all.length > 1 ? 4 * leaseMs : 2 * leaseMs)
   leader.suspend(ms)
   lease.asleep(leader, ms)
 }
@@ -124,7 +125,7 @@ export function muteStore({ world, store }: Scene): void {
 
 /** A host hears nothing of what changes in the store; what it missed is told afterwards, or all there is is listed. */
 export function breakStoreWatch({ world, store, hosts }: Scene): void {
-  const host = world.oneOf(hosts.filter((one) => one.alive && !one.closing))
+  const host = world.oneOf(hosts.all.filter((one) => one.alive && !one.closing))
   if (!host) return
   const silent = world.chance(0.5)
   const ms = world.between(500, silent ? 120_000 : 20_000)
@@ -147,8 +148,8 @@ function vanish({ world, backend }: Scene, told: boolean): string | undefined {
   return instance?.spec.ref.name
 }
 
-function onHost(scene: Scene, act: (host: Scene['hosts'][number]) => void): string | undefined {
-  const host = scene.world.oneOf(scene.hosts.filter((one) => one.alive && !one.closing))
+function onHost(scene: Scene, act: (host: Host) => void): string | undefined {
+  const host = scene.world.oneOf(scene.hosts.all.filter((one) => one.alive && !one.closing))
   if (host) act(host)
   return host?.name
 }
