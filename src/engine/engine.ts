@@ -144,7 +144,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     blocked: tellBlocked,
   })
   const callers = (build: BuildEntry) => room.waiting(build) + expected.count(build)
-  const sparing = takenOver(ctx)
+  const sparing = takenOver(ctx, enqueueAll)
   const scale = scaler(ctx, { callers, spared: sparing.spared, isDraining, breaksRule })
   const reconcile = reconciler(ctx, { buildWriter: buildsWriter, steps: { step: stepAndTell, save }, scale })
   const queue = workQueue<BuildEntry>(clock, (build) => {

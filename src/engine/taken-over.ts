@@ -2,8 +2,8 @@
  * The servers that a term found beyond what their builds want: whoever waited at the host before is on his way here, so for
  * a moment they are not too many.
  */
-import { type BuildEntry, countsOf } from './entries.js'
 import type { EngineContext } from './context.js'
+import { type BuildEntry, countsOf } from './entries.js'
 import { comesBackMs } from './expected-callers.js'
 
 export interface TakenOver {
@@ -16,21 +16,22 @@ export interface TakenOver {
   spared(build: BuildEntry): number
 }
 
-export function takenOver(ctx: Pick<EngineContext, 'clock' | 'inventory' | 'enqueue'>): TakenOver {
+/** `over` is called when none is spared any more. */
+export function takenOver({ clock, inventory }: EngineContext, over: () => void): TakenOver {
   const beyondWanted = new Map<BuildEntry, number>()
   let stop = () => {}
 
   return {
     count() {
-      for (const build of ctx.inventory.everyBuild) {
+      for (const build of inventory.everyBuild) {
         const { pending, initializing, standingBy } = countsOf(build)
         beyondWanted.set(build, Math.max(0, pending + initializing + standingBy - build.record.spec.standingBy))
       }
     },
     start() {
-      stop = ctx.clock.after(comesBackMs, () => {
+      stop = clock.after(comesBackMs, () => {
         beyondWanted.clear()
-        for (const build of ctx.inventory.everyBuild) ctx.enqueue(build)
+        over()
       })
     },
     stop: () => stop(),

@@ -24,10 +24,14 @@ const resyncMs = 3_600_000
 /** What the record of a server says once it was given to the first session. */
 const handedOut = { state: 'Active' as const, session: { id: session(1), initialPlayers: [] }, reachedActiveOn: 0 }
 
-async function scene(shown?: Store['display'], limits: StageOptions['limits'] = {}) {
+async function scene(
+  shown?: Store['display'],
+  limits: StageOptions['limits'] = {},
+  games: Pick<StageOptions, 'memory'> = {},
+) {
   const memory = sharedMemory()
   const others = memory.open()
-  const theatre = stage({ limits: { resyncMs, ...limits } })
+  const theatre = stage({ ...games, limits: { resyncMs, ...limits } })
   const fleet = await theatre.open({ store: { ...memory.open(), ...(shown && { display: shown }) } })
   const { clock } = theatre
   const edit = async (change: (build: Build) => Build, of = ref) => {
@@ -366,10 +370,7 @@ describe('a server whose record is written by others', () => {
   })
 
   it('is what a waiting caller gets when another host has handed it out to the same session, and no second one', async () => {
-    const memory = sharedMemory()
-    const others = memory.open()
-    const { clock, backend, open } = stage({ memory: { script: 'manual' }, limits: { resyncMs } })
-    const fleet = await open({ store: memory.open() })
+    const { clock, backend, fleet, others } = await scene(undefined, {}, { memory: { script: 'manual' } })
     await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
     await clock.advance(1_000)
     const [first] = backend.servers()
@@ -392,10 +393,7 @@ describe('a server whose record is written by others', () => {
   })
 
   it('that another host has made and handed out is what a caller who waits for that session gets', async () => {
-    const memory = sharedMemory()
-    const others = memory.open()
-    const { clock, backend, open } = stage({ memory: { script: 'manual' }, limits: { resyncMs } })
-    const fleet = await open({ store: memory.open() })
+    const { clock, backend, fleet, others } = await scene(undefined, {}, { memory: { script: 'manual' } })
     await fleet.builds.create(aBuild({ standingBy: 1, max: 3 }))
     await clock.advance(1_000)
     const call = watched(fleet.allocate(ask(1), { waitMs: 30_000 }))

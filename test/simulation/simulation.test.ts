@@ -1,4 +1,5 @@
 /** The engine keeps its promises in every story of a fixed set of seeds; and the simulation would notice if it did not. */
+import { readFile } from 'node:fs/promises'
 import { createFleet } from 'gamekeeper'
 import { simulate } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
@@ -40,7 +41,7 @@ describe('the simulation of `gamekeeper/testing`', () => {
     ['a try may outlast its row of failures', { backoffResetMs: 5_000, backoffFirstMs: 100, parallelCreates: 1 }, 218],
     ['calls may hang for long', { callMs: 600_000 }, 5038],
     ['calls may hang for long', { callMs: 600_000 }, 5047],
-  ])('finds nothing where %s', async (_, limits, seed) => {
+  ])('finds nothing where %s: %j, seed %i', async (_, limits, seed) => {
     expect((await simulate({ seed, limits })).violation).toBeUndefined()
   })
 
@@ -85,6 +86,16 @@ describe('the simulation of `gamekeeper/testing`', () => {
 describe('a deliberate bug', { timeout: 600_000 }, () => {
   it.each(mutants)('$name is still one change of the sources', async (mutant) => {
     expect(await occurrences(mutant)).toBe(1)
+  })
+
+  it('is in the table of docs/simulation.md, each with how often it is found, and docs/operations.md says how many there are', async () => {
+    const table = (await readFile('docs/simulation.md', 'utf8')).split('## Deliberate bugs')[1] ?? ''
+    const rows = [...table.matchAll(/^\| (.+?) +\| (.+?) +\| [1-9]\d* +\|$/gm)].map(([, name, kind]) => ({
+      name,
+      kind,
+    }))
+    expect(rows).toEqual(mutants.map(({ name, kind }) => ({ name, kind })))
+    expect(await readFile('docs/operations.md', 'utf8')).toContain(`${mutants.length} deliberate bugs are found`)
   })
 
   it.each(mutants)('$name is found', async (mutant) => {

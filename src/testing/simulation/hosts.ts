@@ -54,7 +54,7 @@ export class Hosts {
     })
   }
 
-  /** One that answers, mostly the one that leads. */
+  /** One that answers, mostly the one that leads; undefined when none does. */
   any(): Host | undefined {
     const able = this.all.filter((host) => host.answers)
     const leading = able.find((host) => host === this.parts().lease.leader)
