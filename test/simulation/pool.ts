@@ -100,4 +100,4 @@ class Thread {
   }
 }
 
-const nothing = { history: [], steps: 0, allocations: 0, refusals: 0, hostCrashes: 0, faults: {} }
+const nothing = { history: [], fingerprint: '', steps: 0, allocations: 0, refusals: 0, hostCrashes: 0, faults: {} }

@@ -1,4 +1,5 @@
 /** What a run of the simulation shows: a progress line, and a summary. */
+import { createHash } from 'node:crypto'
 import type { SimulationResult } from '../../src/testing/simulation/simulate.js'
 
 export interface Progress {
@@ -49,9 +50,17 @@ export function summary(results: readonly SimulationResult[]): string {
       `${count(total((one) => one.allocations))} allocations, ${count(total((one) => one.refusals))} refusals, ` +
       `${count(total((one) => one.hostCrashes))} host crashes, and faults by kind:`,
     ...lines,
+    `fingerprint of these stories: ${fingerprintOf(results)}`,
   ].join('\n')
 }
 
 function count(number: number): string {
   return number.toLocaleString('en')
+}
+
+/** One digest over the stories of all seeds: the same before and after a change that alters no behaviour. */
+function fingerprintOf(results: readonly SimulationResult[]): string {
+  const hash = createHash('sha256')
+  for (const { seed, fingerprint } of results) hash.update(`${seed} ${fingerprint}\n`)
+  return hash.digest('hex').slice(0, 16)
 }

@@ -28,6 +28,8 @@ export interface SimulationResult {
   readonly violation?: string
   /** What happened last, oldest first; with how things stood when something was violated. */
   readonly history: readonly string[]
+  /** 16 hexadecimal digits over everything that happened: equal when two versions of the code behave the same. */
+  readonly fingerprint: string
   readonly steps: number
   readonly allocations: number
   readonly refusals: number
@@ -55,6 +57,7 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
     seed: options.seed,
     ...(violation !== undefined && { violation }),
     history: world.history(options.historyLines ?? 60),
+    fingerprint: String(world.fingerprint),
     steps: world.steps,
     ...tally,
     hostCrashes: hosts.crashes,

@@ -243,12 +243,18 @@ export class Story implements Scene {
     const records = this.#records
     const collector = watched && this.world.chance(0.5) ? new Collector(this.world, () => this) : undefined
     return {
-      buildWritten: (before, after) => records.buildWritten(before, after),
+      buildWritten: (before, after) => {
+        const { name, crashes, spec } = after
+        this.world.fingerprint.add(name, crashes, spec.buildID, spec.standingBy, spec.max)
+        records.buildWritten(before, after)
+      },
       buildRemoved(before) {
         records.buildRemoved(before)
         collector?.buildRemoved(before)
       },
-      serverWritten(before, after, late) {
+      serverWritten: (before, after, late) => {
+        const { name, state, health, session, ending } = after
+        this.world.fingerprint.add(name, state, health, session?.id, ending?.reason)
         records.serverWritten(before, after, late)
         collector?.serverWritten(before, after)
       },
@@ -288,6 +294,8 @@ export class Story implements Scene {
   }
 
   #heard(host: Host, event: FleetEvent): void {
+    const { seq, build, server } = { build: undefined, server: undefined, ...event }
+    this.world.fingerprint.add(host.name, seq, build?.name, server?.name)
     if (event.type === 'ServerCreated') {
       this.#counts.serverCreated(event.build.name)
       if (host === this.lease.leader) this.#surplus.created(event.build.name, event.server.name)

@@ -4,6 +4,7 @@
  */
 import { seededRandom } from '../random.js'
 import { TimerHeap } from '../timer-heap.js'
+import { Fingerprint } from './fingerprint.js'
 
 /** Something happened that must never happen. */
 export class Violation extends Error {}
@@ -11,6 +12,8 @@ export class Violation extends Error {}
 export class World {
   readonly #timers = new TimerHeap()
   readonly #random: () => number
+  #draws = 0
+  readonly fingerprint = new Fingerprint()
   readonly #history: string[] = []
   #order = 0
   #failure: Error | undefined
@@ -24,7 +27,11 @@ export class World {
   readonly faults: Record<string, number> = {}
 
   constructor(readonly seed: number) {
-    this.#random = seededRandom(seed)
+    const draw = seededRandom(seed)
+    this.#random = () => {
+      this.#draws++
+      return draw()
+    }
   }
 
   after(ms: number, fn: () => void): () => void {
@@ -49,6 +56,7 @@ export class World {
     this.steps++
     timer.fn?.()
     await settled()
+    this.fingerprint.add(this.elapsedMs, this.#order, this.#draws)
     return true
   }
 
