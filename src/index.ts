@@ -1,6 +1,6 @@
 /** The public surface of gamekeeper. */
 export type {
-  AgentPlace,
+  AgentEndpoint,
   Backend,
   BackendCapabilities,
   BackendListener,
@@ -12,29 +12,48 @@ export type {
   KnownInstance,
   LogsOptions,
   PrepareOptions,
-} from './backend.js'
-export { type Clock, systemClock } from './clock.js'
-export { alwaysLeader, type ElectionListener, type Elector } from './elector.js'
-export { type ErrorCode, errorCodes, FleetError } from './errors.js'
-export type { EventListener, EventOf, EventsDropped, FleetEvent, FleetEventType, ReadEventsOptions } from './events.js'
-export { createFleet } from './create-fleet.js'
-export type * from './fleet.js'
-export type { BackendOperation, CallOutcome, FleetObserver, StoreCollection, StoreOperation } from './observer.js'
-export type { Logger } from './logger.js'
+} from './contracts/backend.js'
+export { type Clock, systemClock } from './contracts/clock.js'
+export { alwaysLeader, type ElectionListener, type Elector } from './contracts/elector.js'
+export { type ErrorCode, errorCodes, FleetError } from './contracts/errors.js'
+export type {
+  EventListener,
+  EventOf,
+  EventsDropped,
+  FleetEvent,
+  FleetEventType,
+  ReadEventsOptions,
+} from './contracts/events.js'
+export { createFleet } from './fleet/create-fleet.js'
+export type * from './contracts/fleet.js'
+export type {
+  BackendOperation,
+  CallOutcome,
+  FleetObserver,
+  StoreCollection,
+  StoreOperation,
+} from './contracts/observer.js'
+export type { Logger } from './contracts/logger.js'
 export {
   type AgentOptions,
   type CallOptions,
   defaultLimits,
-  type Drained,
+  type DrainResult,
   type DrainOptions,
   type FleetLimits,
   type FleetOptions,
-} from './options.js'
-export type { Heartbeat, HeartbeatAnswer } from './rules/heartbeat.js'
-export type * from './rules/resources.js'
-export type { PortRange } from './rules/ports.js'
-export type { TemplateSupport } from './rules/template.js'
-export type { Allocation, GameServer, GameServerBuild, GameServerBuildDetail, GameServerDetail } from './rules/wire.js'
-export type { Collection, Store, StoreOptions, Versioned } from './store.js'
+} from './contracts/options.js'
+export type { Heartbeat, HeartbeatAnswer } from './rules/game/heartbeat.js'
+export type * from './rules/model/resources.js'
+export type { PortRange } from './rules/model/ports.js'
+export type { TemplateSupport } from './rules/validation/template.js'
+export type {
+  Allocation,
+  GameServer,
+  GameServerBuild,
+  GameServerBuildDetail,
+  GameServerDetail,
+} from './rules/model/wire.js'
+export type { Collection, Store, StoreOptions, Versioned } from './contracts/store.js'
 export { fileStore } from './stores/file.js'
 export { memoryStore } from './stores/memory.js'

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path'
 import type {
-  AgentPlace,
+  AgentEndpoint,
   Backend,
   BackendCapabilities,
   BackendListener,
@@ -15,13 +15,13 @@ import type {
   InstanceSpec,
   LogsOptions,
   PrepareOptions,
-} from '../../src/backend.js'
-import { FleetError, messageOf, throwIfAborted } from '../../src/errors.js'
-import { Listeners } from '../../src/platform/listeners.js'
-import { unlessAborted } from '../../src/platform/unless-aborted.js'
-import { isObject, shown } from '../../src/rules/problem.js'
-import { keyOf, type Ref } from '../../src/rules/resources.js'
-import { findAgentPlace } from './agent-place.js'
+} from '../../src/contracts/backend.js'
+import { FleetError, messageOf, throwIfAborted } from '../../src/contracts/errors.js'
+import { Listeners } from '../shared/listeners.js'
+import { unlessAborted } from '../../src/util/signals.js'
+import { isObject, shown } from '../../src/rules/validation/problem.js'
+import { keyOf, type Ref } from '../../src/rules/model/resources.js'
+import { findAgentEndpoint } from './agent-address.js'
 import { defaultClient, remoteHostOf } from './client.js'
 import { Containers } from './containers.js'
 import { Creation } from './creation.js'
@@ -64,14 +64,15 @@ export class DockerBackend implements Backend {
   #closed = false
 
   constructor(options: ResolvedDockerOptions) {
-    const { directory, clock, logger, readMs, changeMs, portRange, pullIdleMs, registryAuth } = options
+    const { directory, clock, logger, readTimeoutMs, changeTimeoutMs, portRange, pullIdleTimeoutMs, registryAuth } =
+      options
     const client = options.docker ?? defaultClient()
     this.#options = options
     this.defaultStore = Object.freeze({ kind: 'file', directory: join(directory, 'store') })
     this.#remote = remoteHostOf(client)
     const onSilence = () => this.#events?.reopen()
-    this.#api = new EngineApi({ client, clock, readMs, changeMs, onSilence })
-    this.#images = new Images({ api: this.#api, clock, idleMs: pullIdleMs, auth: registryAuth })
+    this.#api = new EngineApi({ client, clock, readTimeoutMs, changeTimeoutMs, onSilence })
+    this.#images = new Images({ api: this.#api, clock, idleMs: pullIdleTimeoutMs, auth: registryAuth })
     this.#ports = new PortPool(portRange, clock, () => this.#heldPorts())
     this.#listeners = new Listeners(this.name, logger)
   }
@@ -80,10 +81,13 @@ export class DockerBackend implements Backend {
     checkForDocker(build)
   }
 
-  async agentPlace(asked: { readonly host?: string | undefined }, options: BackendOptions = {}): Promise<AgentPlace> {
+  async agentEndpoint(
+    asked: { readonly host?: string | undefined },
+    options: BackendOptions = {},
+  ): Promise<AgentEndpoint> {
     const { isDesktop } = await this.#open()
     const bridge = this.#remote === undefined ? await this.#api.network('bridge', options) : undefined
-    return findAgentPlace({ host: asked.host, remote: this.#remote, isDesktop, bridge })
+    return findAgentEndpoint({ host: asked.host, remote: this.#remote, isDesktop, bridge })
   }
 
   async prepare(build: Pick<InstanceSpec, 'build' | 'template'>, options: PrepareOptions = {}): Promise<void> {
@@ -133,8 +137,8 @@ export class DockerBackend implements Backend {
       same.ending.shorten(graceMs)
       return unlessAborted(same.done, signal)
     }
-    const { clock, changeMs } = this.#options
-    const ending = new Ending({ api: this.#api, clock, limitMs: changeMs, graceMs })
+    const { clock, changeTimeoutMs } = this.#options
+    const ending = new Ending({ api: this.#api, clock, limitMs: changeTimeoutMs, graceMs })
     const done = this.#end(key, containers, ref, uid, ending)
     this.#ending.set(key, { uid, ending, done })
     const over = () => void this.#ending.delete(key)

@@ -1,6 +1,6 @@
 /** What is needed of dockerode, and how it is loaded when the host brings none. */
 import { createRequire } from 'node:module'
-import { FleetError, messageOf } from '../../src/errors.js'
+import { FleetError, messageOf } from '../../src/contracts/errors.js'
 import { isLoopback } from '../../src/platform/own-address.js'
 
 /** A client of the engine's API: `new Docker()` of dockerode is one. */

@@ -2,12 +2,12 @@
  * The containers of one fleet: what is known of them between two looks at the engine, and what the engine says when it is
  * asked. Removes only what was made and never started.
  */
-import type { BackendOptions, Instance } from '../../src/backend.js'
-import { messageOf } from '../../src/errors.js'
-import type { Logger } from '../../src/logger.js'
-import type { Listeners } from '../../src/platform/listeners.js'
-import { isObject } from '../../src/rules/problem.js'
-import { keyOf, type Ref } from '../../src/rules/resources.js'
+import type { BackendOptions, Instance } from '../../src/contracts/backend.js'
+import { messageOf } from '../../src/contracts/errors.js'
+import type { Logger } from '../../src/contracts/logger.js'
+import type { Listeners } from '../shared/listeners.js'
+import { isObject } from '../../src/rules/validation/problem.js'
+import { keyOf, type Ref } from '../../src/rules/model/resources.js'
 import type { EngineApi } from './engine-api.js'
 import type { ContainerEvent } from './events.js'
 import {

@@ -2,11 +2,11 @@
  * Makes one container and starts it. Can be cut short at any moment: what is left has the name of its server, so that the
  * next try finds it, and was not started, so that the next list removes it.
  */
-import type { Instance, InstanceSpec } from '../../src/backend.js'
-import { FleetError, throwIfAborted } from '../../src/errors.js'
-import { keyOf } from '../../src/rules/resources.js'
+import type { Instance, InstanceSpec } from '../../src/contracts/backend.js'
+import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
+import { keyOf } from '../../src/rules/model/resources.js'
 import type { EngineApi } from './engine-api.js'
-import { statusOf, takenPorts, wordsOf } from './failures.js'
+import { statusOf, takenPorts, wordsOf } from './engine-errors.js'
 import type { Images } from './images.js'
 import { type Container, isUnrunnable, readContainer } from './instance.js'
 import { containerName } from './labels.js'

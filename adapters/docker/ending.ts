@@ -1,8 +1,8 @@
 /** Ends a container: asks its game to go, waits for its grace period, then kills and removes it. */
-import type { Clock } from '../../src/clock.js'
-import { FleetError } from '../../src/errors.js'
+import type { Clock } from '../../src/contracts/clock.js'
+import { FleetError } from '../../src/contracts/errors.js'
 import type { EngineApi } from './engine-api.js'
-import { statusOf } from './failures.js'
+import { statusOf } from './engine-errors.js'
 import type { Container } from './instance.js'
 
 const lookAgainMs = 100

@@ -3,20 +3,20 @@
  * named: what is used is the same in all since 20.10.
  */
 import type { Readable } from 'node:stream'
-import type { Clock } from '../../src/clock.js'
-import { FleetError } from '../../src/errors.js'
-import { Underway } from '../../src/platform/underway.js'
-import { isObject } from '../../src/rules/problem.js'
+import type { Clock } from '../../src/contracts/clock.js'
+import { FleetError } from '../../src/contracts/errors.js'
+import { Underway } from '../shared/underway.js'
+import { isObject } from '../../src/rules/validation/problem.js'
 import { type DockerClient, placeOf } from './client.js'
-import { engineFailure, statusOf } from './failures.js'
+import { engineFailure, statusOf } from './engine-errors.js'
 
 export interface EngineApiOptions {
   readonly client: DockerClient
   readonly clock: Clock
   /** For calls that only read. */
-  readonly readMs: number
+  readonly readTimeoutMs: number
   /** For calls that change something. */
-  readonly changeMs: number
+  readonly changeTimeoutMs: number
   /** Hears of a call that was not answered in time. */
   readonly onSilence: () => void
 }
@@ -73,7 +73,14 @@ export class EngineApi {
   /** The JSON lines of a pull, as they come. */
   pull(query: { readonly fromImage: string; readonly tag: string }, auth: object | undefined): Promise<OpenStream> {
     const what = `pull ${query.fromImage}:${query.tag}`
-    return this.#open({ what, method: 'POST', path: '/images/create', query, auth, limitMs: this.#options.changeMs })
+    return this.#open({
+      what,
+      method: 'POST',
+      path: '/images/create',
+      query,
+      auth,
+      limitMs: this.#options.changeTimeoutMs,
+    })
   }
 
   /** Returns its id. */
@@ -149,7 +156,13 @@ export class EngineApi {
   events(labels: readonly string[], since: number | undefined): Promise<OpenStream> {
     const filters = JSON.stringify({ type: ['container'], label: labels })
     const query = { filters, ...(since !== undefined && { since }) }
-    return this.#open({ what: 'tell its events', method: 'GET', path: '/events', query, limitMs: this.#options.readMs })
+    return this.#open({
+      what: 'tell its events',
+      method: 'GET',
+      path: '/events',
+      query,
+      limitMs: this.#options.readTimeoutMs,
+    })
   }
 
   logs(
@@ -160,7 +173,7 @@ export class EngineApi {
     return this.#open({
       ...{ what: `show the log of container ${short(id)}`, method: 'GET', path: at(id, '/logs') },
       query: { stdout: true, stderr: true, timestamps: true, ...query },
-      limitMs: this.#options.readMs,
+      limitMs: this.#options.readTimeoutMs,
       ...options,
     })
   }
@@ -176,7 +189,14 @@ export class EngineApi {
   }
 
   #read(what: string, path: string, query: Call['query'], options: CallOptions = {}): Promise<unknown> {
-    return this.#call({ what, method: 'GET', path, query: query ?? {}, limitMs: this.#options.readMs, ...options })
+    return this.#call({
+      what,
+      method: 'GET',
+      path,
+      query: query ?? {},
+      limitMs: this.#options.readTimeoutMs,
+      ...options,
+    })
   }
 
   #change(
@@ -186,7 +206,7 @@ export class EngineApi {
     more: Pick<Call, 'query' | 'body' | 'file' | 'alsoFine'>,
     options: CallOptions = {},
   ): Promise<unknown> {
-    return this.#call({ what, method, path, ...more, limitMs: this.#options.changeMs, ...options })
+    return this.#call({ what, method, path, ...more, limitMs: this.#options.changeTimeoutMs, ...options })
   }
 
   async #open(call: Call): Promise<OpenStream> {

@@ -2,10 +2,10 @@
  * The engine's events of this fleet's containers, for as long as somebody listens. A stream that ends is opened again, and
  * whoever listens is told that some may be lost.
  */
-import type { Clock } from '../../src/clock.js'
-import { messageOf } from '../../src/errors.js'
-import type { Logger } from '../../src/logger.js'
-import { isObject } from '../../src/rules/problem.js'
+import type { Clock } from '../../src/contracts/clock.js'
+import { messageOf } from '../../src/contracts/errors.js'
+import type { Logger } from '../../src/contracts/logger.js'
+import { isObject } from '../../src/rules/validation/problem.js'
 import type { EngineApi, OpenStream } from './engine-api.js'
 import { type Identity, identityOf } from './labels.js'
 import { jsonLinesOf } from './lines.js'

@@ -1,8 +1,8 @@
 /** The name that tells one fleet's containers from another's: drawn once, and kept in the fleet's directory. */
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Clock } from '../../src/clock.js'
-import { FleetError, messageOf } from '../../src/errors.js'
+import type { Clock } from '../../src/contracts/clock.js'
+import { FleetError, messageOf } from '../../src/contracts/errors.js'
 import { makeDirectories } from '../../src/platform/make-directories.js'
 import { isFleetName } from './options.js'
 

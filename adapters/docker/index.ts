@@ -1,9 +1,9 @@
 /** `gamekeeper/docker`: game servers as containers of a Docker engine. */
-import type { Backend } from '../../src/backend.js'
+import type { Backend } from '../../src/contracts/backend.js'
 import { DockerBackend } from './backend.js'
 import { type DockerBackendOptions, resolveDockerOptions } from './options.js'
 
-export type { PortRange } from '../../src/rules/ports.js'
+export type { PortRange } from '../../src/rules/model/ports.js'
 export type { DockerClient } from './client.js'
 export type { DockerBackendOptions, PullPolicy, RegistryAuth } from './options.js'
 

@@ -1,6 +1,6 @@
 /** Reads what the engine says of a container: which instance it is, and how it is. Pure. */
-import type { Instance } from '../../src/backend.js'
-import { isObject } from '../../src/rules/problem.js'
+import type { Instance } from '../../src/contracts/backend.js'
+import { isObject } from '../../src/rules/validation/problem.js'
 import { type Identity, identityOf } from './labels.js'
 
 export interface Container {
@@ -104,7 +104,7 @@ export function instanceOf(container: Container, node: string, circumstances: Ci
     case 'dead':
     case 'removing': {
       const ended = { ...knownOf(identity, node), phase: 'exited', exitCode } as const
-      if (circumstances.endedWithEngine) return { ...ended, blameless: true, reason: 'the Docker engine went down' }
+      if (circumstances.endedWithEngine) return { ...ended, interrupted: true, reason: 'the Docker engine went down' }
       const reason = exitReason(container, circumstances.lastWords ?? '')
       return { ...ended, ...(reason !== undefined && { reason }) }
     }

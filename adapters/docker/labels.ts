@@ -1,7 +1,7 @@
 /** What a container's labels say of it: whose it is, which server, and what was told to it. Pure. */
-import { isObject } from '../../src/rules/problem.js'
-import { isPort } from '../../src/rules/ports.js'
-import type { PortPair, Ref } from '../../src/rules/resources.js'
+import { isObject } from '../../src/rules/validation/problem.js'
+import { isPort } from '../../src/rules/model/ports.js'
+import type { PortPair, Ref } from '../../src/rules/model/resources.js'
 
 export interface Identity {
   readonly ref: Ref

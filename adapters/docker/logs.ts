@@ -1,9 +1,9 @@
 /** The lines that a container writes, as they come: also past a restart of the engine that the container survives. */
-import type { LogsOptions } from '../../src/backend.js'
-import { FleetError } from '../../src/errors.js'
-import { isObject } from '../../src/rules/problem.js'
+import type { LogsOptions } from '../../src/contracts/backend.js'
+import { FleetError } from '../../src/contracts/errors.js'
+import { isObject } from '../../src/rules/validation/problem.js'
 import type { EngineApi, OpenStream } from './engine-api.js'
-import { statusOf, wordsOf } from './failures.js'
+import { statusOf, wordsOf } from './engine-errors.js'
 import { timeOf } from './instance.js'
 import { framesOf } from './lines.js'
 

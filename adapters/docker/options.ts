@@ -1,11 +1,11 @@
 /** Every option of the Docker backend with its default and unit, checked once and frozen. */
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
-import { type Clock, systemClock } from '../../src/clock.js'
-import { type Logger, silentLogger } from '../../src/logger.js'
-import { OptionReader } from '../../src/platform/option-reader.js'
-import { defaultPortRange, type PortRange } from '../../src/rules/ports.js'
-import { isObject } from '../../src/rules/problem.js'
+import { type Clock, systemClock } from '../../src/contracts/clock.js'
+import { type Logger, silentLogger } from '../../src/contracts/logger.js'
+import { OptionReader } from '../shared/option-reader.js'
+import { defaultPortRange, type PortRange } from '../../src/rules/model/ports.js'
+import { isObject } from '../../src/rules/validation/problem.js'
 import { type DockerClient, isClient } from './client.js'
 import { labelPrefix } from './labels.js'
 
@@ -53,11 +53,11 @@ export interface DockerBackendOptions {
    */
   readonly init?: boolean
   /** Longest wait for an answer of the engine when it is only asked. Default 20 s. */
-  readonly readMs?: number
+  readonly readTimeoutMs?: number
   /** The same when it is told to do something. Default 100 s. */
-  readonly changeMs?: number
+  readonly changeTimeoutMs?: number
   /** A pull that has not moved for this long has failed. Default 120 s. */
-  readonly pullIdleMs?: number
+  readonly pullIdleTimeoutMs?: number
   /** Default: silent. */
   readonly logger?: Logger
   /** Default: the real one. */
@@ -90,9 +90,9 @@ const known = [
   'capabilities',
   'log',
   'init',
-  'readMs',
-  'changeMs',
-  'pullIdleMs',
+  'readTimeoutMs',
+  'changeTimeoutMs',
+  'pullIdleTimeoutMs',
   'logger',
   'clock',
 ] as const satisfies readonly (keyof DockerBackendOptions)[]
@@ -120,9 +120,9 @@ export function resolveDockerOptions(options: DockerBackendOptions): ResolvedDoc
     capabilities: capabilities(options.capabilities ?? {}),
     log: log === undefined ? undefined : logOptions(log),
     init: reader.flag('init', options.init, true),
-    readMs: reader.whole('readMs', options.readMs, 20_000),
-    changeMs: reader.whole('changeMs', options.changeMs, 100_000),
-    pullIdleMs: reader.whole('pullIdleMs', options.pullIdleMs, 120_000),
+    readTimeoutMs: reader.whole('readTimeoutMs', options.readTimeoutMs, 20_000),
+    changeTimeoutMs: reader.whole('changeTimeoutMs', options.changeTimeoutMs, 100_000),
+    pullIdleTimeoutMs: reader.whole('pullIdleTimeoutMs', options.pullIdleTimeoutMs, 120_000),
     logger: options.logger ?? silentLogger,
     clock: options.clock ?? systemClock,
   })

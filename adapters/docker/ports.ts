@@ -2,9 +2,9 @@
  * Public ports of the engine's machine. Whether a number is free only the engine can tell, which may be far away: the pool
  * gives what this fleet does not hold, and is told which numbers turned out to be somebody else's. Pure but for the clock.
  */
-import type { Clock } from '../../src/clock.js'
-import { FleetError } from '../../src/errors.js'
-import { candidatePorts, type PortRange } from '../../src/rules/ports.js'
+import type { Clock } from '../../src/contracts/clock.js'
+import { FleetError } from '../../src/contracts/errors.js'
+import { candidatePorts, type PortRange } from '../../src/rules/model/ports.js'
 
 /** Somebody else's number is tried again after this long. */
 const foreignMs = 60_000

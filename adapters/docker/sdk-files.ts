@@ -1,5 +1,5 @@
 /** Where the game's SDK finds its configuration inside the container, and the archive that puts it there. Pure. */
-import { sdkConfigFile, type SdkConfigInput } from '../../src/rules/sdk-config.js'
+import { sdkConfigFile, type SdkConfigInput } from '../../src/rules/game/sdk-config.js'
 import { tarOf } from './tar.js'
 
 const home = 'gamekeeper'

@@ -4,7 +4,7 @@
  */
 import { hostname } from 'node:os'
 import type {
-  AgentPlace,
+  AgentEndpoint,
   Backend,
   BackendCapabilities,
   BackendListener,
@@ -15,37 +15,37 @@ import type {
   InstanceSpec,
   KnownInstance,
   LogsOptions,
-} from '../../src/backend.js'
-import type { Elector } from '../../src/elector.js'
-import { FleetError, messageOf, throwIfAborted } from '../../src/errors.js'
-import { Listeners } from '../../src/platform/listeners.js'
-import { unlessAborted } from '../../src/platform/unless-aborted.js'
-import { shown } from '../../src/rules/problem.js'
-import { keyOf, type Ref } from '../../src/rules/resources.js'
-import { defaultNamespace } from '../../src/rules/validation.js'
-import type { Store } from '../../src/store.js'
-import { findAgentPlace } from './agent-place.js'
-import { KubernetesApi } from './api.js'
-import { Configuration } from './configuration.js'
-import { Creations } from './creations.js'
-import { Endings } from './endings.js'
-import { leaseElector } from './elector.js'
-import { Fence } from './fence.js'
-import { HalfMade } from './half-made.js'
-import { defaultKubeConfig } from './kube-config.js'
-import { pathOf, pods as podType } from './kube-objects.js'
-import { identityBy, namesOf } from './labels.js'
-import { LateStarts } from './late-starts.js'
-import { labelling } from './leader-label.js'
-import { leaseName } from './lease.js'
-import { NodePorts } from './node-ports.js'
+} from '../../src/contracts/backend.js'
+import type { Elector } from '../../src/contracts/elector.js'
+import { FleetError, messageOf, throwIfAborted } from '../../src/contracts/errors.js'
+import { Listeners } from '../shared/listeners.js'
+import { unlessAborted } from '../../src/util/signals.js'
+import { shown } from '../../src/rules/validation/problem.js'
+import { keyOf, type Ref } from '../../src/rules/model/resources.js'
+import { defaultNamespace } from '../../src/rules/validation/requests.js'
+import type { Store } from '../../src/contracts/store.js'
+import { findAgentEndpoint } from './nodes/agent-address.js'
+import { KubernetesApi } from './client/api.js'
+import { SdkSecrets } from './provisioning/sdk-secret.js'
+import { Creations } from './provisioning/creations.js'
+import { Endings } from './provisioning/endings.js'
+import { leaseElector } from './leader-election/elector.js'
+import { Fence } from './leader-election/fence.js'
+import { IncompletePods } from './provisioning/incomplete-pods.js'
+import { defaultKubeConfig } from './client/kube-config.js'
+import { pathOf, pods as podType } from './client/kube-objects.js'
+import { identityBy, namesOf } from './pods/labels.js'
+import { SlowStarts } from './provisioning/slow-starts.js'
+import { labelling } from './leader-election/leader-label.js'
+import { leaseName } from './leader-election/lease.js'
+import { NodePorts } from './nodes/node-ports.js'
 import type { ResolvedKubernetesOptions } from './options.js'
-import { markPlayedOn } from './played-on.js'
-import { podLogs } from './pod-logs.js'
-import { fixedPorts, lacksPorts } from './pod-status.js'
-import { Pods } from './pods.js'
-import type { SeenPod } from './seen-pod.js'
-import { type KubernetesStore, openKubernetesStore } from './store.js'
+import { markActive } from './pods/active-label.js'
+import { podLogs } from './pods/pod-logs.js'
+import { fixedPorts, lacksPorts } from './pods/pod-status.js'
+import { PodCache } from './pods/pod-cache.js'
+import type { PodSnapshot } from './pods/pod-snapshot.js'
+import { type KubernetesStore, openKubernetesStore } from './store/store.js'
 
 /** What is made in time belongs to whoever comes next; what is not, is found half made and removed. */
 const closingMs = 2_000
@@ -58,13 +58,13 @@ export class KubernetesBackend implements Backend {
 
   readonly #options: ResolvedKubernetesOptions
   readonly #api: KubernetesApi
-  readonly #pods: Pods
+  readonly #pods: PodCache
   readonly #ports: NodePorts
-  readonly #configuration: Configuration
-  readonly #lateStarts: LateStarts
-  readonly #halfMade: HalfMade
+  readonly #configuration: SdkSecrets
+  readonly #lateStarts: SlowStarts
+  readonly #halfMade: IncompletePods
   /** Namespace of what is the fleet's own. */
-  readonly #home: string
+  readonly #systemNamespace: string
   readonly #listeners: Listeners
   readonly #creations: Creations
   readonly #endings: Endings
@@ -74,15 +74,15 @@ export class KubernetesBackend implements Backend {
 
   constructor(options: ResolvedKubernetesOptions) {
     const { apiGroup, clock, logger, namespaces, publicAddress, portRange } = options
-    const { requestsPerSecond, connections, callMs } = options
+    const { requestsPerSecond, connections, callTimeoutMs } = options
     const config = options.kubeConfig ?? defaultKubeConfig()
     this.#options = options
     const fence = new Fence(clock)
-    this.#api = new KubernetesApi({ config, clock, requestsPerSecond, connections, callMs, fence })
+    this.#api = new KubernetesApi({ config, clock, requestsPerSecond, connections, callTimeoutMs, fence })
     // The same for each host of a fleet, wherever it runs: two leases would be two leaders.
-    this.#home = options.home ?? namespaces?.toSorted()[0] ?? defaultNamespace
+    this.#systemNamespace = options.systemNamespace ?? namespaces?.toSorted()[0] ?? defaultNamespace
     this.#listeners = new Listeners(this.name, logger)
-    this.#pods = new Pods({
+    this.#pods = new PodCache({
       ...{ api: this.#api, clock, logger, namespaces, publicAddress, names: namesOf(apiGroup) },
       holdUpOf: (podUid) => ({
         unwritten: this.#configuration.refusalOf(podUid),
@@ -91,10 +91,17 @@ export class KubernetesBackend implements Backend {
       onChange: (seen) => this.#changed(seen),
       onGone: (seen) => this.#gone(seen),
     })
-    this.#configuration = new Configuration({ api: this.#api, clock, logger, pods: this.#pods })
-    this.#lateStarts = new LateStarts(clock, (ref) => this.#pods.lookAgain(ref))
-    this.#halfMade = new HalfMade({
-      ...{ api: this.#api, pods: this.#pods, configuration: this.#configuration, fence, limitMs: callMs, logger },
+    this.#configuration = new SdkSecrets({ api: this.#api, clock, logger, pods: this.#pods })
+    this.#lateStarts = new SlowStarts(clock, (ref) => this.#pods.lookAgain(ref))
+    this.#halfMade = new IncompletePods({
+      ...{
+        api: this.#api,
+        pods: this.#pods,
+        configuration: this.#configuration,
+        fence,
+        limitMs: callTimeoutMs,
+        logger,
+      },
       isCreating: (key) => this.#creations.has(key),
     })
     this.#ports = new NodePorts(portRange, clock, () => this.#heldPorts())
@@ -105,23 +112,26 @@ export class KubernetesBackend implements Backend {
       ownerOf: (ref, uid) => this.#store?.ownerOfServer(ref, uid),
       shown: (seen) => this.#shown(seen),
     })
-    this.#endings = new Endings({ ...shared, creations: this.#creations, limitMs: options.endMs })
+    this.#endings = new Endings({ ...shared, creations: this.#creations, limitMs: options.deleteTimeoutMs })
     this.defaultStore = Object.freeze({ kind: 'own', open: () => this.#openStore() })
     const reach = { group: apiGroup, namespaces }
     const elector = leaseElector({
-      ...{ api: this.#api, clock, logger, namespace: this.#home, leaseMs: options.leaseMs, fence },
+      ...{ api: this.#api, clock, logger, namespace: this.#systemNamespace, leaseMs: options.leaseMs, fence },
       ...{ reach, name: leaseName(reach) },
       identity: options.identity ?? `${hostname()}-${Buffer.from(clock.randomBytes(4)).toString('hex')}`,
       hasRun: (signal) => this.#hasPods(signal),
     })
     const label = namesOf(apiGroup).leader
-    const pod = options.pod !== undefined && { namespace: this.#api.namespace ?? this.#home, name: options.pod }
+    const pod = options.pod !== undefined && {
+      namespace: this.#api.namespace ?? this.#systemNamespace,
+      name: options.pod,
+    }
     this.defaultElector = pod ? labelling(elector, { api: this.#api, clock, logger, label, pod }) : elector
   }
 
-  async agentPlace(asked: { readonly host?: string | undefined }): Promise<AgentPlace> {
+  async agentEndpoint(asked: { readonly host?: string | undefined }): Promise<AgentEndpoint> {
     await this.#open()
-    return findAgentPlace({ host: asked.host, nodes: this.#pods.nodes() })
+    return findAgentEndpoint({ host: asked.host, nodes: this.#pods.nodes() })
   }
 
   async create(spec: InstanceSpec, options: BackendOptions = {}): Promise<Instance> {
@@ -172,7 +182,7 @@ export class KubernetesBackend implements Backend {
     await this.#open()
     const seen = this.#pods.find(ref)
     const names = namesOf(this.#options.apiGroup)
-    if (seen?.identity.uid === uid) await markPlayedOn(seen, { api: this.#api, names, signal: options.signal })
+    if (seen?.identity.uid === uid) await markActive(seen, { api: this.#api, names, signal: options.signal })
   }
 
   async find(known: KnownInstance, { signal }: BackendOptions = {}): Promise<Instance | undefined> {
@@ -226,8 +236,8 @@ export class KubernetesBackend implements Backend {
   async #openStore(): Promise<Store> {
     if (this.#closed) throw closed()
     const { apiGroup: group, namespaces, clock, logger } = this.#options
-    const home = this.#home
-    const store = await openKubernetesStore({ api: this.#api, clock, logger, group, home, namespaces })
+    const systemNamespace = this.#systemNamespace
+    const store = await openKubernetesStore({ api: this.#api, clock, logger, group, systemNamespace, namespaces })
     this.#store = store
     const close = async () => {
       try {
@@ -263,24 +273,24 @@ export class KubernetesBackend implements Backend {
     return this.#closed
   }
 
-  #shown(seen: SeenPod): Instance {
+  #shown(seen: PodSnapshot): Instance {
     const { identity, instance } = seen
     if (instance.phase !== 'pending' || !this.#isHeldUpByOthers(seen)) return instance
     // Others have its ports on every node: with other ports there may be room.
     const { ref, uid, ports } = identity
     const numbers = ports.map((port) => port.public).join(', ')
     const reason = `not all of its public ports ${numbers} are free on any node, since pods that are not the fleet's have them`
-    return { ref, uid, phase: 'exited', blameless: true, reason, ports }
+    return { ref, uid, phase: 'exited', interrupted: true, reason, ports }
   }
 
   /** Where the fleet's own pods have its ports, there were none left to choose from: it waits for one of them, or for a node. */
-  #isHeldUpByOthers(seen: SeenPod): boolean {
+  #isHeldUpByOthers(seen: PodSnapshot): boolean {
     const { pod, identity } = seen
     // One that its template asks for may be what is lacking, whatever its public ports are.
     return lacksPorts(pod) && fixedPorts(pod, identity).length === 0 && !this.#pods.sharesPort(seen)
   }
 
-  #changed(seen: SeenPod): void {
+  #changed(seen: PodSnapshot): void {
     if (this.#halfMade.has(seen)) return
     this.#configuration.look(seen)
     this.#lateStarts.look(seen)
@@ -291,7 +301,7 @@ export class KubernetesBackend implements Backend {
     this.#listeners.tellAll((listener) => listener.changed(shown))
   }
 
-  #gone(seen: SeenPod): void {
+  #gone(seen: PodSnapshot): void {
     this.#configuration.forget(seen)
     this.#lateStarts.forget(seen)
     // Nobody was ever told of it.
@@ -301,7 +311,7 @@ export class KubernetesBackend implements Backend {
     // Somebody has deleted it without leaving a trace: its end is told, so that nobody has to guess at it.
     const isSudden = instance.phase !== 'exited' && !this.#endings.has(keyOf(ref))
     if (isSudden) {
-      const end = { ...instance, phase: 'exited', blameless: true, reason: 'its pod was deleted' } as const
+      const end = { ...instance, phase: 'exited', interrupted: true, reason: 'its pod was deleted' } as const
       this.#listeners.tellAll((listener) => listener.changed(end))
     }
     this.#listeners.tellAll((listener) => listener.gone(ref, uid))
@@ -309,11 +319,19 @@ export class KubernetesBackend implements Backend {
 
   /** Asked of the API server: whoever decides who leads waits for nothing else. */
   async #hasPods(signal: AbortSignal | undefined): Promise<boolean> {
-    const { namespaces = [undefined], apiGroup, callMs } = this.#options
+    const { namespaces = [undefined], apiGroup, callTimeoutMs } = this.#options
     const query = { labelSelector: namesOf(apiGroup).server, limit: 1 }
     for (const namespace of namespaces) {
       const path = pathOf(podType, { namespace })
-      const call = { what: 'look for pods', method: 'GET', path, query, urgent: true, limitMs: callMs, signal } as const
+      const call = {
+        what: 'look for pods',
+        method: 'GET',
+        path,
+        query,
+        urgent: true,
+        limitMs: callTimeoutMs,
+        signal,
+      } as const
       if ((await this.#api.list(call)).items.length > 0) return true
     }
     return false

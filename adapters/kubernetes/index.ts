@@ -1,10 +1,10 @@
 /** `gamekeeper/kubernetes`: game servers as pods of a Kubernetes cluster, with the fleet's records as custom resources. */
-import type { Backend } from '../../src/backend.js'
+import type { Backend } from '../../src/contracts/backend.js'
 import { KubernetesBackend } from './backend.js'
 import { type KubernetesBackendOptions, resolveKubernetesOptions } from './options.js'
 
-export type { PortRange } from '../../src/rules/ports.js'
-export type { KubeConfigLike } from './kube-config.js'
+export type { PortRange } from '../../src/rules/model/ports.js'
+export type { KubeConfigLike } from './client/kube-config.js'
 export type { KubernetesBackendOptions } from './options.js'
 
 /**

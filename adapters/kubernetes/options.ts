@@ -1,11 +1,11 @@
 /** Every option of the Kubernetes backend with its default and unit, checked once and frozen. */
-import { type Clock, systemClock } from '../../src/clock.js'
-import { type Logger, silentLogger } from '../../src/logger.js'
-import { OptionReader } from '../../src/platform/option-reader.js'
-import { isNamespace } from '../../src/rules/names.js'
-import { defaultPortRange, type PortRange } from '../../src/rules/ports.js'
-import { defaultApiGroup } from '../../src/rules/wire.js'
-import { isKubeConfig, type KubeConfigLike } from './kube-config.js'
+import { type Clock, systemClock } from '../../src/contracts/clock.js'
+import { type Logger, silentLogger } from '../../src/contracts/logger.js'
+import { OptionReader } from '../shared/option-reader.js'
+import { isNamespace } from '../../src/rules/model/names.js'
+import { defaultPortRange, type PortRange } from '../../src/rules/model/ports.js'
+import { defaultApiGroup } from '../../src/rules/model/wire.js'
+import { isKubeConfig, type KubeConfigLike } from './client/kube-config.js'
 
 export interface KubernetesBackendOptions {
   /**
@@ -20,7 +20,7 @@ export interface KubernetesBackendOptions {
    * have the same, and keep it when `namespaces` changes. Default: the first of `namespaces` in the order of the alphabet, or
    * `default`.
    */
-  readonly home?: string
+  readonly systemNamespace?: string
   /** Group of the custom resources, and what the labels of pods begin with. Default `mps.gamekeeper.com`. */
   readonly apiGroup?: string
   /** Public ports of each node, both ends included: `{ first, last }` or `'10000-12000'`. Default 10000–12000. */
@@ -46,16 +46,16 @@ export interface KubernetesBackendOptions {
   /** Most calls of the API server at once, each on a connection that is kept. Default 64. */
   readonly connections?: number
   /** Longest wait for an answer of the API server. Default 20 s. */
-  readonly callMs?: number
+  readonly callTimeoutMs?: number
   /** Longest wait for a pod to be gone, beyond its grace period. Default 90 s. */
-  readonly endMs?: number
+  readonly deleteTimeoutMs?: number
   /** Default: silent. */
   readonly logger?: Logger
   /** Default: the real one. */
   readonly clock?: Clock
 }
 
-type Given = 'kubeConfig' | 'namespaces' | 'home' | 'publicAddress' | 'identity' | 'pod'
+type Given = 'kubeConfig' | 'namespaces' | 'systemNamespace' | 'publicAddress' | 'identity' | 'pod'
 
 export type ResolvedKubernetesOptions = Omit<Required<KubernetesBackendOptions>, 'portRange' | Given> & {
   readonly [name in Given]: KubernetesBackendOptions[name]
@@ -66,7 +66,7 @@ const reader: OptionReader = new OptionReader('kubernetesBackend')
 const known = [
   'kubeConfig',
   'namespaces',
-  'home',
+  'systemNamespace',
   'apiGroup',
   'portRange',
   'publicAddress',
@@ -76,8 +76,8 @@ const known = [
   'leaseMs',
   'requestsPerSecond',
   'connections',
-  'callMs',
-  'endMs',
+  'callTimeoutMs',
+  'deleteTimeoutMs',
   'logger',
   'clock',
 ] as const satisfies readonly (keyof KubernetesBackendOptions)[]
@@ -85,14 +85,15 @@ const known = [
 /** Throws `invalid`, naming the option. */
 export function resolveKubernetesOptions(options: KubernetesBackendOptions): ResolvedKubernetesOptions {
   reader.only(options, known)
-  const { kubeConfig, home, publicAddress, pod } = options
+  const { kubeConfig, systemNamespace, publicAddress, pod } = options
   if (kubeConfig !== undefined && !isKubeConfig(kubeConfig)) {
     reader.refuse('kubeConfig', 'must be a KubeConfig of @kubernetes/client-node', 'something else')
   }
-  if (home !== undefined && !isNamespace(home)) reader.refuse('home', "must be a namespace's name", home)
+  if (systemNamespace !== undefined && !isNamespace(systemNamespace))
+    reader.refuse('systemNamespace', "must be a namespace's name", systemNamespace)
   return Object.freeze({
     kubeConfig,
-    home,
+    systemNamespace,
     namespaces: options.namespaces === undefined ? undefined : namespaces(options.namespaces),
     apiGroup: apiGroup(options.apiGroup ?? defaultApiGroup),
     portRange: reader.portRange(options.portRange ?? defaultPortRange),
@@ -103,8 +104,8 @@ export function resolveKubernetesOptions(options: KubernetesBackendOptions): Res
     leaseMs: leaseMs(options.leaseMs ?? 15_000),
     requestsPerSecond: reader.whole('requestsPerSecond', options.requestsPerSecond, 2_000),
     connections: reader.whole('connections', options.connections, 64),
-    callMs: reader.whole('callMs', options.callMs, 20_000),
-    endMs: reader.whole('endMs', options.endMs, 90_000),
+    callTimeoutMs: reader.whole('callTimeoutMs', options.callTimeoutMs, 20_000),
+    deleteTimeoutMs: reader.whole('deleteTimeoutMs', options.deleteTimeoutMs, 90_000),
     logger: options.logger ?? silentLogger,
     clock: options.clock ?? systemClock,
   })

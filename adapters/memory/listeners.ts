@@ -2,7 +2,7 @@
  * Who watches the memory backend, and the order in which they hear of things: one after another, never within the
  * call that caused it, as with a backend that speaks over a wire.
  */
-import type { BackendListener } from '../../src/backend.js'
+import type { BackendListener } from '../../src/contracts/backend.js'
 
 export interface Listeners {
   add(listener: BackendListener): () => void

@@ -1,7 +1,7 @@
 /** The machines of the memory backend: where a server is placed and which public ports it holds. */
-import { FleetError } from '../../src/errors.js'
-import { candidatePorts, type PortRange } from '../../src/rules/ports.js'
-import type { PortPair } from '../../src/rules/resources.js'
+import { FleetError } from '../../src/contracts/errors.js'
+import { candidatePorts, type PortRange } from '../../src/rules/model/ports.js'
+import type { PortPair } from '../../src/rules/model/resources.js'
 
 /** A place on a machine, held until it is released. */
 export interface Place {

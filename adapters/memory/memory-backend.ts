@@ -2,10 +2,16 @@
  * Game servers that exist in memory only: for unit tests of host apps and of the fleet itself. It starts nothing, opens
  * nothing and has no timer but the given clock's.
  */
-import type { Backend, BackendListener, BackendOptions, DestroyOptions, InstanceSpec } from '../../src/backend.js'
-import { FleetError, throwIfAborted } from '../../src/errors.js'
-import { keyOf, type Ref, type RefLike } from '../../src/rules/resources.js'
-import { unlessAborted } from '../../src/platform/unless-aborted.js'
+import type {
+  Backend,
+  BackendListener,
+  BackendOptions,
+  DestroyOptions,
+  InstanceSpec,
+} from '../../src/contracts/backend.js'
+import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
+import { keyOf, type Ref, type RefLike } from '../../src/rules/model/resources.js'
+import { unlessAborted } from '../../src/util/signals.js'
 import { listenersOf } from './listeners.js'
 import { machinesOf } from './machines.js'
 import type { MemoryServer } from './memory-server.js'

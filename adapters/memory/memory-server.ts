@@ -1,7 +1,7 @@
 /** What a test holds of one server of the memory backend: it plays the game server's part. */
-import type { Instance, InstanceSpec } from '../../src/backend.js'
-import type { GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../src/rules/heartbeat.js'
-import type { Ref } from '../../src/rules/resources.js'
+import type { Instance, InstanceSpec } from '../../src/contracts/backend.js'
+import type { GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../src/rules/game/heartbeat.js'
+import type { Ref } from '../../src/rules/model/resources.js'
 
 export interface MemoryServer {
   readonly ref: Ref

@@ -1,9 +1,9 @@
 /** What can be told to the memory backend, with defaults. Times in ms. */
-import type { InstanceSpec } from '../../src/backend.js'
-import type { Clock } from '../../src/clock.js'
-import { FleetError } from '../../src/errors.js'
-import { defaultPortRange, type PortRange } from '../../src/rules/ports.js'
-import { shown } from '../../src/rules/problem.js'
+import type { InstanceSpec } from '../../src/contracts/backend.js'
+import type { Clock } from '../../src/contracts/clock.js'
+import { FleetError } from '../../src/contracts/errors.js'
+import { defaultPortRange, type PortRange } from '../../src/rules/model/ports.js'
+import { shown } from '../../src/rules/validation/problem.js'
 
 /** How one server behaves by itself. */
 export interface ServerScript {
@@ -38,7 +38,7 @@ export interface MemoryBackendOptions {
   /** How long a running server stays Initializing. Default 0. */
   readonly readyAfterMs?: number
   /** How often a server beats, once it has spoken. Default: as often as the fleet asks for. 0: never. Needs a clock. */
-  readonly beatEveryMs?: number
+  readonly heartbeatIntervalMs?: number
   /** Machines; each has the whole range of ports, and the addresses are 127.0.0.1 and on. Default: one, `memory`. */
   readonly nodes?: readonly string[]
   /** Public ports of each machine. Default 10000–12000. */
@@ -53,12 +53,12 @@ export interface ResolvedMemoryOptions {
   readonly createLatencyMs: number
   readonly startLatencyMs: number
   readonly readyAfterMs: number
-  readonly beatEveryMs: number | undefined
+  readonly heartbeatIntervalMs: number | undefined
   readonly nodes: readonly string[]
   readonly portRange: PortRange
 }
 
-const times = ['createLatencyMs', 'startLatencyMs', 'readyAfterMs', 'beatEveryMs'] as const
+const times = ['createLatencyMs', 'startLatencyMs', 'readyAfterMs', 'heartbeatIntervalMs'] as const
 
 /** Throws `invalid`, naming the option. */
 export function resolveMemoryOptions(options: MemoryBackendOptions): ResolvedMemoryOptions {
@@ -79,7 +79,7 @@ export function resolveMemoryOptions(options: MemoryBackendOptions): ResolvedMem
     createLatencyMs: options.createLatencyMs ?? 0,
     startLatencyMs: options.startLatencyMs ?? 0,
     readyAfterMs: options.readyAfterMs ?? 0,
-    beatEveryMs: options.beatEveryMs,
+    heartbeatIntervalMs: options.heartbeatIntervalMs,
     nodes: [...nodes],
     portRange: options.portRange ?? defaultPortRange,
   })

@@ -2,10 +2,10 @@
  * One server of the memory backend: an instance with its phases, and the game inside with the memory that a real SDK
  * has. Speaks through the listeners; waits through the given clock only.
  */
-import type { Instance, InstanceSpec } from '../../src/backend.js'
-import { FleetError } from '../../src/errors.js'
-import type { GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../src/rules/heartbeat.js'
-import { keyOf, type Ref } from '../../src/rules/resources.js'
+import type { Instance, InstanceSpec } from '../../src/contracts/backend.js'
+import { FleetError } from '../../src/contracts/errors.js'
+import type { GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../src/rules/game/heartbeat.js'
+import { keyOf, type Ref } from '../../src/rules/model/resources.js'
 import { type Listeners, unharmed } from './listeners.js'
 import type { Place } from './machines.js'
 import type { MemoryServer } from './memory-server.js'
@@ -209,9 +209,9 @@ export class ScriptedServer implements MemoryServer {
 
   #beatAgain(): void {
     this.#stopBeat()
-    const { clock, beatEveryMs } = this.#around.options
-    if (!clock || beatEveryMs === 0 || this.#phase !== 'running') return
-    const ms = beatEveryMs ?? this.#answer?.nextHeartbeatIntervalMs ?? 1000
+    const { clock, heartbeatIntervalMs } = this.#around.options
+    if (!clock || heartbeatIntervalMs === 0 || this.#phase !== 'running') return
+    const ms = heartbeatIntervalMs ?? this.#answer?.nextHeartbeatIntervalMs ?? 1000
     this.#stopBeat = clock.after(ms, () => this.#speak())
   }
 

@@ -14,13 +14,13 @@ import type {
   Instance,
   InstanceSpec,
   LogsOptions,
-} from '../../src/backend.js'
-import { FleetError, messageOf, throwIfAborted } from '../../src/errors.js'
-import { Listeners } from '../../src/platform/listeners.js'
-import { unlessAborted } from '../../src/platform/unless-aborted.js'
-import { shown } from '../../src/rules/problem.js'
-import { keyOf, type Ref } from '../../src/rules/resources.js'
-import { adoptAll } from './adopt.js'
+} from '../../src/contracts/backend.js'
+import { FleetError, messageOf, throwIfAborted } from '../../src/contracts/errors.js'
+import { Listeners } from '../shared/listeners.js'
+import { unlessAborted } from '../../src/util/signals.js'
+import { shown } from '../../src/rules/validation/problem.js'
+import { keyOf, type Ref } from '../../src/rules/model/resources.js'
+import { adoptAll } from './adoption.js'
 import { Ending } from './ending.js'
 import { type Entry, instanceOf, isRunning, newEntry } from './entry.js'
 import { checkRef, InstanceFiles } from './files.js'
@@ -57,7 +57,7 @@ export class ProcessBackend implements Backend {
       directory: this.#files.logs,
       maxBytes: options.logMaxBytes,
       retentionMs: options.logRetentionMs,
-      kept: options.logsKept,
+      kept: options.maxLogFiles,
       inUse: () => new Set([...this.#entries.values()].map((entry) => this.#logOf(entry))),
       growing: () => [...this.#entries.values()].filter(isRunning).map((entry) => this.#logOf(entry)),
       clock,
@@ -269,7 +269,7 @@ export class ProcessBackend implements Backend {
   #poll(): void {
     if (this.#closed || this.#cancelPoll) return
     if (![...this.#entries.values()].some((entry) => entry.process?.needsPolling)) return
-    this.#cancelPoll = this.#options.clock.after(this.#options.pollMs, () => {
+    this.#cancelPoll = this.#options.clock.after(this.#options.pollIntervalMs, () => {
       this.#cancelPoll = undefined
       for (const entry of this.#entries.values()) if (entry.process?.needsPolling) this.#look(entry)
       this.#poll()

@@ -1,6 +1,6 @@
 /** Ends a run: asks it to go, waits for its grace period, kills it. Resolves when nothing of it runs any more. */
-import type { Clock } from '../../src/clock.js'
-import { FleetError } from '../../src/errors.js'
+import type { Clock } from '../../src/contracts/clock.js'
+import { FleetError } from '../../src/contracts/errors.js'
 import type { GameProcess } from './game-process.js'
 
 const firstPauseMs = 10

@@ -1,5 +1,5 @@
 /** One instance as this host knows it: its record, its process, and what is being done to it. */
-import type { Instance } from '../../src/backend.js'
+import type { Instance } from '../../src/contracts/backend.js'
 import type { Ending } from './ending.js'
 import type { GameProcess } from './game-process.js'
 import type { InstanceRecord } from './record.js'

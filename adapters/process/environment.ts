@@ -1,8 +1,8 @@
 /** The environment of a game's process, and `$(NAME)` in its command line. Pure. */
-import { declaredEnvironment } from '../../src/rules/game-environment.js'
-import type { SdkConfigInput } from '../../src/rules/sdk-config.js'
-import type { GameContainer } from '../../src/rules/template.js'
-import type { PortPair } from '../../src/rules/resources.js'
+import { declaredEnvironment } from '../../src/rules/game/environment.js'
+import type { SdkConfigInput } from '../../src/rules/game/sdk-config.js'
+import type { GameContainer } from '../../src/rules/validation/template.js'
+import type { PortPair } from '../../src/rules/model/resources.js'
 
 /**
  * What a game gets of the host's environment: enough to find programs, a home, the language and a place for temporary

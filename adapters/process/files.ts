@@ -14,9 +14,9 @@ import { randomUUID } from 'node:crypto'
 import { accessSync, constants, readdirSync, readFileSync } from 'node:fs'
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { FleetError, messageOf } from '../../src/errors.js'
+import { FleetError, messageOf } from '../../src/contracts/errors.js'
 import { makeDirectories } from '../../src/platform/make-directories.js'
-import type { Ref } from '../../src/rules/resources.js'
+import type { Ref } from '../../src/rules/model/resources.js'
 import { type InstanceRecord, readRecord } from './record.js'
 
 export interface GameFolders {

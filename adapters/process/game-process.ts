@@ -6,7 +6,7 @@
  */
 import { constants } from 'node:os'
 import type { ChildProcess } from 'node:child_process'
-import type { Clock } from '../../src/clock.js'
+import type { Clock } from '../../src/contracts/clock.js'
 import { isAlive, type ProcessIdentity } from '../../src/platform/process-identity.js'
 import { isTaken, markedMembers, signalGroup, signalProcess } from './process-group.js'
 import type { Exit } from './record.js'

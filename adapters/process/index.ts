@@ -1,10 +1,10 @@
 /** `gamekeeper/process`: game servers as processes of this machine. */
-import type { Backend } from '../../src/backend.js'
-import { FleetError } from '../../src/errors.js'
+import type { Backend } from '../../src/contracts/backend.js'
+import { FleetError } from '../../src/contracts/errors.js'
 import { ProcessBackend } from './backend.js'
 import { type ProcessBackendOptions, resolveProcessOptions } from './options.js'
 
-export type { PortRange } from '../../src/rules/ports.js'
+export type { PortRange } from '../../src/rules/model/ports.js'
 export { inheritedVariables } from './environment.js'
 export type { ProcessBackendOptions } from './options.js'
 

@@ -7,8 +7,8 @@
 import { closeSync, constants, fstatSync, ftruncateSync, openSync, readSync, statSync, writeSync } from 'node:fs'
 import { readdir, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Clock } from '../../src/clock.js'
-import type { Logger } from '../../src/logger.js'
+import type { Clock } from '../../src/contracts/clock.js'
+import type { Logger } from '../../src/contracts/logger.js'
 import { codeOf } from './files.js'
 
 const checkEveryMs = 1_000

@@ -1,10 +1,10 @@
 /** Every option of the process backend with its default and unit, checked once and frozen. */
 import { hostname } from 'node:os'
 import { resolve } from 'node:path'
-import { type Clock, systemClock } from '../../src/clock.js'
-import { type Logger, silentLogger } from '../../src/logger.js'
-import { OptionReader } from '../../src/platform/option-reader.js'
-import { defaultPortRange, type PortRange } from '../../src/rules/ports.js'
+import { type Clock, systemClock } from '../../src/contracts/clock.js'
+import { type Logger, silentLogger } from '../../src/contracts/logger.js'
+import { OptionReader } from '../shared/option-reader.js'
+import { defaultPortRange, type PortRange } from '../../src/rules/model/ports.js'
 
 export interface ProcessBackendOptions {
   /**
@@ -25,9 +25,9 @@ export interface ProcessBackendOptions {
   /** How long a log is kept after its server has ended. Default 24 h. */
   readonly logRetentionMs?: number
   /** Most logs kept of servers that have ended; the oldest go first. Default 1000. */
-  readonly logsKept?: number
+  readonly maxLogFiles?: number
   /** How often processes are looked at that an earlier host has started. Default 250 ms. */
-  readonly pollMs?: number
+  readonly pollIntervalMs?: number
   /** Default: silent. */
   readonly logger?: Logger
   /** Default: the real one. */
@@ -48,8 +48,8 @@ const known = [
   'inheritEnv',
   'logMaxBytes',
   'logRetentionMs',
-  'logsKept',
-  'pollMs',
+  'maxLogFiles',
+  'pollIntervalMs',
   'logger',
   'clock',
 ] as const satisfies readonly (keyof ProcessBackendOptions)[]
@@ -65,8 +65,8 @@ export function resolveProcessOptions(options: ProcessBackendOptions): ResolvedP
     inheritEnv: reader.strings('inheritEnv', options.inheritEnv ?? [], "must be an array of variables' names"),
     logMaxBytes: reader.whole('logMaxBytes', options.logMaxBytes, 10 * 1024 * 1024, 1024),
     logRetentionMs: reader.whole('logRetentionMs', options.logRetentionMs, 24 * 60 * 60 * 1000, 0),
-    logsKept: reader.whole('logsKept', options.logsKept, 1000, 0),
-    pollMs: reader.whole('pollMs', options.pollMs, 250, 1),
+    maxLogFiles: reader.whole('maxLogFiles', options.maxLogFiles, 1000, 0),
+    pollIntervalMs: reader.whole('pollIntervalMs', options.pollIntervalMs, 250, 1),
     logger: options.logger ?? silentLogger,
     clock: options.clock ?? systemClock,
   })

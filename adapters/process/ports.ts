@@ -2,8 +2,8 @@
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
-import { FleetError } from '../../src/errors.js'
-import { candidatePorts, type PortRange } from '../../src/rules/ports.js'
+import { FleetError } from '../../src/contracts/errors.js'
+import { candidatePorts, type PortRange } from '../../src/rules/model/ports.js'
 
 /**
  * Keeps no books: what is held is read from the instances each time, so that no number can leak. A number is taken in

@@ -7,7 +7,7 @@
  */
 import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
-import { FleetError } from '../../src/errors.js'
+import { FleetError } from '../../src/contracts/errors.js'
 import { identityOf, isAlive, type ProcessIdentity, procStat, readProc } from '../../src/platform/process-identity.js'
 import { codeOf } from './files.js'
 

@@ -1,9 +1,9 @@
 /** Reads a log while its game may still be writing it, and while the host may be cutting it to its bound. */
 import { open, type FileHandle } from 'node:fs/promises'
 import { StringDecoder } from 'node:string_decoder'
-import type { LogsOptions } from '../../src/backend.js'
-import type { Clock } from '../../src/clock.js'
-import { FleetError } from '../../src/errors.js'
+import type { LogsOptions } from '../../src/contracts/backend.js'
+import type { Clock } from '../../src/contracts/clock.js'
+import { FleetError } from '../../src/contracts/errors.js'
 import { codeOf } from './files.js'
 
 export interface LogInput {

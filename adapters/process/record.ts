@@ -1,8 +1,8 @@
 /** What is kept of an instance in its `instance.json`: enough to find its process again and to say how it ended. Pure. */
 import type { ProcessIdentity } from '../../src/platform/process-identity.js'
-import { isObject } from '../../src/rules/problem.js'
-import type { PortPair, Ref } from '../../src/rules/resources.js'
-import { isPort } from '../../src/rules/ports.js'
+import { isObject } from '../../src/rules/validation/problem.js'
+import type { PortPair, Ref } from '../../src/rules/model/resources.js'
+import { isPort } from '../../src/rules/model/ports.js'
 
 export interface InstanceRecord {
   readonly version: 1

@@ -43,8 +43,8 @@ function levelOf(event: FleetEvent): 'debug' | 'info' | 'warn' | undefined {
     case 'ServerStartFailed':
     case 'OrphanFound':
     case 'ReconcileFailed':
-    case 'BackendAway':
-    case 'BackendBack':
+    case 'BackendUnavailable':
+    case 'BackendRecovered':
     case 'WebhookFailed':
       return undefined
   }

@@ -64,10 +64,10 @@ function backendOf(config: Config, logger: ServerLog): Backend {
   }
 }
 
-function inCluster({ namespaces, homeNamespace, apiGroup, podName }: Config): KubernetesBackendOptions {
+function inCluster({ namespaces, systemNamespace, apiGroup, podName }: Config): KubernetesBackendOptions {
   return {
     ...(namespaces && { namespaces }),
-    ...(homeNamespace !== undefined && { home: homeNamespace }),
+    ...(systemNamespace !== undefined && { systemNamespace: systemNamespace }),
     apiGroup,
     ...(podName !== undefined && { pod: podName }),
   }
@@ -113,7 +113,7 @@ function inVariables(message: string): string {
     ['agent.host', 'AGENT_HOST'],
     ['dockerBackend', 'BACKEND=docker'],
     ['kubernetesBackend: pod ', 'POD_NAME '],
-    ['kubernetesBackend: home ', 'HOME_NAMESPACE '],
+    ['kubernetesBackend: systemNamespace ', 'SYSTEM_NAMESPACE '],
     ['kubernetesBackend: apiGroup ', 'API_GROUP '],
     ['kubernetesBackend', 'BACKEND=kubernetes'],
   ] as const

@@ -43,7 +43,7 @@ export const settings = {
     meaning:
       'address that players are told to connect to: 127.0.0.1, or the machine that DOCKER_HOST names, or the node',
   },
-  HOME_NAMESPACE: {
+  SYSTEM_NAMESPACE: {
     meaning:
       'of a cluster, where the lease and the key of the fleet are; the first of NAMESPACES in the alphabet, or `default`. It must stay the same: name it before NAMESPACES changes',
   },
@@ -73,11 +73,11 @@ export const settings = {
   WEBHOOK_SECRET: { meaning: 'at least 16 characters that the receiver knows as well' },
   COMPAT: { meaning: '`thundernetes`: the management API answers in the shapes of that project' },
   API_GROUP: { fallback: 'mps.gamekeeper.com', meaning: 'group of the resources, in `apiVersion` and in a cluster' },
-  ALLOW_HOSTS: {
+  ALLOWED_HOSTS: {
     meaning:
       'names under which the two APIs may be asked on loopback, besides localhost and addresses, while nobody is asked who is calling; with commas in between',
   },
-  ALLOW_ORIGINS: {
+  ALLOWED_ORIGINS: {
     meaning: 'whose pages may call the two APIs from a browser, as `https://console.example`, with commas in between',
   },
   LOG_LEVEL: { fallback: 'info', meaning: '`debug`, `info`, `warn`, `error` or `silent`' },
@@ -103,7 +103,7 @@ export interface Config {
   readonly portRange: PortRange
   readonly publicAddress: string | undefined
   readonly namespaces: readonly string[] | undefined
-  readonly homeNamespace: string | undefined
+  readonly systemNamespace: string | undefined
   readonly podName: string | undefined
   readonly sample: boolean
   /** Empty: nobody is asked for one. */
@@ -112,8 +112,8 @@ export interface Config {
   readonly webhook: { readonly url: string; readonly secret: string } | undefined
   readonly compat: Compat | undefined
   readonly apiGroup: string
-  readonly allowHosts: readonly string[]
-  readonly allowOrigins: readonly string[]
+  readonly allowedHosts: readonly string[]
+  readonly allowedOrigins: readonly string[]
   readonly logLevel: LogLevel
 }
 
@@ -135,9 +135,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
   const insecure = oneOf('INSECURE', text('INSECURE'), ['0', '1']) === '1'
   const isAnybody = tokens.length === 0 && tls?.ca === undefined
   if (!insecure && isAnybody && !isLoopback(host)) throw openToAll(`HOST=${host}`, 'who reaches this machine')
-  const allowOrigins = readOrigins(given)
-  if (!insecure && isAnybody && allowOrigins.includes('*')) {
-    throw openToAll('ALLOW_ORIGINS=*', 'whose page is open in a browser here')
+  const allowedOrigins = readOrigins(given)
+  if (!insecure && isAnybody && allowedOrigins.includes('*')) {
+    throw openToAll('ALLOWED_ORIGINS=*', 'whose page is open in a browser here')
   }
   const namespaces = given('NAMESPACES')
   const compat = given('COMPAT')
@@ -153,7 +153,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
     portRange: readRange('PORT_RANGE', text('PORT_RANGE')),
     publicAddress: publicAddress === undefined ? undefined : readHost('PUBLIC_ADDRESS', publicAddress),
     namespaces: namespaces === undefined ? undefined : readNamespaces('NAMESPACES', namespaces),
-    homeNamespace: given('HOME_NAMESPACE'),
+    systemNamespace: given('SYSTEM_NAMESPACE'),
     podName: given('POD_NAME'),
     sample: oneOf('SAMPLE', text('SAMPLE'), ['on', 'off']) === 'on',
     tokens,
@@ -161,8 +161,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
     webhook: readWebhook(given),
     compat: compat === undefined ? undefined : oneOf('COMPAT', compat, compats),
     apiGroup: readGroup('API_GROUP', text('API_GROUP')),
-    allowHosts: (given('ALLOW_HOSTS')?.split(',') ?? []).map((name) => readHost('ALLOW_HOSTS', name.trim())),
-    allowOrigins,
+    allowedHosts: (given('ALLOWED_HOSTS')?.split(',') ?? []).map((name) => readHost('ALLOWED_HOSTS', name.trim())),
+    allowedOrigins,
     logLevel: oneOf('LOG_LEVEL', text('LOG_LEVEL'), logLevels),
   }
 }
@@ -257,11 +257,11 @@ function readNamespaces(name: SettingName, value: string): readonly string[] {
 }
 
 function readOrigins(given: Given): readonly string[] {
-  const origins = given('ALLOW_ORIGINS')?.split(',') ?? []
+  const origins = given('ALLOWED_ORIGINS')?.split(',') ?? []
   return origins.map((one) => {
     const origin = one.trim()
     if (origin === '*' || (URL.canParse(origin) && new URL(origin).origin === origin)) return origin
-    throw wrong('ALLOW_ORIGINS', 'must be origins like https://console.example, without a path', origin)
+    throw wrong('ALLOWED_ORIGINS', 'must be origins like https://console.example, without a path', origin)
   })
 }
 

@@ -1,5 +1,5 @@
 /** The body of a heartbeat's answer, exactly as the game servers' SDKs expect it. Pure. */
-import type { HeartbeatAnswer, SessionConfig } from '../rules/heartbeat.js'
+import type { HeartbeatAnswer, SessionConfig } from '../rules/game/heartbeat.js'
 
 /**
  * JSON in ASCII, absent fields left out. Unreal's SDK drops an answer whose character count differs from its

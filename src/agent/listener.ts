@@ -5,10 +5,10 @@
  * Whatever can heal is answered with 200, since some SDKs stop for good after a few errors.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
-import { messageOf } from '../errors.js'
-import { type Logger, silentLogger } from '../logger.js'
+import { messageOf } from '../contracts/errors.js'
+import { type Logger, silentLogger } from '../contracts/logger.js'
 import { discardRest } from '../platform/http-server.js'
-import { type Heartbeat, type HeartbeatAnswer, readHeartbeat } from '../rules/heartbeat.js'
+import { type Heartbeat, type HeartbeatAnswer, readHeartbeat } from '../rules/game/heartbeat.js'
 import { answerText, ascii } from './answer.js'
 
 /** The one thing of a fleet that the agent needs. */

@@ -1,5 +1,5 @@
 /** Requests as this client makes them: with a limit in time, made again where that is safe, failing as a FleetError. */
-import { FleetError, messageOf, throwIfAborted } from '../errors.js'
+import { FleetError, messageOf, throwIfAborted } from '../contracts/errors.js'
 import { errorOf, isPassing, retryAfterMs } from './failures.js'
 import { limited, pause } from './timing.js'
 

@@ -1,7 +1,7 @@
 /** What an answer that is no success says, as a FleetError, and which of them may pass. */
-import { type ErrorCode, errorCodes, FleetError } from '../errors.js'
-import { isObject } from '../rules/problem.js'
-import { errorCodeHeader } from '../rules/wire.js'
+import { type ErrorCode, errorCodes, FleetError } from '../contracts/errors.js'
+import { isObject } from '../rules/validation/problem.js'
+import { errorCodeHeader } from '../rules/model/wire.js'
 
 /** For answers that do not name their code: those of a proxy, or of a host's own middleware. */
 const codeOfStatus: Readonly<Record<number, ErrorCode>> = {

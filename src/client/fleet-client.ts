@@ -1,9 +1,15 @@
 /** The calls of a fleet, made over HTTP. Has the methods of `Fleet`, so that what takes one takes the other. */
-import { FleetError } from '../errors.js'
-import type { AllocateOptions, Builds, Details, Fleet, Servers } from '../fleet.js'
-import type { CallOptions } from '../options.js'
-import type { AllocationRequest, RefLike } from '../rules/resources.js'
-import type { Allocation, GameServer, GameServerBuild, GameServerBuildDetail, GameServerDetail } from '../rules/wire.js'
+import { FleetError } from '../contracts/errors.js'
+import type { AllocateOptions, Builds, Details, Fleet, Servers } from '../contracts/fleet.js'
+import type { CallOptions } from '../contracts/options.js'
+import type { AllocationRequest, RefLike } from '../rules/model/resources.js'
+import type {
+  Allocation,
+  GameServer,
+  GameServerBuild,
+  GameServerBuildDetail,
+  GameServerDetail,
+} from '../rules/model/wire.js'
 import { connection, type ConnectionOptions } from './connection.js'
 import { readEvents } from './read-events.js'
 

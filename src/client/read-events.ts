@@ -1,6 +1,6 @@
 /** Reads the events of a host as they happen, and goes on where it was when a connection is lost. */
-import { FleetError } from '../errors.js'
-import type { EventsDropped, FleetEvent, ReadEventsOptions } from '../events.js'
+import { FleetError } from '../contracts/errors.js'
+import type { EventsDropped, FleetEvent, ReadEventsOptions } from '../contracts/events.js'
 import type { Connection } from './connection.js'
 import { isPassing, retryAfterMs } from './failures.js'
 import { messages } from './server-sent-events.js'

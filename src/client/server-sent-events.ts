@@ -1,5 +1,5 @@
 /** Takes a stream of server-sent events apart. */
-import { FleetError } from '../errors.js'
+import { FleetError } from '../contracts/errors.js'
 
 export interface Message {
   /** The last one that the stream has named. */

@@ -1,5 +1,5 @@
 /** Time as the client needs it: limits and pauses that end when the caller's signal fires. */
-import { FleetError, throwIfAborted } from '../errors.js'
+import { FleetError, throwIfAborted } from '../contracts/errors.js'
 
 /**
  * Runs `work` with a signal that fires with the caller's, and when the time is up. The signal follows the caller's until

@@ -1,23 +1,23 @@
 /** What the parts of the engine share: the ports to the outside, the inventory, and how to ask for attention. */
-import type { Backend } from '../backend.js'
-import type { Clock } from '../clock.js'
-import type { FleetError } from '../errors.js'
-import type { FleetEmitter } from '../events.js'
-import type { Limiter } from '../limiter.js'
-import type { Logger } from '../logger.js'
-import type { FleetLimits } from '../options.js'
-import type { BackoffLimits } from '../rules/backoff.js'
-import type { Build, Ref } from '../rules/resources.js'
-import type { Store } from '../store.js'
-import type { BuildEntry, ServerEntry } from './entries.js'
-import type { Inventory } from './inventory.js'
-import type { Listening } from './listening.js'
+import type { Backend } from '../contracts/backend.js'
+import type { Clock } from '../contracts/clock.js'
+import type { FleetError } from '../contracts/errors.js'
+import type { FleetEmitter } from '../contracts/events.js'
+import type { Limiter } from '../util/limiter.js'
+import type { Logger } from '../contracts/logger.js'
+import type { FleetLimits } from '../contracts/options.js'
+import type { BackoffLimits } from '../rules/lifecycle/backoff.js'
+import type { Build, Ref } from '../rules/model/resources.js'
+import type { Store } from '../contracts/store.js'
+import type { BuildEntry, ServerEntry } from './state/entries.js'
+import type { Inventory } from './state/inventory.js'
+import type { ResponsiveClock } from './instances/responsive-clock.js'
 
 export interface EngineContext {
   readonly backend: Backend
   readonly store: Store
   readonly clock: Clock
-  readonly listening: Listening
+  readonly responsiveClock: ResponsiveClock
   readonly limits: FleetLimits
   readonly logger: Logger
   readonly emitter: FleetEmitter
@@ -64,6 +64,6 @@ export function serverEvent(
 }
 
 export function backoffLimits(ctx: Pick<EngineContext, 'limits'>): BackoffLimits {
-  const { backoffFirstMs, backoffLastMs, backoffResetMs } = ctx.limits
-  return { firstMs: backoffFirstMs, lastMs: backoffLastMs, resetMs: backoffResetMs }
+  const { backoffInitialMs, backoffMaxMs, backoffResetMs } = ctx.limits
+  return { initialMs: backoffInitialMs, maxMs: backoffMaxMs, resetMs: backoffResetMs }
 }

@@ -2,45 +2,45 @@
  * One term of leadership: reads the store, finds the instances again, and runs the fleet until it is stopped. Wires the
  * parts; the rules are in `src/rules`, and each part says what it does.
  */
-import { FleetError, messageOf } from '../errors.js'
-import { type FleetEmitter } from '../events.js'
-import { limiter } from '../limiter.js'
-import type { Observers } from '../observer.js'
-import type { Drained, DrainOptions, ResolvedOptions } from '../options.js'
-import { noBackoff } from '../rules/backoff.js'
-import type { Heartbeat, HeartbeatAnswer } from '../rules/heartbeat.js'
-import { transition } from '../rules/lifecycle.js'
-import { keyOf, type Server } from '../rules/resources.js'
-import type { Versioned } from '../store.js'
-import { type Allocator, allocator } from './allocator.js'
-import { buildWriter } from './build-writer.js'
-import { type BuildOperations, buildOperations } from './builds.js'
-import { blocked } from './blocked.js'
-import { consequences } from './consequences.js'
+import { FleetError, messageOf } from '../contracts/errors.js'
+import { type FleetEmitter } from '../contracts/events.js'
+import { limiter } from '../util/limiter.js'
+import type { Observers } from '../contracts/observer.js'
+import type { DrainResult, DrainOptions, ResolvedOptions } from '../contracts/options.js'
+import { noBackoff } from '../rules/lifecycle/backoff.js'
+import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
+import { transition } from '../rules/lifecycle/lifecycle.js'
+import { keyOf, type Server } from '../rules/model/resources.js'
+import type { Versioned } from '../contracts/store.js'
+import { type Allocator, allocator } from './allocation/allocator.js'
+import { buildWriter } from './persistence/build-writer.js'
+import { type BuildOperations, buildOperations } from './build-operations.js'
+import { blocked } from './reporting/create-blocked.js'
+import { changeHandlers } from './change-handlers.js'
 import type { EngineContext } from './context.js'
-import { detailWriter } from './details.js'
-import { drainer } from './drain.js'
-import { figures } from './figures.js'
-import type { Gate } from './gate.js'
-import { heartbeats } from './heartbeats.js'
-import { type BuildEntry, type ServerEntry, serversOf } from './entries.js'
-import { everySecond } from './every-second.js'
-import { expectedCallers } from './expected-callers.js'
-import { createInventory, type Inventory } from './inventory.js'
-import { listening } from './listening.js'
-import { loader } from './loader.js'
-import { overdue } from './overdue.js'
-import { preparation } from './preparation.js'
-import { reconciler } from './reconciler.js'
-import { review } from './review.js'
-import { scaler } from './scaler.js'
-import { isSaved, LostServer, serverWriter } from './server-writer.js'
-import { steps } from './steps.js'
-import { storeResync } from './store-resync.js'
-import { takenOver } from './taken-over.js'
-import { waitingRoom } from './waiting-room.js'
-import { watcher } from './watcher.js'
-import { workQueue } from './work-queue.js'
+import { detailWriter } from './persistence/detail-writer.js'
+import { drainer } from './reconcile/drain.js'
+import { statusPublisher } from './reporting/status-publisher.js'
+import type { LeadershipGuard } from './persistence/leadership-guard.js'
+import { heartbeats } from './instances/heartbeats.js'
+import { type BuildEntry, type ServerEntry, serversOf } from './state/entries.js'
+import { ticker } from './instances/ticker.js'
+import { retryGrace } from './allocation/retry-grace.js'
+import { createInventory, type Inventory } from './state/inventory.js'
+import { responsiveClock } from './instances/responsive-clock.js'
+import { loader } from './persistence/loader.js'
+import { timeouts } from './instances/timeouts.js'
+import { preparation } from './reconcile/preparation.js'
+import { reconciler } from './reconcile/reconciler.js'
+import { specValidation } from './reconcile/spec-validation.js'
+import { scaler } from './reconcile/scaler.js'
+import { isSaved, LostServer, serverWriter } from './persistence/server-writer.js'
+import { serverActions } from './reconcile/server-actions.js'
+import { storeResync } from './persistence/store-resync.js'
+import { failoverGrace } from './reconcile/failover-grace.js'
+import { waitQueue } from './allocation/wait-queue.js'
+import { instanceWatcher } from './instances/instance-watcher.js'
+import { workQueue } from './reconcile/work-queue.js'
 
 export interface Engine {
   readonly inventory: Inventory
@@ -54,9 +54,9 @@ export interface Engine {
   /** Ends a server for an operator. Resolves when that is durable. */
   deleteServer(entry: ServerEntry): Promise<void>
   /** Hands out nothing any more and empties the fleet. */
-  drainFleet(options: DrainOptions): Promise<Drained>
-  drainBuild(build: BuildEntry, options: DrainOptions): Promise<Drained>
-  drainServer(entry: ServerEntry, options: DrainOptions): Promise<Drained>
+  drainFleet(options: DrainOptions): Promise<DrainResult>
+  drainBuild(build: BuildEntry, options: DrainOptions): Promise<DrainResult>
+  drainServer(entry: ServerEntry, options: DrainOptions): Promise<DrainResult>
   /**
    * Stops acting. Servers go on; waiting callers get `error`. `closing`: writes first what is not written yet. `deposed`:
    * another host leads, and nothing of what this one still meant to do may be done.
@@ -64,9 +64,9 @@ export interface Engine {
   stop(error: FleetError, why: 'closing' | 'deposed'): Promise<void>
 }
 
-export interface EngineInput {
+export interface EngineDependencies {
   /** To the store and to the backend. Shut from outside at any moment, and by the engine once it is over. */
-  readonly door: Gate
+  readonly guard: LeadershipGuard
   readonly options: ResolvedOptions
   readonly emitter: FleetEmitter
   readonly agentAddress: string
@@ -74,10 +74,10 @@ export interface EngineInput {
 }
 
 /** Rejects when the store or the backend cannot be read. */
-export async function startEngine(input: EngineInput): Promise<Engine> {
+export async function startEngine(input: EngineDependencies): Promise<Engine> {
   const { options, emitter, agentAddress } = input
   const { clock, limits, logger } = options
-  const { store, backend } = input.door
+  const { store, backend } = input.guard
   let stopped = false
   let ended: FleetError | undefined
   let draining = false
@@ -91,14 +91,14 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     backend,
     store,
     clock,
-    listening: listening(clock),
+    responsiveClock: responsiveClock(clock),
     limits,
     logger,
     emitter,
     inventory,
     agentAddress,
-    creating: limiter(limits.parallelCreates),
-    destroying: limiter(limits.parallelDestroys),
+    creating: limiter(limits.maxConcurrentCreates),
+    destroying: limiter(limits.maxConcurrentDestroys),
     enqueue: (build) => queue.add(build),
     touch(entry) {
       // Something happened to it: whatever it was waiting for may be over.
@@ -107,12 +107,12 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       queue.add(entry.build)
     },
     stopped: () => stopped,
-    over: () => input.door.over ?? ended,
-    deposed: () => input.door.over,
+    over: () => input.guard.over ?? ended,
+    deposed: () => input.guard.over,
   }
 
-  const expected = expectedCallers(clock, ctx.limits.maxWaiting, ctx.enqueue)
-  const room = waitingRoom(clock, expected, ctx.enqueue)
+  const expected = retryGrace(clock, ctx.limits.maxWaiting, ctx.enqueue)
+  const room = waitQueue(clock, expected, ctx.enqueue)
   const writer = serverWriter(store, inventory, clock)
   const buildsWriter = buildWriter(
     store,
@@ -124,8 +124,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const details = detailWriter(ctx)
   const beats = heartbeats(ctx, details.changed)
   const tellBlocked = blocked(ctx, buildsWriter)
-  const { breaksRule } = review(ctx, buildsWriter)
-  const watch = watcher(ctx, {
+  const { breaksRule } = specValidation(ctx, buildsWriter)
+  const watch = instanceWatcher(ctx, {
     running: beats.await,
     heartbeat,
     stuck: (entry, reason) => follow.serverStuck(entry, reason),
@@ -134,7 +134,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const { loadAll, loadBuild, loadServer } = loader(ctx)
   const isDraining = () => draining
   const prepare = preparation(ctx, buildsWriter)
-  const { step, save } = steps(ctx, {
+  const { step, save } = serverActions(ctx, {
     writer,
     buildWriter: buildsWriter,
     details,
@@ -144,7 +144,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     blocked: tellBlocked,
   })
   const callers = (build: BuildEntry) => room.waiting(build) + expected.count(build)
-  const sparing = takenOver(ctx, enqueueAll)
+  const sparing = failoverGrace(ctx, enqueueAll)
   const scale = scaler(ctx, { callers, spared: sparing.spared, isDraining, breaksRule })
   const reconcile = reconciler(ctx, { buildWriter: buildsWriter, steps: { step: stepAndTell, save }, scale })
   const queue = workQueue<BuildEntry>(clock, (build) => {
@@ -159,7 +159,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
   const allocate = allocator(ctx, { writer, room, expected, isDraining })
   const builds = buildOperations(ctx, { writer: buildsWriter, room, load: loadBuild })
   const drains = drainer(ctx)
-  const follow = consequences(ctx, { room, drains, builds, blocked: tellBlocked })
+  const follow = changeHandlers(ctx, { room, drains, builds, blocked: tellBlocked })
   const resync = storeResync(ctx, {
     adoptBuild: builds.adopt,
     findLostBuilds: builds.findLost,
@@ -168,8 +168,8 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
     adoptServer,
     checkServer,
   })
-  const show = figures(ctx)
-  const seconds = everySecond(ctx, { overdue: overdue(ctx, buildsWriter), watcher: watch, details })
+  const show = statusPublisher(ctx)
+  const seconds = ticker(ctx, { overdue: timeouts(ctx, buildsWriter), watcher: watch, details })
   const stopTelling = store.display ? emitter.on('*', (event) => store.display?.event(event)) : () => {}
 
   async function checkServer(entry: ServerEntry): Promise<void> {
@@ -269,7 +269,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       if (stopped) return
       stopped = true
       ended = error
-      if (why === 'deposed') input.door.shut(error)
+      if (why === 'deposed') input.guard.shut(error)
       seconds.stop()
       sparing.stop()
       watch.stop()
@@ -281,7 +281,7 @@ export async function startEngine(input: EngineInput): Promise<Engine> {
       room.dismiss(error)
       drains.stop()
       if (why === 'closing') await settle()
-      input.door.shut(error)
+      input.guard.shut(error)
     },
   }
 

@@ -2,13 +2,13 @@
  * Metrics of a fleet for Prometheus, in the host's registry or in one of their own. Gauges are read from the fleet when
  * somebody asks for them; the rest is counted as it happens.
  */
-import { type Clock, systemClock } from '../clock.js'
-import { FleetError } from '../errors.js'
-import type { FleetEvent } from '../events.js'
-import type { Fleet, FleetHealth, FleetStats } from '../fleet.js'
-import { insideOf } from '../inside.js'
-import type { EndingReason, Ref, ServerState } from '../rules/resources.js'
-import type { BuildCounts } from '../rules/status.js'
+import { type Clock, systemClock } from '../contracts/clock.js'
+import { FleetError } from '../contracts/errors.js'
+import type { FleetEvent } from '../contracts/events.js'
+import type { Fleet, FleetHealth, FleetStats } from '../contracts/fleet.js'
+import { internalsOf } from '../fleet/internals.js'
+import type { EndingReason, Ref, ServerState } from '../rules/model/resources.js'
+import type { BuildCounts } from '../rules/model/status.js'
 import { type MetricDefinition, definitions, type MetricName } from './definitions.js'
 import { type Counter, type Gauge, type Histogram, loadPromClient, type MetricsRegistry } from './prom-client.js'
 
@@ -128,7 +128,7 @@ export function fleetMetrics(fleet: MeasuredFleet, options: FleetMetricsOptions 
     else if (event.type === 'WebhookFailed') deadLetters.inc({})
   }
   // What a fleet finds when it is opened, such as a crash while its host was away, has happened by now.
-  for (const event of insideOf(fleet)?.log ?? []) count(event)
+  for (const event of internalsOf(fleet)?.log ?? []) count(event)
   const counted = ['ServerEnding', 'ReconcileFailed', 'LeadershipChanged', 'WebhookFailed'] as const
   const unlisten = counted.map((type) => fleet.on(type, count))
 

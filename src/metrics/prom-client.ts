@@ -1,6 +1,6 @@
 /** What is needed of prom-client, and how it is loaded. */
 import { createRequire } from 'node:module'
-import { FleetError, messageOf } from '../errors.js'
+import { FleetError, messageOf } from '../contracts/errors.js'
 
 /** Where metrics are registered and read: prom-client's `Registry` is one. */
 export interface MetricsRegistry {

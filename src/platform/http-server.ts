@@ -5,9 +5,9 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server as PlainServer } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
-import { systemClock } from '../clock.js'
-import { FleetError, messageOf } from '../errors.js'
-import { type Logger, silentLogger } from '../logger.js'
+import { systemClock } from '../contracts/clock.js'
+import { FleetError, messageOf } from '../contracts/errors.js'
+import { type Logger, silentLogger } from '../contracts/logger.js'
 import type { TlsFiles } from './tls-files.js'
 
 export type Server = PlainServer | TlsServer

@@ -4,7 +4,7 @@
  */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { FleetError } from '../errors.js'
+import { FleetError } from '../contracts/errors.js'
 
 export interface ProcessIdentity {
   readonly pid: number

@@ -6,9 +6,9 @@ import { readFile } from 'node:fs/promises'
 import type { Server as TlsServer } from 'node:https'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import { X509Certificate } from 'node:crypto'
-import { systemClock } from '../clock.js'
-import { FleetError, messageOf } from '../errors.js'
-import type { Logger } from '../logger.js'
+import { systemClock } from '../contracts/clock.js'
+import { FleetError, messageOf } from '../contracts/errors.js'
+import type { Logger } from '../contracts/logger.js'
 
 /** Paths of PEM files. */
 export interface TlsOptions {

@@ -1,6 +1,6 @@
 /** Reads the agent's answer to a heartbeat. Pure, and lenient: other agents of this wire leave out fields or add some. */
-import type { SessionConfig } from '../rules/heartbeat.js'
-import { isObject, shown } from '../rules/problem.js'
+import type { SessionConfig } from '../rules/game/heartbeat.js'
+import { isObject, shown } from '../rules/validation/problem.js'
 
 export interface Answer {
   /** `Continue`, `Active`, `Terminate`, or what a newer agent may say. */

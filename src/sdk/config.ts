@@ -3,8 +3,8 @@
  * variables that some SDKs fall back to. The writer of the file is `rules/sdk-config.ts`, or another GSDK agent.
  */
 import { readFile } from 'node:fs/promises'
-import { FleetError, messageOf } from '../errors.js'
-import { isObject, shown } from '../rules/problem.js'
+import { FleetError, messageOf } from '../contracts/errors.js'
+import { isObject, shown } from '../rules/validation/problem.js'
 
 export interface GamePort {
   /** The number to listen on. */

@@ -2,13 +2,13 @@
  * A game server as its own process sees it: its state, its session, its players, and being told to end. Nothing here
  * throws at the game or ends it: callbacks are guarded, and an agent that is away is only waited for.
  */
-import type { GameState, SessionConfig } from '../rules/heartbeat.js'
-import type { Logger } from '../logger.js'
+import type { GameState, SessionConfig } from '../rules/game/heartbeat.js'
+import type { Logger } from '../contracts/logger.js'
 import type { AgentClient } from './agent-client.js'
 import { type Answer, readAnswer } from './answer.js'
 import type { GameServerConfig } from './config.js'
 import type { Logs } from './logs.js'
-import { startPulse } from './pulse.js'
+import { startHeartbeatLoop } from './heartbeat-loop.js'
 import { processHold } from './timers.js'
 import { intervalOf, type SdkTiming } from './timing.js'
 
@@ -62,7 +62,7 @@ export function createGsdk({ config, logs, logger, timing, client, handleSigterm
   const ready = deferred<SessionConfig>()
   const hold = processHold()
   const askHealth = guardedHealth(health, logger)
-  const pulse = startPulse({ beat, agent: client.name, timing, logger })
+  const pulse = startHeartbeatLoop({ beat, agent: client.name, timing, logger })
 
   async function beat(): Promise<number> {
     const told = state

@@ -1,5 +1,5 @@
 /** Where the SDK's own words go: the host's logger, guarded, or the game's log. */
-import type { Logger } from '../logger.js'
+import type { Logger } from '../contracts/logger.js'
 import type { Logs } from './logs.js'
 
 /** A logger that throws must not end the game. */

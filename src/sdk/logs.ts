@@ -4,8 +4,8 @@
  */
 import { appendFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { systemClock } from '../clock.js'
-import { messageOf } from '../errors.js'
+import { systemClock } from '../contracts/clock.js'
+import { messageOf } from '../contracts/errors.js'
 
 export interface Logs {
   /** The server's log folder; absent when the fleet named none. What the game puts there is kept with its log. */

@@ -1,5 +1,5 @@
 /** start(): reads the configuration of this game server and begins its heartbeats. */
-import type { Logger } from '../logger.js'
+import type { Logger } from '../contracts/logger.js'
 import { createAgentClient } from './agent-client.js'
 import { type Environment, readConfig } from './config.js'
 import { createGsdk, type Gsdk } from './gsdk.js'

@@ -1,5 +1,5 @@
 /** How often the SDK speaks and how long it waits. The defaults stay well inside the fleet's 10 s of allowed silence. */
-import { pauseMs } from '../rules/backoff.js'
+import { pauseMs } from '../rules/lifecycle/backoff.js'
 
 export interface SdkTiming {
   /** Between heartbeats, until an answer names an interval. Default 1000. */
@@ -35,6 +35,6 @@ export function intervalOf(asked: number | undefined, timing: SdkTiming): number
 
 /** The wait after `failures` unanswered heartbeats running; `chance` is from 0 to 1, so that a fleet does not knock at once. */
 export function retryDelayOf(failures: number, chance: number, timing: SdkTiming): number {
-  const longest = pauseMs(failures, { firstMs: timing.retryFirstMs, lastMs: timing.retryMaxMs })
+  const longest = pauseMs(failures, { initialMs: timing.retryFirstMs, maxMs: timing.retryMaxMs })
   return longest * (0.5 + chance / 2)
 }

@@ -1,7 +1,7 @@
 /** Opens the store that a backend names, when the host names none. */
-import type { DefaultStore } from '../backend.js'
-import type { Logger } from '../logger.js'
-import type { Store } from '../store.js'
+import type { DefaultStore } from '../contracts/backend.js'
+import type { Logger } from '../contracts/logger.js'
+import type { Store } from '../contracts/store.js'
 import { fileStore } from './file.js'
 import { memoryStore } from './memory.js'
 

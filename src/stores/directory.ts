@@ -1,7 +1,7 @@
 /** The directory of a file store: made, checked and flushed. Touches the file system only. */
 import { access, constants, open, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { FleetError } from '../errors.js'
+import { FleetError } from '../contracts/errors.js'
 import { makeDirectories } from '../platform/make-directories.js'
 import { reasonOf } from './failures.js'
 

@@ -5,8 +5,8 @@
  * Commits are flushed before they are visible (no `overlappingSync`): whatever can be read survives a loss of power.
  */
 import type { Database, RootDatabase } from 'lmdb'
-import { isObject } from '../rules/problem.js'
-import { FleetError, messageOf } from '../errors.js'
+import { isObject } from '../rules/validation/problem.js'
+import { FleetError, messageOf } from '../contracts/errors.js'
 import type { ProcessIdentity } from '../platform/process-identity.js'
 import { currentProcess, isAlive } from '../platform/process-identity.js'
 import type { CollectionName } from './failures.js'

@@ -1,6 +1,6 @@
 /** The rejections that the two stores share, in one wording. */
-import { FleetError, messageOf } from '../errors.js'
-import { keyOf, type Ref } from '../rules/resources.js'
+import { FleetError, messageOf } from '../contracts/errors.js'
+import { keyOf, type Ref } from '../rules/model/resources.js'
 
 export type CollectionName = 'builds' | 'servers' | 'details'
 

@@ -1,9 +1,9 @@
 /** One collection of a file store: records as JSON, so that what JSON can say comes back exactly. Touches lmdb. */
 import type { Database } from 'lmdb'
-import { FleetError, throwIfAborted } from '../errors.js'
-import { shown } from '../rules/problem.js'
-import { keyOf, type Ref } from '../rules/resources.js'
-import type { Collection, StoreOptions, Versioned } from '../store.js'
+import { FleetError, throwIfAborted } from '../contracts/errors.js'
+import { shown } from '../rules/validation/problem.js'
+import { keyOf, type Ref } from '../rules/model/resources.js'
+import type { Collection, StoreOptions, Versioned } from '../contracts/store.js'
 import { changed, missing, reasonOf, storeClosed, taken, type CollectionName } from './failures.js'
 import type { GroupWriter, Write } from './group-writer.js'
 

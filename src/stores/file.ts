@@ -3,10 +3,10 @@
  * Touches that directory, through lmdb.
  */
 import { resolve } from 'node:path'
-import { FleetError } from '../errors.js'
-import { silentLogger, type Logger } from '../logger.js'
-import type { Build, Detail, Server } from '../rules/resources.js'
-import type { Collection, Store } from '../store.js'
+import { FleetError } from '../contracts/errors.js'
+import { silentLogger, type Logger } from '../contracts/logger.js'
+import type { Build, Detail, Server } from '../rules/model/resources.js'
+import type { Collection, Store } from '../contracts/store.js'
 import { checkFiles, directoryUnusable, flushDirectories, makeDirectory } from './directory.js'
 import {
   claim,
@@ -19,7 +19,7 @@ import {
 } from './environment.js'
 import { FileCollection } from './file-collection.js'
 import { GroupWriter } from './group-writer.js'
-import { Room } from './room.js'
+import { DiskReserve } from './disk-reserve.js'
 
 export interface FileStoreOptions {
   /** Made when it is not there, parents included. It must be on a local disk, and be nobody else's. */
@@ -46,7 +46,7 @@ export async function fileStore(options: FileStoreOptions): Promise<Store> {
     if (claimed.gone) logger.info({ directory, pid: claimed.gone.pid }, 'took over a directory whose holder is gone')
     const writer = new GroupWriter({
       environment: { ...environment, collections: openCollections(environment) },
-      room: new Room(directory),
+      room: new DiskReserve(directory),
       lastVersion: claimed.lastVersion,
       async reopen() {
         logger.warn({ directory }, 'opening the database again after a write that failed')

@@ -7,10 +7,10 @@
  */
 import type { Database } from 'lmdb'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { FleetError } from '../errors.js'
+import { FleetError } from '../contracts/errors.js'
 import { release, type Collections, type Environment } from './environment.js'
 import { reasonOf, type CollectionName } from './failures.js'
-import type { Room } from './room.js'
+import type { DiskReserve } from './disk-reserve.js'
 
 /** What happens to one record: a value and no version creates it, both replace it, a version alone removes it. */
 export interface Write {
@@ -30,7 +30,7 @@ export interface OpenEnvironment extends Environment {
 export interface GroupWriterOptions {
   readonly environment: OpenEnvironment
   /** Where the environment grows. The writer closes both. */
-  readonly room: Room
+  readonly room: DiskReserve
   /** Every version ever given out is below or equal. */
   readonly lastVersion: number
   /** Opens the environment again, once the dead one is closed. */
@@ -49,7 +49,7 @@ const versionBlock = 1_000_000
 
 export class GroupWriter {
   readonly #reopen: GroupWriterOptions['reopen']
-  readonly #room: Room
+  readonly #room: DiskReserve
   readonly #queue: Pending[] = []
   #environment: OpenEnvironment
   #state: 'open' | 'dead' | 'closed' = 'open'

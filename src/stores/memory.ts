@@ -4,9 +4,9 @@
  * Every call does its work before it returns, so nothing ever waits. Records are handed out as they came in, not copied:
  * they are readonly by type, and a copy would cost more than the write itself.
  */
-import { throwIfAborted } from '../errors.js'
-import type { Build, Detail, Ref, Server } from '../rules/resources.js'
-import type { Collection, Store, StoreOptions, Versioned } from '../store.js'
+import { throwIfAborted } from '../contracts/errors.js'
+import type { Build, Detail, Ref, Server } from '../rules/model/resources.js'
+import type { Collection, Store, StoreOptions, Versioned } from '../contracts/store.js'
 import { changed, missing, storeClosed, taken, type CollectionName } from './failures.js'
 
 export function memoryStore(): Store {

@@ -2,7 +2,7 @@
  * What every backend must do, as cases for any test runner: the bundled backends pass them, and a third party's can.
  * Each case opens a backend of its own, works with real instances and leaves none behind.
  */
-import { FleetError } from '../errors.js'
+import { FleetError } from '../contracts/errors.js'
 import type { BackendCase } from './backend-cases/case.js'
 import { lifeCases } from './backend-cases/life.js'
 import { portCases } from './backend-cases/ports.js'

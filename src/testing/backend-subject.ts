@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Backend, BackendListener, Instance, InstanceSpec } from '../backend.js'
-import { FleetError, messageOf } from '../errors.js'
-import { keyOf, type PodTemplateSpec, type Ref } from '../rules/resources.js'
+import type { Backend, BackendListener, Instance, InstanceSpec } from '../contracts/backend.js'
+import { FleetError, messageOf } from '../contracts/errors.js'
+import { keyOf, type PodTemplateSpec, type Ref } from '../rules/model/resources.js'
 
 /** Commands that a backend is given: small programs, whatever it runs. */
 export type ConformanceProgram =
@@ -58,7 +58,7 @@ export interface Told {
   readonly resyncs: number
 }
 
-const pollMs = 20
+const pollIntervalMs = 20
 let count = 0
 
 export class Subject {
@@ -134,7 +134,7 @@ export class Subject {
       const found = await look()
       if (found !== undefined) return found
       if (performance.now() > deadline) assert.fail(`not within ${this.timeoutMs} ms: ${what}`)
-      await pause(pollMs)
+      await pause(pollIntervalMs)
     }
   }
 

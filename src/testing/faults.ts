@@ -2,9 +2,9 @@
  * Faults at the edge of a contract: what a caller sees when replies are lost, late or never come. Used by
  * `faultyBackend` and `faultyStore`; waits through the given clock only.
  */
-import type { Clock } from '../clock.js'
-import { FleetError, throwIfAborted } from '../errors.js'
-import { keyOf, type Ref } from '../rules/resources.js'
+import type { Clock } from '../contracts/clock.js'
+import { FleetError, throwIfAborted } from '../contracts/errors.js'
+import { keyOf, type Ref } from '../rules/model/resources.js'
 import { seededRandom } from './random.js'
 
 export type CallFault =

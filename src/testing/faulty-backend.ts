@@ -2,8 +2,8 @@
  * Wraps a Backend so that its calls and events go wrong as a plan says: for tests of how a fleet bears it. It adds
  * nothing that the contract forbids: calls may fail or stay unanswered, events may be late, doubled or lost.
  */
-import type { Backend, BackendListener } from '../backend.js'
-import type { Ref } from '../rules/resources.js'
+import type { Backend, BackendListener } from '../contracts/backend.js'
+import type { Ref } from '../rules/model/resources.js'
 import { clockOf, type FaultPlan, type FaultSurroundings, withFaults } from './faults.js'
 
 export type EventFault =
@@ -52,13 +52,13 @@ export function faultyBackend(backend: Backend, faults: BackendFaults): Backend 
 
 /** What a backend may leave out passes as it is, and what it leaves out stays left out. */
 function optionalCalls(backend: Backend): Partial<Backend> {
-  const { check, prepare, protect, find, agentPlace, logs } = backend
+  const { check, prepare, protect, find, agentEndpoint, logs } = backend
   return {
     ...(check && { check: check.bind(backend) }),
     ...(prepare && { prepare: prepare.bind(backend) }),
     ...(protect && { protect: protect.bind(backend) }),
     ...(find && { find: find.bind(backend) }),
-    ...(agentPlace && { agentPlace: agentPlace.bind(backend) }),
+    ...(agentEndpoint && { agentEndpoint: agentEndpoint.bind(backend) }),
     ...(logs && { logs: logs.bind(backend) }),
   }
 }

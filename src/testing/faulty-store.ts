@@ -1,6 +1,6 @@
 /** Wraps a Store so that its calls go wrong as a plan says: for tests of how a fleet bears it. */
-import type { Ref } from '../rules/resources.js'
-import type { Collection, Store } from '../store.js'
+import type { Ref } from '../rules/model/resources.js'
+import type { Collection, Store } from '../contracts/store.js'
 import { type FaultSurroundings, withFaults } from './faults.js'
 
 /** Calls are named by collection and method: `servers.update`, `builds.list`… */

@@ -1,5 +1,5 @@
 /** Records for tests: `complete…` has every optional field, `minimal…` has none. Pure. */
-import type { Build, Detail, Ref, Server } from '../rules/resources.js'
+import type { Build, Detail, Ref, Server } from '../rules/model/resources.js'
 
 export function completeBuild(ref: Ref): Build {
   return {

@@ -3,8 +3,8 @@
  *
  *     for (const { name, run } of storeConformance({ open: () => myStore() })) test(name, run)
  */
-import type { Build, Detail, Server } from '../rules/resources.js'
-import type { Store } from '../store.js'
+import type { Build, Detail, Server } from '../rules/model/resources.js'
+import type { Store } from '../contracts/store.js'
 import type { ConformanceCase } from './conformance.js'
 import { completeBuild, completeDetail, completeServer, minimalBuild, minimalDetail, minimalServer } from './records.js'
 import { besideScenarios } from './store-cases/beside.js'

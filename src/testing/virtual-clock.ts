@@ -6,8 +6,8 @@
  * I/O: work that waits for a socket or a disk is not waited for.
  */
 import { AssertionError } from 'node:assert'
-import type { Clock } from '../clock.js'
-import { FleetError } from '../errors.js'
+import type { Clock } from '../contracts/clock.js'
+import { FleetError } from '../contracts/errors.js'
 import { seededRandom } from './random.js'
 import { type Timer, TimerHeap } from './timer-heap.js'
 

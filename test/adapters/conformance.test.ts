@@ -59,7 +59,7 @@ describe('the process backend', () => {
     async open({ publicPorts = 100 }) {
       const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-conformance-'))
       const portRange = await freeRange(publicPorts)
-      const open = () => processBackend({ directory, portRange, pollMs: 50 })
+      const open = () => processBackend({ directory, portRange, pollIntervalMs: 50 })
       return { backend: open(), reopen: async () => open(), cleanup: () => rm(directory, { recursive: true }) }
     },
   })

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Agent, agentListener, maxHeartbeatBytes, startAgent } from '../../src/agent/index.js'
 import { closeServer, httpServer, listen } from '../../src/platform/http-server.js'
-import type { Heartbeat, HeartbeatAnswer } from '../../src/rules/heartbeat.js'
+import type { Heartbeat, HeartbeatAnswer } from '../../src/rules/game/heartbeat.js'
 import { call, until, listening, rawConnection } from '../http/client.js'
 
 const id = 'arena-x7k2p.6f1c0a'

@@ -3,13 +3,13 @@
  * process over as many connections. The games are in memory: what is measured is the store. Left out where no cluster answers.
  */
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
-import { KubernetesApi } from '../../adapters/kubernetes/api.js'
-import { fleetResources, headOf } from '../../adapters/kubernetes/fleet-resources.js'
-import { defaultKubeConfig } from '../../adapters/kubernetes/kube-config.js'
-import { type KubeObject, pathOf, revisionOf } from '../../adapters/kubernetes/kube-objects.js'
-import { systemClock } from '../../src/clock.js'
-import { isObject } from '../../src/rules/problem.js'
-import { makeNamespace, removeNamespace } from '../adapters/kubernetes/cluster.js'
+import { KubernetesApi } from '../../adapters/kubernetes/client/api.js'
+import { fleetResources, headOf } from '../../adapters/kubernetes/store/custom-resources.js'
+import { defaultKubeConfig } from '../../adapters/kubernetes/client/kube-config.js'
+import { type KubeObject, pathOf, revisionOf } from '../../adapters/kubernetes/client/kube-objects.js'
+import { systemClock } from '../../src/contracts/clock.js'
+import { isObject } from '../../src/rules/validation/problem.js'
+import { makeNamespace, removeNamespace } from '../adapters/kubernetes/support/cluster.js'
 import { type Cost, costOf, perSecond, typicalWallUs } from './cost.js'
 import { allocateAll, newRequests, openFleet } from './fleet.js'
 import { onCluster } from './kubernetes.js'
@@ -28,7 +28,7 @@ interface OpenOptions {
 
 export async function open({ fleetIn, bareIn, servers }: OpenOptions) {
   const { defaultStore } = kubernetesBackend({
-    ...{ namespaces: [fleetIn], home: fleetIn },
+    ...{ namespaces: [fleetIn], systemNamespace: fleetIn },
     ...{ connections, requestsPerSecond: 100_000 },
   })
   const { fleet } = await openFleet({
@@ -181,6 +181,6 @@ function middle(figures: readonly number[]): number {
 }
 
 function newApi(): KubernetesApi {
-  const limits = { connections, requestsPerSecond: 100_000, callMs: 20_000 }
+  const limits = { connections, requestsPerSecond: 100_000, callTimeoutMs: 20_000 }
   return new KubernetesApi({ config: defaultKubeConfig(), clock: systemClock, ...limits })
 }

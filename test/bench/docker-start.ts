@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { createFleet, defaultLimits } from 'gamekeeper'
 import { dockerBackend } from 'gamekeeper/docker'
-import { messageOf } from '../../src/errors.js'
+import { messageOf } from '../../src/contracts/errors.js'
 import { docker } from '../adapters/docker/engine.js'
 import { buildExampleImage, exampleImage, exampleTemplate } from '../adapters/docker/example-image.js'
 import { type Bench, ratioAtMost, type Row } from './row.js'
@@ -106,7 +106,7 @@ async function bareSeconds(servers: number): Promise<number> {
     }
   }
   try {
-    await Promise.all(Array.from({ length: defaultLimits.parallelCreates }, one))
+    await Promise.all(Array.from({ length: defaultLimits.maxConcurrentCreates }, one))
     await all
     return (performance.now() - since) / 1000
   } finally {

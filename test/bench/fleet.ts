@@ -33,7 +33,7 @@ export async function openFleet({ servers, shown, store, namespace }: BenchFleet
   const fleet = await createFleet({
     backend: shown?.(backend) ?? backend,
     // Its servers do not beat by themselves; and it is filled faster than real servers could start.
-    limits: { silenceMs: hourMs, firstHeartbeatMs: hourMs, createsPerPass: 1_000, parallelCreates: 1_000 },
+    limits: { silenceMs: hourMs, firstHeartbeatMs: hourMs, maxCreatesPerReconcile: 1_000, maxConcurrentCreates: 1_000 },
     agent: { port: 0 },
     ...(store && { store }),
   })

@@ -3,12 +3,12 @@
  * and whose games speak as soon as their pod has a node; beside as many bare pods until each has its node. Left out where no
  * cluster answers, or it has no room on hollow nodes.
  */
-import type { KubernetesApi } from '../../adapters/kubernetes/api.js'
-import { pathOf, pods as podType } from '../../adapters/kubernetes/kube-objects.js'
-import { watchCollection } from '../../adapters/kubernetes/watch.js'
-import { systemClock } from '../../src/clock.js'
-import { silentLogger } from '../../src/logger.js'
-import { makeNamespace, removeNamespace } from '../adapters/kubernetes/cluster.js'
+import type { KubernetesApi } from '../../adapters/kubernetes/client/api.js'
+import { pathOf, pods as podType } from '../../adapters/kubernetes/client/kube-objects.js'
+import { watchCollection } from '../../adapters/kubernetes/client/watch.js'
+import { systemClock } from '../../src/contracts/clock.js'
+import { silentLogger } from '../../src/contracts/logger.js'
+import { makeNamespace, removeNamespace } from '../adapters/kubernetes/support/cluster.js'
 import {
   HollowGames,
   hollowBuild,
@@ -16,7 +16,7 @@ import {
   hollowRoom,
   removePods,
   standingBy,
-} from '../adapters/kubernetes/scale-fleet.js'
+} from '../adapters/kubernetes/support/scale-fleet.js'
 import { onCluster } from './kubernetes.js'
 import { atLeast, type Bench } from './row.js'
 import { startSubject } from './subject.js'
@@ -29,7 +29,7 @@ const roomMs = 60_000
 
 export async function open({ namespace, servers }: { readonly namespace: string; readonly servers: number }) {
   const games = new HollowGames()
-  const fleet = await games.openFleet({ namespaces: [namespace], home: namespace, portRange: '22000-25000' })
+  const fleet = await games.openFleet({ namespaces: [namespace], systemNamespace: namespace, portRange: '22000-25000' })
   return {
     async seconds(): Promise<number> {
       const since = performance.now()

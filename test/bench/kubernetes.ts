@@ -1,8 +1,8 @@
 /** The Kubernetes cluster that is measured on: the one of KUBECONFIG. */
-import type { KubernetesApi } from '../../adapters/kubernetes/api.js'
-import { messageOf } from '../../src/errors.js'
-import { clusterApi } from '../adapters/kubernetes/cluster.js'
-import { installDefinitions } from '../adapters/kubernetes/definitions.js'
+import type { KubernetesApi } from '../../adapters/kubernetes/client/api.js'
+import { messageOf } from '../../src/contracts/errors.js'
+import { clusterApi } from '../adapters/kubernetes/support/cluster.js'
+import { installDefinitions } from '../adapters/kubernetes/support/definitions.js'
 import type { Row } from './row.js'
 
 /** No rows, and a line why, where none answers. */

@@ -4,7 +4,7 @@
  */
 import { cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
-import { messageOf } from '../../src/errors.js'
+import { messageOf } from '../../src/contracts/errors.js'
 import { allocateFile } from './allocate-file.js'
 import { allocateHttp } from './allocate-http.js'
 import { allocateKubernetes } from './allocate-kubernetes.js'

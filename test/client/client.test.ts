@@ -231,7 +231,7 @@ describe('a client of a host that fails', () => {
 
   it('goes on reading events where it was when the connection is lost, in the log that they are of', async () => {
     const event = (seq: number) =>
-      `id: abc-${seq}\nevent: BackendBack\ndata: ${JSON.stringify({ seq, type: 'BackendBack' })}\n\n`
+      `id: abc-${seq}\nevent: BackendRecovered\ndata: ${JSON.stringify({ seq, type: 'BackendRecovered' })}\n\n`
     const asked: unknown[] = []
     const stream =
       (text: string): RequestListener =>

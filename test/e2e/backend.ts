@@ -7,8 +7,8 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { docker } from '../adapters/docker/engine.js'
 import { buildExampleImage, exampleImage } from '../adapters/docker/example-image.js'
-import { clusterApi, makeNamespace, removeNamespace } from '../adapters/kubernetes/cluster.js'
-import { installDefinitions } from '../adapters/kubernetes/definitions.js'
+import { clusterApi, makeNamespace, removeNamespace } from '../adapters/kubernetes/support/cluster.js'
+import { installDefinitions } from '../adapters/kubernetes/support/definitions.js'
 
 const asked = process.env['E2E_BACKEND']
 export const backend = asked === 'docker' || asked === 'kubernetes' ? asked : 'process'

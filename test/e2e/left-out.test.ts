@@ -1,6 +1,6 @@
 /** Stands in for the scenarios of this folder on Docker or on Kubernetes where none answers. */
 import { describeOnEngine } from '../adapters/docker/describe-on-engine.js'
-import { describeOnCluster } from '../adapters/kubernetes/describe-on-cluster.js'
+import { describeOnCluster } from '../adapters/kubernetes/support/describe-on-cluster.js'
 import { backend } from './backend.js'
 
 if (backend === 'kubernetes') describeOnCluster('the end-to-end scenarios on Kubernetes', () => {})

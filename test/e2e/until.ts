@@ -1,6 +1,6 @@
 /** Waits for a condition, never for a time. */
 
-const pollMs = 50
+const pollIntervalMs = 50
 
 /** No further look can help. */
 export class Hopeless extends Error {}
@@ -28,7 +28,7 @@ export async function until<T>(
     if (performance.now() > deadline) {
       throw new Error(`waited ${limitMs / 1000} s in vain: ${what}`, { cause: last })
     }
-    await new Promise((resolve) => setTimeout(resolve, pollMs))
+    await new Promise((resolve) => setTimeout(resolve, pollIntervalMs))
   }
 }
 

@@ -4,15 +4,15 @@ import { defaultLimits } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
 import { minimalBuild, minimalServer, virtualClock, type VirtualClock } from 'gamekeeper/testing'
 import type { EngineContext } from '../../src/engine/context.js'
-import type { BuildEntry, ServerEntry } from '../../src/engine/entries.js'
-import { createInventory, type Inventory } from '../../src/engine/inventory.js'
-import { limiter } from '../../src/limiter.js'
-import { listening } from '../../src/engine/listening.js'
-import { fleetEmitter } from '../../src/emitter.js'
-import { silentLogger } from '../../src/logger.js'
-import type { Build, Server, Session } from '../../src/rules/resources.js'
+import type { BuildEntry, ServerEntry } from '../../src/engine/state/entries.js'
+import { createInventory, type Inventory } from '../../src/engine/state/inventory.js'
+import { limiter } from '../../src/util/limiter.js'
+import { responsiveClock } from '../../src/engine/instances/responsive-clock.js'
+import { fleetEmitter } from '../../src/fleet/emitter.js'
+import { silentLogger } from '../../src/contracts/logger.js'
+import type { Build, Server, Session } from '../../src/rules/model/resources.js'
 import { memoryStore } from '../../src/stores/memory.js'
-import { templateHash } from '../../src/rules/template-hash.js'
+import { templateHash } from '../../src/rules/planning/template-hash.js'
 
 export const standsBy = { state: 'StandingBy', health: 'Healthy', address: '203.0.113.7' } as const
 
@@ -92,7 +92,7 @@ export function surroundings(
     backend: given.backend ?? memoryBackend(),
     store: given.store ?? memoryStore(),
     clock,
-    listening: listening(clock),
+    responsiveClock: responsiveClock(clock),
     limits: { ...defaultLimits, ...given.limits },
     logger: silentLogger,
     emitter,

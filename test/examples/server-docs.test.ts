@@ -8,7 +8,7 @@ import { defaultLimits, errorCodes, FleetError } from 'gamekeeper'
 import { dockerBackend } from '../../adapters/docker/index.js'
 import { kubernetesBackend } from '../../adapters/kubernetes/index.js'
 import { settings } from '../../examples/server/settings.js'
-import { allocationStatuses, managementStatuses } from '../../src/http/failures.js'
+import { allocationStatuses, managementStatuses } from '../../src/http/core/error-responses.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const textOf = (path: string) => readFile(join(root, path), 'utf8')
@@ -102,7 +102,7 @@ describe('docs/operations.md', () => {
   })
 
   it('has each condition', async () => {
-    const source = await textOf('src/rules/resources.ts')
+    const source = await textOf('src/rules/model/resources.ts')
     const types = /conditionTypes = \[(.*)\]/.exec(source)?.[1] ?? ''
     const listed = table(await textOf('docs/operations.md'), 'condition').map(([type]) => name(type))
     expect(listed).toEqual([...types.matchAll(/'(\w+)'/g)].map((match) => match[1]))
@@ -183,14 +183,14 @@ function inItsApp(program: string): string {
 
 /** Each type of event with the fields that only it has, as the compiler knows them. */
 function eventFields(): ReadonlyMap<string, readonly string[]> {
-  const file = join(root, 'src/events.ts')
+  const file = join(root, 'src/contracts/events.ts')
   const program = ts.createProgram([file], options)
   const checker = program.getTypeChecker()
   const source = program.getSourceFile(file)
   const declaration = source?.statements.find(
     (statement) => ts.isTypeAliasDeclaration(statement) && statement.name.text === 'FleetEvent',
   )
-  if (!declaration) throw new Error('src/events.ts has no FleetEvent')
+  if (!declaration) throw new Error('src/contracts/events.ts has no FleetEvent')
   const type = checker.getTypeAtLocation(declaration)
   const common = new Set(['type', 'at', 'message', 'build', 'server', 'seq'])
   const fields = new Map<string, readonly string[]>()

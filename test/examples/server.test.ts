@@ -37,8 +37,8 @@ describe('its settings', () => {
       webhook: undefined,
       compat: undefined,
       apiGroup: 'mps.gamekeeper.com',
-      allowHosts: [],
-      allowOrigins: [],
+      allowedHosts: [],
+      allowedOrigins: [],
       logLevel: 'info',
     })
   })
@@ -55,7 +55,7 @@ describe('its settings', () => {
       DATA_DIR: '/var/lib/gamekeeper',
       PORT_RANGE: '7-7',
       PUBLIC_ADDRESS: 'play.example.com',
-      HOME_NAMESPACE: 'fleet',
+      SYSTEM_NAMESPACE: 'fleet',
       NAMESPACES: 'duels, arenas',
       POD_NAME: 'gamekeeper-x2x4q',
       SAMPLE: 'off',
@@ -70,8 +70,8 @@ describe('its settings', () => {
       WEBHOOK_SECRET: '0123456789abcdef',
       COMPAT: 'thundernetes',
       API_GROUP: 'mps.playfab.com',
-      ALLOW_HOSTS: 'fleet.example, fleet',
-      ALLOW_ORIGINS: 'https://console.example, http://localhost:3000',
+      ALLOWED_HOSTS: 'fleet.example, fleet',
+      ALLOWED_ORIGINS: 'https://console.example, http://localhost:3000',
       LOG_LEVEL: 'silent',
     }
     expect(Object.keys(given)).toEqual(Object.keys(settings))
@@ -85,7 +85,7 @@ describe('its settings', () => {
       agentAddress: '10.0.0.4:7001',
       dataDir: '/var/lib/gamekeeper',
       portRange: { first: 7, last: 7 },
-      homeNamespace: 'fleet',
+      systemNamespace: 'fleet',
       namespaces: ['duels', 'arenas'],
       podName: 'gamekeeper-x2x4q',
       publicAddress: 'play.example.com',
@@ -99,8 +99,8 @@ describe('its settings', () => {
       webhook: { url: 'https://example.com/hook', secret: '0123456789abcdef' },
       compat: 'thundernetes',
       apiGroup: 'mps.playfab.com',
-      allowHosts: ['fleet.example', 'fleet'],
-      allowOrigins: ['https://console.example', 'http://localhost:3000'],
+      allowedHosts: ['fleet.example', 'fleet'],
+      allowedOrigins: ['https://console.example', 'http://localhost:3000'],
       logLevel: 'silent',
     })
   })
@@ -143,7 +143,7 @@ describe('its settings', () => {
     ['COMPAT', 'agones', 'must be thundernetes, but is "agones"'],
     ['API_GROUP', 'mps', 'must be a domain such as mps.gamekeeper.com, but is "mps"'],
     [
-      'ALLOW_ORIGINS',
+      'ALLOWED_ORIGINS',
       'https://console.example/',
       'must be origins like https://console.example, without a path, but is "https://console.example/"',
     ],
@@ -167,11 +167,11 @@ describe('its settings', () => {
   })
 
   it('refuse pages of every origin as long as nobody is asked', () => {
-    const ALLOW_ORIGINS = '*'
-    expect(() => read({ ALLOW_ORIGINS })).toThrow(
-      /^ALLOW_ORIGINS=\* would let everybody whose page is open in a browser/,
+    const ALLOWED_ORIGINS = '*'
+    expect(() => read({ ALLOWED_ORIGINS })).toThrow(
+      /^ALLOWED_ORIGINS=\* would let everybody whose page is open in a browser/,
     )
-    expect(read({ ALLOW_ORIGINS, MANAGE_TOKENS: 'a'.repeat(16) }).allowOrigins).toEqual(['*'])
+    expect(read({ ALLOWED_ORIGINS, MANAGE_TOKENS: 'a'.repeat(16) }).allowedOrigins).toEqual(['*'])
   })
 
   it.each(['127.0.0.1', '127.8.9.1', '::1', 'localhost'])('let HOST=%s be as it is', (HOST) => {

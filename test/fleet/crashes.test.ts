@@ -27,7 +27,7 @@ describe('a crash', () => {
   })
 
   it('of hundreds at once is counted once each, and the list of those counted does not grow without end', async () => {
-    const { scene, fleet } = await standing({ standingBy: 300, max: 300 }, { limits: { createsPerPass: 300 } })
+    const { scene, fleet } = await standing({ standingBy: 300, max: 300 }, { limits: { maxCreatesPerReconcile: 300 } })
     for (const server of scene.backend.servers()) server.exit(1)
     await scene.clock.advance(600_000)
     expect((await statusOf(fleet)).crashesCount).toBe(300)
@@ -246,7 +246,7 @@ describe('creation after ends that are nobody’s fault', () => {
   /** What exits was ended by its machine. */
   function blaming(inner: Backend): Backend {
     const told = ({ exitCode: _, ...instance }: Instance): Instance =>
-      instance.phase === 'exited' ? { ...instance, blameless: true, reason: 'OutOfcpu: no room for it' } : instance
+      instance.phase === 'exited' ? { ...instance, interrupted: true, reason: 'OutOfcpu: no room for it' } : instance
     return {
       ...inner,
       create: async (spec, options) => told(await inner.create(spec, options)),

@@ -259,7 +259,7 @@ describe('a deleted build', () => {
   })
 
   it('is deleted also by hand, in a store that others write to, and its waiting callers are told', async () => {
-    const scene = stage({ memory: { script: 'manual' }, limits: { resyncMs: 10_000 } })
+    const scene = stage({ memory: { script: 'manual' }, limits: { resyncIntervalMs: 10_000 } })
     const fleet = await scene.open({ store: { ...scene.records, shared: true } })
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
     const waits = failureOf(fleet.allocate(ask(1), { waitMs: 60_000 }))

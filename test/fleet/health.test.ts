@@ -266,7 +266,7 @@ describe('a host that was away', () => {
   )
 
   it('because it was busy for a moment hears what was said meanwhile before it judges', async () => {
-    const scene = stage({ memory: { script: 'manual', beatEveryMs: 0 } })
+    const scene = stage({ memory: { script: 'manual', heartbeatIntervalMs: 0 } })
     const fleet = await scene.open()
     const build = aBuild({ standingBy: 4, max: 10 })
     await fleet.builds.create({ ...build, spec: { ...build.spec, health: { silenceSeconds: 3 } } })

@@ -113,7 +113,7 @@ describe('a server that is asked for', () => {
     let hangs = true
     scene.faults.events = ({ type }) => (type === 'changed' ? { kind: 'drop' } : undefined)
     scene.faults.backend = ({ method }) => (method === 'create' && hangs ? { kind: 'hang' } : undefined)
-    const fleet = await scene.open({ limits: { resyncMs: 3_600_000 } })
+    const fleet = await scene.open({ limits: { resyncIntervalMs: 3_600_000 } })
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     await scene.clock.advance(119_000)
     expect(await statusOf(fleet)).toMatchObject({ currentPending: 1 })
@@ -189,7 +189,7 @@ describe('a server that is asked for', () => {
   it('is begun with few others at once', async () => {
     const scene = stage({
       memory: { script: 'manual', createLatencyMs: 1_000 },
-      limits: { parallelCreates: 3, createsPerPass: 50 },
+      limits: { maxConcurrentCreates: 3, maxCreatesPerReconcile: 50 },
     })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 9 }))

@@ -145,7 +145,7 @@ describe('what a build needs', () => {
 
   it.each([0, 5, 50])('and is there in %i ms lets starts that fail come ever more rarely all the same', async (ms) => {
     const startsOf = async (isPrepared: boolean) => {
-      const on = stage({ limits: { parallelCreates: 2 } })
+      const on = stage({ limits: { maxConcurrentCreates: 2 } })
       const { backend } = withFetches(on)
       const prepare = () => new Promise<void>((resolve) => (ms ? on.clock.after(ms, resolve) : resolve()))
       let starts = 0
@@ -171,7 +171,7 @@ describe('what a build needs', () => {
   })
 
   it('is fetched for the new template before servers are started that waited for their turn with the old one', async () => {
-    const on = stage({ limits: { parallelCreates: 1 } })
+    const on = stage({ limits: { maxConcurrentCreates: 1 } })
     const { backend, fetches } = withFetches(on)
     const started: string[] = []
     const slow: Backend = {

@@ -3,7 +3,7 @@ import { type Backend, createFleet, type Fleet, type FleetEvent, FleetError, typ
 import { memoryBackend } from 'gamekeeper/memory'
 import { virtualClock, type VirtualClock } from 'gamekeeper/testing'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import type { BackendListener, Instance } from '../../src/backend.js'
+import type { BackendListener, Instance } from '../../src/contracts/backend.js'
 import { memoryStore } from '../../src/stores/memory.js'
 import { aBuild, ask, only, statusOf } from './stage.js'
 
@@ -114,7 +114,7 @@ describe('an instance that does not come to run by itself', () => {
     expect(await statusOf(fleet)).not.toHaveProperty('conditions')
     const stuck = {
       ...(made ?? expect.fail()),
-      stuck: true,
+      blocked: true,
       reason: 'it cannot be scheduled: no node has room',
     } as const
     made = stuck

@@ -270,7 +270,7 @@ describe('a rolling change', () => {
   })
 
   it('keeps an old server that can be handed out while the new one stands by and is Unhealthy', async () => {
-    const s = stage({ memory: { beatEveryMs: 0, script: two({ autoReady: false }) } })
+    const s = stage({ memory: { heartbeatIntervalMs: 0, script: two({ autoReady: false }) } })
     const fleet = await s.open()
     const { metadata, spec } = aBuild({ standingBy: 1, max: 4 })
     const health = { silenceSeconds: 3_000 }

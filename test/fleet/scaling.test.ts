@@ -115,7 +115,7 @@ describe('scaling down', () => {
   })
 
   it('ends Pending servers first, then Initializing, then those that stand by', async () => {
-    const scene = stage({ memory: { script: 'manual', createLatencyMs: 1_000 }, limits: { parallelCreates: 4 } })
+    const scene = stage({ memory: { script: 'manual', createLatencyMs: 1_000 }, limits: { maxConcurrentCreates: 4 } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 6, max: 6 }))
     await scene.clock.advance(500)
@@ -162,7 +162,7 @@ describe('scaling down', () => {
   })
 
   it('ends a server before its start when it is not wanted any more: the backend never hears of it', async () => {
-    const scene = stage({ memory: { createLatencyMs: 1_000 }, limits: { parallelCreates: 1 } })
+    const scene = stage({ memory: { createLatencyMs: 1_000 }, limits: { maxConcurrentCreates: 1 } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 3, max: 3 }))
     await scene.clock.advance(500)

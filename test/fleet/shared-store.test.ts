@@ -1,8 +1,8 @@
 /** What people write in a store that hosts share: it arrives at once, and what breaks a rule is told. */
 import { type Build, type Fleet, FleetError, type Server, type Store, type Versioned } from 'gamekeeper'
 import { type FaultyCall, faultyStore } from 'gamekeeper/testing'
-import type { FleetEvent } from '../../src/events.js'
-import type { GameServerBuild } from '../../src/rules/wire.js'
+import type { FleetEvent } from '../../src/contracts/events.js'
+import type { GameServerBuild } from '../../src/rules/model/wire.js'
 import { describe, expect, it } from 'vitest'
 import { sharedMemory } from '../stores/shared-memory.js'
 import {
@@ -20,7 +20,7 @@ import {
 
 const ref = { namespace: 'default', name: 'arena' }
 /** So long that nothing here can be due to it. */
-const resyncMs = 3_600_000
+const resyncIntervalMs = 3_600_000
 /** What the record of a server says once it was given to the first session. */
 const handedOut = { state: 'Active' as const, session: { id: session(1), initialPlayers: [] }, reachedActiveOn: 0 }
 
@@ -31,7 +31,7 @@ async function scene(
 ) {
   const memory = sharedMemory()
   const others = memory.open()
-  const theatre = stage({ ...games, limits: { resyncMs, ...limits } })
+  const theatre = stage({ ...games, limits: { resyncIntervalMs, ...limits } })
   const fleet = await theatre.open({ store: { ...memory.open(), ...(shown && { display: shown }) } })
   const { clock } = theatre
   const edit = async (change: (build: Build) => Build, of = ref) => {
@@ -142,7 +142,7 @@ describe('a build that is written in the store by hand', () => {
     let isAway = false
     const update: Store['builds']['update'] = (build, revision) =>
       isAway ? Promise.reject(new FleetError('unavailable', 'away')) : own.builds.update(build, revision)
-    const { clock, open } = stage({ limits: { resyncMs: 30_000 } })
+    const { clock, open } = stage({ limits: { resyncIntervalMs: 30_000 } })
     const fleet = await open({ store: { ...own, builds: { ...own.builds, update } } })
     await fleet.builds.create(aBuild({ standingBy: 1, max: 3 }))
     await clock.advance(5_000)
@@ -158,7 +158,7 @@ describe('a build that is written in the store by hand', () => {
   })
 
   it('has nothing started while its spec breaks a rule, also not what is Pending already', async () => {
-    const { clock, fleet, editSpec, faults, backend } = await scene(undefined, { parallelCreates: 1 })
+    const { clock, fleet, editSpec, faults, backend } = await scene(undefined, { maxConcurrentCreates: 1 })
     faults.backend = ({ method }) => (method === 'create' ? { kind: 'delay-reply', ms: 20_000 } : undefined)
     await fleet.builds.create(aBuild({ standingBy: 2 }))
     await editSpec({ portsToExpose: [7777, 7777] })
@@ -212,7 +212,7 @@ describe('a build that is written in the store by hand', () => {
       await answered
       return next
     }
-    const { clock, open } = stage({ limits: { resyncMs } })
+    const { clock, open } = stage({ limits: { resyncIntervalMs } })
     const fleet = await open({ store: { ...own, builds: { ...own.builds, update } } })
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     await clock.advance(5_000)
@@ -232,7 +232,7 @@ describe('a build that is written in the store by hand', () => {
     const memory = sharedMemory()
     const { watch: _, ...own } = memory.open()
     const others = memory.open()
-    const { clock, open } = stage({ limits: { resyncMs } })
+    const { clock, open } = stage({ limits: { resyncIntervalMs } })
     const fleet = await open({ store: own })
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     await clock.advance(5_000)
@@ -276,7 +276,7 @@ describe('a server whose record is written by others', () => {
     let isAway = false
     const get: Store['servers']['get'] = (of) =>
       isAway ? Promise.reject(new FleetError('unavailable', 'away')) : own.servers.get(of)
-    const { clock, eventsOf, open } = stage({ limits: { resyncMs: 30_000 } })
+    const { clock, eventsOf, open } = stage({ limits: { resyncIntervalMs: 30_000 } })
     const fleet = await open({ store: { ...own, servers: { ...own.servers, get } } })
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
     await clock.advance(5_000)
@@ -302,7 +302,7 @@ describe('a server whose record is written by others', () => {
         builds: { listed: ignored, changed: ignored, gone: ignored },
         servers: { listed: ignored, changed, gone: ignored },
       })
-      const theatre = stage({ limits: { resyncMs } })
+      const theatre = stage({ limits: { resyncIntervalMs } })
       const calls = ({ method }: FaultyCall) => {
         const ms = delayMs[method]
         return ms === undefined ? undefined : { kind: 'delay-reply' as const, ms }

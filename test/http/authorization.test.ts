@@ -9,7 +9,7 @@ import {
   managementRoutes,
   nodeHandler,
   operations,
-  perCaller,
+  perClientRateLimit,
   type Role,
   roles,
 } from '../../src/http/index.js'
@@ -218,7 +218,7 @@ describe('calls per caller', () => {
 
   it("that come too often are 429 with when to come again, and are nobody else's", async () => {
     const clock = virtualClock()
-    const rateLimit = perCaller({ perSecond: 0.25, burst: 2, callerOf, clock })
+    const rateLimit = perClientRateLimit({ perSecond: 0.25, burst: 2, callerOf, clock })
     const [url = ''] = await served({ rateLimit })
     const ask = async (name: string) => {
       const { status, headers } = await call('GET', `${url}/api/v1/gameservers`, who(name))
@@ -241,7 +241,7 @@ describe('calls per caller', () => {
       asked++
       return false
     }
-    for (const url of await served({ authorize, rateLimit: perCaller({ perSecond: 0.001, burst: 3 }) })) {
+    for (const url of await served({ authorize, rateLimit: perClientRateLimit({ perSecond: 0.001, burst: 3 }) })) {
       asked = 0
       const statuses: number[] = []
       for (let i = 0; i < 5; i++) statuses.push((await call('GET', `${url}/api/v1/gameservers`)).status)
@@ -253,7 +253,7 @@ describe('calls per caller', () => {
 
   it('are forgotten before they are too many to remember', () => {
     const clock = virtualClock()
-    const limit = perCaller({ perSecond: 0.001, burst: 1, callerOf, maxCallers: 2, clock })
+    const limit = perClientRateLimit({ perSecond: 0.001, burst: 1, callerOf, maxCallers: 2, clock })
     const ask = (name: string) => limit({ header: () => name } as never, { name: 'getBuild', role: 'read' })
     expect([ask('a'), ask('b')]).toEqual([undefined, undefined])
     expect(ask('a')).toBeGreaterThan(0)
@@ -265,7 +265,7 @@ describe('calls per caller', () => {
   it.each([{ perSecond: 0 }, { perSecond: NaN }, { perSecond: 1, burst: 0.5 }, { perSecond: 1, maxCallers: -1 }])(
     'cannot be limited by %j',
     (options) => {
-      expect(() => perCaller(options)).toThrow(expect.objectContaining({ code: 'invalid' }))
+      expect(() => perClientRateLimit(options)).toThrow(expect.objectContaining({ code: 'invalid' }))
     },
   )
 })

@@ -16,7 +16,7 @@ let server: Listener
 
 beforeAll(async () => {
   fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }), apiGroup: 'mps.playfab.com' })
-  const routes = managementRoutes(fleet, { compat: 'thundernetes', allowOrigins: [origin] })
+  const routes = managementRoutes(fleet, { compat: 'thundernetes', allowedOrigins: [origin] })
   server = await listening(nodeHandler(routes))
 })
 afterAll(async () => {
@@ -119,7 +119,7 @@ describe("answers in the other project's shapes", () => {
   })
 })
 
-describe('allowOrigins', () => {
+describe('allowedOrigins', () => {
   it('lets a browser ask whether it may call, without asking who it is', async () => {
     const { status, headers } = await call('OPTIONS', `${server.url}/api/v1/gameserverbuilds/default/arena`, {
       headers: {
@@ -148,11 +148,11 @@ describe('allowOrigins', () => {
   })
 
   it('is closed to all unless told otherwise, and * opens it to all', async () => {
-    for (const [allowOrigins, allowed] of [
+    for (const [allowedOrigins, allowed] of [
       [[], undefined],
       [['*'], 'https://any.example'],
     ] as const) {
-      const reply = await managementRoutes(fleet, { allowOrigins }).request('/api/v1/gameservers', {
+      const reply = await managementRoutes(fleet, { allowedOrigins }).request('/api/v1/gameservers', {
         headers: { Origin: 'https://any.example' },
       })
       expect(reply.headers.get('access-control-allow-origin') ?? undefined).toBe(allowed)

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { allocationStatuses, managementStatuses } from '../../src/http/failures.js'
+import { allocationStatuses, managementStatuses } from '../../src/http/core/error-responses.js'
 import { defaultServeLimits, managementRoutes, operations, serve, type Served } from '../../src/http/index.js'
 import type { Fleet } from '../../src/index.js'
 import { call } from './client.js'

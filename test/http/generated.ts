@@ -1,7 +1,7 @@
 /** Arbitraries of a JSON Schema: values that it allows, and values that are nearly so. */
 import { fc } from '@fast-check/vitest'
 import type { OpenApiDocument } from '../../src/http/index.js'
-import { isObject } from '../../src/rules/problem.js'
+import { isObject } from '../../src/rules/validation/problem.js'
 import { resolved } from './validated.js'
 
 /** Values of a schema of the document. */

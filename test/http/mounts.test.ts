@@ -42,7 +42,7 @@ const fleet = {
   servers: {} as never,
   details: {} as never,
   async *events({ signal }: { readonly signal?: AbortSignal } = {}) {
-    yield { type: 'BackendBack', seq: 7, at: 0, message: 'it is back' } as const
+    yield { type: 'BackendRecovered', seq: 7, at: 0, message: 'it is back' } as const
     await new Promise((resolve) => signal?.addEventListener('abort', resolve))
   },
 }

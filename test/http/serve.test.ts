@@ -43,7 +43,7 @@ describe('serve', () => {
     const origin = 'https://console.example'
     served = await serve({
       fleet,
-      ...{ allocation: free, management: free, compat: 'thundernetes', allowOrigins: [origin] },
+      ...{ allocation: free, management: free, compat: 'thundernetes', allowedOrigins: [origin] },
     })
     const validate = validator({ compat: 'thundernetes' })
     const { managementUrl, allocationUrl } = served
@@ -104,12 +104,12 @@ describe('a page that has pointed its own name at this machine', () => {
   it.each(['POST', 'GET', 'PATCH', 'DELETE'])(
     'may ask nothing while nobody is asked who is calling: %s',
     async (method) => {
-      served = await serve({ fleet, allocation: free, management: free, allowHosts: ['fleet.example'] })
+      served = await serve({ fleet, allocation: free, management: free, allowedHosts: ['fleet.example'] })
       for (const host of ['evil.example', 'evil.example:5001', 'localhost.evil.example', '127.0.0.1.evil.example']) {
         const { status, headers, text } = await ask(served.managementUrl, method, host)
         expect(status).toBe(403)
         expect(headers['gamekeeper-error']).toBe('forbidden')
-        expect(text).toContain('allowHosts')
+        expect(text).toContain('allowedHosts')
       }
       expect(await fleet.builds.list()).toEqual([])
       const evil = { Host: 'evil.example' }
@@ -123,7 +123,7 @@ describe('a page that has pointed its own name at this machine', () => {
   it.each([undefined, 'localhost', 'LOCALHOST:80', 'a.localhost', '127.0.0.1:5001', '[::1]:5001', 'fleet.example:80'])(
     'is not who calls as %s',
     async (host) => {
-      served = await serve({ fleet, allocation: free, management: free, allowHosts: ['Fleet.example'] })
+      served = await serve({ fleet, allocation: free, management: free, allowedHosts: ['Fleet.example'] })
       expect((await ask(served.managementUrl, 'POST', host)).status).toBe(200)
     },
   )

@@ -5,7 +5,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { type OpenApiDocument, openApiDocument, type OpenApiOptions } from '../../src/http/index.js'
-import { isObject } from '../../src/rules/problem.js'
+import { isObject } from '../../src/rules/validation/problem.js'
 
 export interface SeenAnswer {
   readonly method: string

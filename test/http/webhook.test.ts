@@ -60,7 +60,7 @@ afterEach(async () => {
 })
 
 const start = (options: Partial<WebhookOptions> = {}, of = fleet) => {
-  hook = webhook(of, { url, secret, backoffFirstMs: 5, backoffLastMs: 20, ...options })
+  hook = webhook(of, { url, secret, backoffInitialMs: 5, backoffMaxMs: 20, ...options })
 }
 const refuse = (status: number) => (_: StreamedEvent, response: ServerResponse) => {
   response.statusCode = status
@@ -240,7 +240,7 @@ describe('a webhook', () => {
     const letters: StreamedEvent[] = []
     await stop()
     start({
-      ...{ clock, types: ['BuildCreated'], backoffFirstMs: 60_000, backoffLastMs: 60_000 },
+      ...{ clock, types: ['BuildCreated'], backoffInitialMs: 60_000, backoffMaxMs: 60_000 },
       onDeadLetter: (event) => letters.push(event),
     })
     await fleet.builds.create(build())

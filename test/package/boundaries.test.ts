@@ -7,8 +7,8 @@ const sources = filesUnder('src', 'adapters', 'examples').filter((file) => /\.[c
 
 /** Who owns real time: the Clock, the game's side, the client, real processes, and the suite that waits for real engines. */
 const ownsTime = (file: string) =>
-  ['src/clock.ts', 'src/sdk/', 'src/client/', 'src/testing/backend-', 'adapters/process/', 'examples/'].some((path) =>
-    file.startsWith(path),
+  ['src/contracts/clock.ts', 'src/sdk/', 'src/client/', 'src/testing/backend-', 'adapters/process/', 'examples/'].some(
+    (path) => file.startsWith(path),
   )
 
 describe('imports', () => {
@@ -19,25 +19,25 @@ describe('imports', () => {
 
   it.each([
     ['src/rules/x.ts', `import { y } from '../engine/y.js'`],
-    ['src/rules/x.ts', `import type { Clock } from '../clock.js'`],
+    ['src/rules/x.ts', `import type { Clock } from '../contracts/clock.js'`],
     ['src/rules/x.ts', `import { readFile } from 'node:fs/promises'`],
-    ['src/store.ts', `import { Reconciler } from './engine/reconciler.js'`],
-    ['src/engine/x.ts', `export * from '../fleet.js'`],
+    ['src/contracts/store.ts', `import { Reconciler } from '../engine/reconcile/reconciler.js'`],
+    ['src/engine/x.ts', `export * from '../contracts/fleet.js'`],
     ['src/engine/x.ts', `import { open } from 'lmdb'`],
-    ['src/agent/x.ts', `import type { Heartbeats } from '../engine/heartbeats.js'`],
-    ['src/stores/x.ts', `import type { Fleet } from '../fleet.js'`],
-    ['src/fleet.ts', `import type { Engine } from './engine/engine.js'`],
-    ['src/create-fleet.ts', `import { Hono } from 'hono'`],
-    ['src/create-fleet.ts', `import { memoryBackend } from '../adapters/memory/index.js'`],
-    ['src/http/x.ts', `import { Allocator } from '../engine/allocator.js'`],
-    ['src/sdk/x.ts', `import type { Backend } from '../backend.js'`],
+    ['src/agent/x.ts', `import type { Heartbeats } from '../engine/instances/heartbeats.js'`],
+    ['src/stores/x.ts', `import type { Fleet } from '../contracts/fleet.js'`],
+    ['src/contracts/fleet.ts', `import type { Engine } from '../engine/engine.js'`],
+    ['src/fleet/create-fleet.ts', `import { Hono } from 'hono'`],
+    ['src/fleet/create-fleet.ts', `import { memoryBackend } from '../../adapters/memory/index.js'`],
+    ['src/http/x.ts', `import { Allocator } from '../engine/allocation/allocator.js'`],
+    ['src/sdk/x.ts', `import type { Engine } from '../engine/engine.js'`],
     ['src/client/x.ts', `import { createHash } from 'node:crypto'`],
-    ['src/client/x.ts', `import { nodeHandler } from '../http/node-handler.js'`],
+    ['src/client/x.ts', `import { nodeHandler } from '../http/mounts/node-handler.js'`],
     ['src/index.ts', `export { managementRoutes } from './http/index.js'`],
     ['src/testing/x.ts', `const adapter = await import('../../adapters/memory/index.js')`],
     ['adapters/memory/x.ts', `import { y } from '../process/y.js'`],
     ['adapters/memory/x.ts', `type Y = import('../../src/engine/y.js').Y`],
-    ['adapters/process/x.ts', `import type { Fleet } from '../../src/fleet.js'`],
+    ['adapters/process/x.ts', `import type { Fleet } from '../../src/contracts/fleet.js'`],
     ['examples/server/x.ts', `import { createFleet } from '../../src/index.js'`],
     ['examples/server/x.ts', `import { y } from '../game-server/y.js'`],
     ['examples/server/x.ts', `const express = require('express')`],
@@ -50,10 +50,11 @@ describe('imports', () => {
 
   it.each([
     ['src/rules/x.ts', `import { y } from './y.js'`],
-    ['src/engine/x.ts', `import type { Build } from '../rules/resources.js'`],
-    ['src/create-fleet.ts', `import { fileStore } from './stores/file.js'`],
+    ['src/engine/x.ts', `import type { Build } from '../rules/model/resources.js'`],
+    ['src/fleet/create-fleet.ts', `import { fileStore } from '../stores/file.js'`],
     ['src/http/tls/x.ts', `import { Hono } from 'hono/tiny'`],
-    ['adapters/memory/x.ts', `import { FleetError } from '../../src/errors.js'`],
+    ['adapters/memory/x.ts', `import { Listeners } from '../shared/listeners.js'`],
+    ['adapters/memory/x.ts', `import { FleetError } from '../../src/contracts/errors.js'`],
     ['examples/server/x.ts', `import { memoryBackend } from 'gamekeeper/memory'`],
     ['examples/express/x.ts', `import express from 'express'`],
   ])('let %s have: %s', (file, text) => {

@@ -16,9 +16,8 @@ interface Layer {
   readonly packages: readonly string[]
 }
 
-const files = (...names: readonly string[]) => names.map((name) => `src/${name}.ts`)
-const ports = ['rules', 'basics', 'contracts']
-const belowFleet = [...ports, 'platform', 'engine', 'stores', 'agent', 'fleet']
+const ports = ['rules', 'contracts', 'util']
+const belowFleet = [...ports, 'platform', 'engine', 'stores', 'agent', 'facade', 'internals', 'fleet']
 
 /** The examples that mount routes in a framework, with its packages. */
 const hosts: Readonly<Record<string, readonly string[]>> = {
@@ -37,41 +36,38 @@ const hosts: Readonly<Record<string, readonly string[]>> = {
 
 const layers: readonly Layer[] = [
   { name: 'rules', paths: ['src/rules/'], layers: [], packages: [] },
-  {
-    name: 'basics',
-    paths: files('clock', 'errors', 'limiter', 'logger'),
-    layers: ['rules'],
-    packages: ['node:crypto'],
-  },
-  {
-    name: 'contracts',
-    paths: files('backend', 'store', 'elector', 'emitter', 'event-log', 'events', 'inside', 'observer', 'options'),
-    layers: ['rules', 'basics'],
-    packages: ['eventemitter3'],
-  },
+  { name: 'facade', paths: ['src/contracts/fleet.ts'], layers: ports, packages: [] },
+  { name: 'contracts', paths: ['src/contracts/'], layers: ['rules'], packages: ['node:crypto'] },
+  { name: 'util', paths: ['src/util/'], layers: ['contracts'], packages: [] },
   { name: 'platform', paths: ['src/platform/'], layers: ports, packages: ['node:'] },
   { name: 'engine', paths: ['src/engine/'], layers: ports, packages: ['node:crypto'] },
   { name: 'stores', paths: ['src/stores/'], layers: [...ports, 'platform'], packages: ['lmdb', 'node:'] },
   { name: 'agent', paths: ['src/agent/'], layers: [...ports, 'platform'], packages: ['node:'] },
-  { name: 'fleet', paths: files('fleet'), layers: ports, packages: [] },
-  {
-    name: 'create-fleet',
-    paths: files('create-fleet', 'facade', 'fleet-health', 'leader-term'),
-    layers: belowFleet,
-    packages: ['node:'],
-  },
+  { name: 'internals', paths: ['src/fleet/internals.ts'], layers: ['contracts'], packages: [] },
+  { name: 'fleet', paths: ['src/fleet/'], layers: belowFleet, packages: ['node:', 'eventemitter3'] },
   {
     name: 'http',
     paths: ['src/http/'],
-    layers: [...ports, 'platform', 'agent', 'fleet'],
+    layers: [...ports, 'platform', 'agent', 'facade', 'internals'],
     packages: ['hono', '@hono/node-server', 'zod', 'node:'],
   },
-  { name: 'client', paths: ['src/client/'], layers: ['rules', 'basics', 'contracts', 'fleet'], packages: [] },
-  { name: 'metrics', paths: ['src/metrics/'], layers: [...ports, 'fleet'], packages: ['prom-client', 'node:'] },
-  { name: 'sdk', paths: ['src/sdk/'], layers: ['rules', 'basics'], packages: ['node:'] },
-  { name: 'testing', paths: ['src/testing/'], layers: [...belowFleet, 'create-fleet'], packages: ['node:'] },
-  { name: 'index', paths: files('index'), layers: [...belowFleet, 'create-fleet'], packages: [] },
-  { name: 'adapters', paths: ['adapters/*/'], layers: [...ports, 'platform'], packages: ['dockerode', 'node:'] },
+  { name: 'client', paths: ['src/client/'], layers: ['rules', 'contracts', 'facade'], packages: [] },
+  {
+    name: 'metrics',
+    paths: ['src/metrics/'],
+    layers: [...ports, 'facade', 'internals'],
+    packages: ['prom-client', 'node:'],
+  },
+  { name: 'sdk', paths: ['src/sdk/'], layers: ['rules', 'contracts'], packages: ['node:'] },
+  { name: 'testing', paths: ['src/testing/'], layers: belowFleet, packages: ['node:'] },
+  { name: 'index', paths: ['src/index.ts'], layers: belowFleet, packages: [] },
+  { name: 'adapters/shared', paths: ['adapters/shared/'], layers: [...ports, 'platform'], packages: ['node:'] },
+  {
+    name: 'adapters',
+    paths: ['adapters/*/'],
+    layers: [...ports, 'platform', 'adapters/shared'],
+    packages: ['dockerode', 'node:'],
+  },
   ...Object.entries(hosts).map(([name, packages]) => ({
     name: `examples/${name}`,
     paths: [`examples/${name}/`],

@@ -34,7 +34,7 @@ let full: string
 
 beforeAll(async () => {
   workshop = await realpath(await mkdtemp(join(tmpdir(), 'gamekeeper-exports-')))
-  await exec(process.execPath, [join(root, 'test/package/build.mjs')])
+  await exec(process.execPath, [join(root, '.scripts/build.mjs')])
   await exec('npm', ['pack', '--ignore-scripts', '--pack-destination', workshop], { cwd: root })
   full = await consumer('full', dependencies)
 }, 120_000)

@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { describe, expect, it } from 'vitest'
-import { errorCodes } from '../../src/errors.js'
+import { errorCodes } from '../../src/contracts/errors.js'
 import { filesUnder, read, root } from './sources.js'
 
 const topLevel = [

@@ -1,6 +1,6 @@
 /** Frozen records for the tests of the rules: whatever a rule would change by mistake throws. */
 import { fc } from '@fast-check/vitest'
-import type { Build, BuildSpec, Server, ServerState } from '../../src/rules/resources.js'
+import type { Build, BuildSpec, Server, ServerState } from '../../src/rules/model/resources.js'
 
 /** Freezes a value and all that it holds. */
 export function frozen<T>(value: T): T {

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { start } from 'gamekeeper/sdk'
-import { FleetError } from '../../src/errors.js'
+import { FleetError } from '../../src/contracts/errors.js'
 import { readConfig } from '../../src/sdk/config.js'
 import { configuredFor, fakeAgent, guid, recordingLogger, startAgainst, temporaryFolder, until } from './fake-agent.js'
 

@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished, vi } from 'vitest'
 import { start, type Gsdk, type SdkTiming, type StartOptions } from 'gamekeeper/sdk'
-import { sdkConfigFile, type SdkConfigInput } from '../../src/rules/sdk-config.js'
-import { isObject } from '../../src/rules/problem.js'
+import { sdkConfigFile, type SdkConfigInput } from '../../src/rules/game/sdk-config.js'
+import { isObject } from '../../src/rules/validation/problem.js'
 
 export interface Heard {
   readonly method: string

@@ -38,9 +38,13 @@ describe('the simulation of `gamekeeper/testing`', () => {
     ['nobody is trusted for long after a crash', { backoffResetMs: 300_000 }, 163],
     ['nobody is trusted for long after a crash', { backoffResetMs: 300_000 }, 290],
     ['nobody is trusted for long after a crash', { backoffResetMs: 300_000 }, 264],
-    ['a try may outlast its row of failures', { backoffResetMs: 5_000, backoffFirstMs: 100, parallelCreates: 1 }, 218],
-    ['calls may hang for long', { callMs: 600_000 }, 5038],
-    ['calls may hang for long', { callMs: 600_000 }, 5047],
+    [
+      'a try may outlast its row of failures',
+      { backoffResetMs: 5_000, backoffInitialMs: 100, maxConcurrentCreates: 1 },
+      218,
+    ],
+    ['calls may hang for long', { callTimeoutMs: 600_000 }, 5038],
+    ['calls may hang for long', { callTimeoutMs: 600_000 }, 5047],
   ])('finds nothing where %s: %j, seed %i', async (_, limits, seed) => {
     expect((await simulate({ seed, limits })).violation).toBeUndefined()
   })

@@ -1,6 +1,6 @@
 /** `npm run soak`: see docs/soak.md. Only this file ends the process. */
 import { parseArgs } from 'node:util'
-import { messageOf } from '../../src/errors.js'
+import { messageOf } from '../../src/contracts/errors.js'
 import type { SoakSummary } from './soak.js'
 
 const usage = 'npm run soak -- [--backend process|docker] [--minutes <n>] [--seed <n>] [--json]'

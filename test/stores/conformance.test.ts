@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, test } from 'vitest'
 import { fileStore } from '../../src/stores/file.js'
 import { memoryStore } from '../../src/stores/memory.js'
-import type { Store } from '../../src/store.js'
+import type { Store } from '../../src/contracts/store.js'
 import { storeConformance } from '../../src/testing/store-conformance.js'
 import { type SharedMemory, sharedMemory } from './shared-memory.js'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fileStore } from '../../src/stores/file.js'
-import type { Store } from '../../src/store.js'
+import type { Store } from '../../src/contracts/store.js'
 import { minimalBuild, minimalDetail, minimalServer } from '../../src/testing/records.js'
 import { temporaryDirectory } from './temporary.js'
 

@@ -2,7 +2,7 @@ import { open as openLmdb } from 'lmdb'
 import { expect, onTestFinished, test } from 'vitest'
 import { openCollections, openEnvironment } from '../../src/stores/environment.js'
 import { GroupWriter, type OpenEnvironment } from '../../src/stores/group-writer.js'
-import { Room } from '../../src/stores/room.js'
+import { DiskReserve } from '../../src/stores/disk-reserve.js'
 import { temporaryDirectory } from './temporary.js'
 
 interface Faults {
@@ -76,7 +76,7 @@ async function startWriter() {
     return mortal({ ...environment, collections: openCollections(environment) }, faults)
   }
   const environment = openIt()
-  const room = new Room(directory)
+  const room = new DiskReserve(directory)
   const make = room.make.bind(room)
   room.make = (...args) => {
     if (faults.noRoom) throw new Error('no space left')

@@ -1,6 +1,6 @@
 /** A memory store that several hosts have open at once, each told of what the others write. */
-import type { Build, Detail, Ref, Server } from '../../src/rules/resources.js'
-import type { Collection, CollectionListener, Store, StoreListener, Versioned } from '../../src/store.js'
+import type { Build, Detail, Ref, Server } from '../../src/rules/model/resources.js'
+import type { Collection, CollectionListener, Store, StoreListener, Versioned } from '../../src/contracts/store.js'
 import { storeClosed } from '../../src/stores/failures.js'
 import { memoryStore } from '../../src/stores/memory.js'
 

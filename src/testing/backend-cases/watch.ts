@@ -1,6 +1,6 @@
 /** What listeners are told. A hint may be replaced by `resync`, never by silence. */
 import assert from 'node:assert/strict'
-import type { Instance, InstanceSpec } from '../../backend.js'
+import type { Instance, InstanceSpec } from '../../contracts/backend.js'
 import type { Subject, Told } from '../backend-subject.js'
 import { backendCases } from './case.js'
 

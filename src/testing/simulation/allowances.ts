@@ -1,5 +1,5 @@
 /** How long a story lets things last: with longer limits than the usual ones longer. */
-import { defaultLimits, type FleetLimits } from '../../options.js'
+import { defaultLimits, type FleetLimits } from '../../contracts/options.js'
 
 const minuteMs = 60_000
 
@@ -19,19 +19,19 @@ export interface Allowances {
 
 /** `isCalm`: little fails. */
 export function allowances(limits: FleetLimits, isCalm: boolean): Allowances {
-  const { firstHeartbeatMs, backoffLastMs, backoffResetMs, resyncMs } = limits
+  const { firstHeartbeatMs, backoffMaxMs, backoffResetMs, resyncIntervalMs } = limits
   const longerMs = longerThanUsual(limits)
   return {
     stuckMs: (isCalm ? 5 : 12) * minuteMs + longerMs,
-    editMs: (isCalm ? 2 : 6) * resyncMs + minuteMs / 4,
-    settlingMs: 2 * minuteMs + firstHeartbeatMs + backoffLastMs + resyncMs + longerMs,
-    resizedMs: 2 * minuteMs + firstHeartbeatMs + 2 * resyncMs,
-    leftAloneMs: minuteMs + resyncMs,
+    editMs: (isCalm ? 2 : 6) * resyncIntervalMs + minuteMs / 4,
+    settlingMs: 2 * minuteMs + firstHeartbeatMs + backoffMaxMs + resyncIntervalMs + longerMs,
+    resizedMs: 2 * minuteMs + firstHeartbeatMs + 2 * resyncIntervalMs,
+    leftAloneMs: minuteMs + resyncIntervalMs,
     changeMs: 4 * (backoffResetMs + minuteMs),
   }
 }
 
 function longerThanUsual(limits: FleetLimits): number {
-  const lasting = ['callMs', 'firstHeartbeatMs', 'silenceMs', 'backoffLastMs', 'backoffResetMs'] as const
+  const lasting = ['callTimeoutMs', 'firstHeartbeatMs', 'silenceMs', 'backoffMaxMs', 'backoffResetMs'] as const
   return lasting.reduce((ms, name) => ms + Math.max(0, limits[name] - defaultLimits[name]), 0)
 }

@@ -2,7 +2,7 @@
  * People who write in the store past every host, as with `kubectl`: they create, edit and delete builds and delete the
  * records of servers, are refused nothing, and may write what breaks a rule.
  */
-import { type Build, type BuildSpec, keyOf, type Server } from '../../rules/resources.js'
+import { type Build, type BuildSpec, keyOf, type Server } from '../../rules/model/resources.js'
 import { brokenVersion, buildIDOf, buildNames, buildSpec, someHealth, template } from './operators.js'
 import type { Scene } from './scene.js'
 import type { World } from './world.js'

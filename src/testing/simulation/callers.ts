@@ -1,6 +1,6 @@
 /** Callers: each wants one server for one session, and does what a real matchmaker would do to get it. */
-import { FleetError } from '../../errors.js'
-import { type AllocationRequest, keyOf } from '../../rules/resources.js'
+import { FleetError } from '../../contracts/errors.js'
+import { type AllocationRequest, keyOf } from '../../rules/model/resources.js'
 import { buildIDOf, buildNames, buildsThere } from './operators.js'
 import type { Scene } from './scene.js'
 import type { World } from './world.js'

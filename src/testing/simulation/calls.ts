@@ -1,5 +1,5 @@
 /** How a call travels in the simulation: latency both ways, and every way in which it can go wrong. */
-import { FleetError } from '../../errors.js'
+import { FleetError } from '../../contracts/errors.js'
 import type { Host } from './host.js'
 import type { World } from './world.js'
 

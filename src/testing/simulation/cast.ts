@@ -1,6 +1,6 @@
 /** Which game server has which character in a story, and which build none of them can run. */
-import type { InstanceSpec } from '../../backend.js'
-import type { FleetLimits } from '../../options.js'
+import type { InstanceSpec } from '../../contracts/backend.js'
+import type { FleetLimits } from '../../contracts/options.js'
 import { type Character, oddCharacters } from './game-model.js'
 import { Creations } from './invariants/creations.js'
 import { brokenVersion, crashingVersion } from './operators.js'

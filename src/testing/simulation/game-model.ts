@@ -2,7 +2,7 @@
  * The model of a game server process: starts, gets ready, plays, and ends as its character has it. It speaks to the
  * fleet like any SDK does, and remembers what it was told.
  */
-import type { GameState, Heartbeat, HeartbeatAnswer } from '../../rules/heartbeat.js'
+import type { GameState, Heartbeat, HeartbeatAnswer } from '../../rules/game/heartbeat.js'
 import type { World } from './world.js'
 
 export type Character =

@@ -2,8 +2,8 @@
  * What a host's calls to the store say about the servers that it is just handing out: seen from outside, so that the
  * invariants need to know nothing of the engine.
  */
-import { keyOf, type Ref, type Server } from '../../rules/resources.js'
-import type { Collection } from '../../store.js'
+import { keyOf, type Ref, type Server } from '../../rules/model/resources.js'
+import type { Collection } from '../../contracts/store.js'
 import type { Host } from './host.js'
 import type { World } from './world.js'
 

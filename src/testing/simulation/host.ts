@@ -2,13 +2,13 @@
  * One host process of the simulation: the real fleet over the modelled store and backend. It can crash at any moment,
  * which is any await point of the engine, be closed, be suspended, and have a clock that jumps.
  */
-import type { Backend } from '../../backend.js'
-import type { Clock } from '../../clock.js'
-import type { Elector } from '../../elector.js'
-import type { FleetEvent } from '../../events.js'
-import type { Fleet } from '../../fleet.js'
-import type { FleetOptions } from '../../options.js'
-import type { Store } from '../../store.js'
+import type { Backend } from '../../contracts/backend.js'
+import type { Clock } from '../../contracts/clock.js'
+import type { Elector } from '../../contracts/elector.js'
+import type { FleetEvent } from '../../contracts/events.js'
+import type { Fleet } from '../../contracts/fleet.js'
+import type { FleetOptions } from '../../contracts/options.js'
+import type { Store } from '../../contracts/store.js'
 import type { World } from './world.js'
 
 export interface HostParts {
@@ -89,7 +89,7 @@ export class Host {
     parts: HostParts,
     limits: NonNullable<FleetOptions['limits']>,
   ): Promise<void> {
-    const fleet = await createFleet({ ...parts, limits, clock: this.clock(), agent: { mounted: 'agent:56001' } })
+    const fleet = await createFleet({ ...parts, limits, clock: this.clock(), agent: { external: 'agent:56001' } })
     if (!this.alive) return
     this.fleet = fleet
     fleet.on('*', (event) => {

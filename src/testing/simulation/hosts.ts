@@ -1,8 +1,8 @@
 /** The hosts of a story: started, crashed, closed, and started again, each in the place of one before. */
-import { FleetError, messageOf } from '../../errors.js'
-import type { FleetEvent } from '../../events.js'
-import type { Fleet } from '../../fleet.js'
-import type { FleetOptions } from '../../options.js'
+import { FleetError, messageOf } from '../../contracts/errors.js'
+import type { FleetEvent } from '../../contracts/events.js'
+import type { Fleet } from '../../contracts/fleet.js'
+import type { FleetOptions } from '../../contracts/options.js'
 import type { BackendModel } from './backend-model.js'
 import { Host } from './host.js'
 import type { Waiting } from './invariants/waiting.js'

@@ -1,5 +1,5 @@
 /** The lease of two hosts on one store: whoever asks first has it, and it passes on when its holder is gone. */
-import type { ElectionListener, Elector } from '../../elector.js'
+import type { ElectionListener, Elector } from '../../contracts/elector.js'
 import type { Host } from './host.js'
 import type { World } from './world.js'
 

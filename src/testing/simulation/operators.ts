@@ -1,8 +1,8 @@
 /** Operators: what they do to builds and servers through the fleet. Refusals are part of the job. */
-import { FleetError } from '../../errors.js'
-import type { BuildUpdate, Fleet } from '../../fleet.js'
-import type { DrainOptions } from '../../options.js'
-import { type BuildSpec, keyOf, type Server } from '../../rules/resources.js'
+import { FleetError } from '../../contracts/errors.js'
+import type { BuildUpdate, Fleet } from '../../contracts/fleet.js'
+import type { DrainOptions } from '../../contracts/options.js'
+import { type BuildSpec, keyOf, type Server } from '../../rules/model/resources.js'
 import type { Host } from './host.js'
 import { doomedBuild, type Scene } from './scene.js'
 import type { World } from './world.js'

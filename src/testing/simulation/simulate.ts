@@ -2,10 +2,10 @@
  * Runs the real fleet, unchanged, in a modelled world where everything fails, and checks the invariants after every
  * step. At the end the faults stop, and the fleet has to come to rest by itself and then make no call.
  */
-import { createFleet } from '../../create-fleet.js'
-import { FleetError } from '../../errors.js'
-import type { Fleet } from '../../fleet.js'
-import type { FleetLimits, FleetOptions } from '../../options.js'
+import { createFleet } from '../../fleet/create-fleet.js'
+import { FleetError } from '../../contracts/errors.js'
+import type { Fleet } from '../../contracts/fleet.js'
+import type { FleetLimits, FleetOptions } from '../../contracts/options.js'
 import { Story } from './story.js'
 import { Violation } from './world.js'
 

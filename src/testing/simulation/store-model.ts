@@ -1,7 +1,7 @@
 /** The model of a store that outlives hosts: compare-and-swap over maps, behind calls that can fail in every way. */
-import { FleetError } from '../../errors.js'
-import { type Build, type Detail, keyOf, type Ref, type Server } from '../../rules/resources.js'
-import type { Collection, Store, Versioned } from '../../store.js'
+import { FleetError } from '../../contracts/errors.js'
+import { type Build, type Detail, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
+import type { Collection, Store, Versioned } from '../../contracts/store.js'
 import { call, type CallOptions } from './calls.js'
 import { Handing } from './handing.js'
 import type { Host } from './host.js'

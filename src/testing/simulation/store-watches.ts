@@ -3,8 +3,8 @@
  * otherwise as it comes: late, twice, and not at all while its watch is broken, after which it is told what it missed, or
  * all there is.
  */
-import { type Build, keyOf, type Ref, type Server } from '../../rules/resources.js'
-import type { CollectionListener, StoreListener, Versioned } from '../../store.js'
+import { type Build, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
+import type { CollectionListener, StoreListener, Versioned } from '../../contracts/store.js'
 import type { Host } from './host.js'
 import type { World } from './world.js'
 

@@ -1,10 +1,10 @@
 /** One story: hosts, games, callers and operators in one world, and what must hold at every step of it. */
-import type { FleetEvent } from '../../events.js'
-import type { Fleet } from '../../fleet.js'
-import { defaultLimits, type FleetLimits, type FleetOptions } from '../../options.js'
-import type { InstanceSpec } from '../../backend.js'
-import type { Heartbeat, HeartbeatAnswer } from '../../rules/heartbeat.js'
-import { keyOf, type Ref } from '../../rules/resources.js'
+import type { FleetEvent } from '../../contracts/events.js'
+import type { Fleet } from '../../contracts/fleet.js'
+import { defaultLimits, type FleetLimits, type FleetOptions } from '../../contracts/options.js'
+import type { InstanceSpec } from '../../contracts/backend.js'
+import type { Heartbeat, HeartbeatAnswer } from '../../rules/game/heartbeat.js'
+import { keyOf, type Ref } from '../../rules/model/resources.js'
 import { type Allowances, allowances } from './allowances.js'
 import { BackendModel, type ModelInstance } from './backend-model.js'
 import { Collector, resizeByHand, workByHand } from './by-hand.js'
@@ -38,7 +38,7 @@ const lookMs = 5_000
 /** Far more than a fleet of this size does when all goes well, far less than one that runs in circles. */
 const mostCallsAMinute = 20_000
 
-const storyLimits = { heartbeatIntervalMs: 2_000, resyncMs: 30_000 }
+const storyLimits = { heartbeatIntervalMs: 2_000, resyncIntervalMs: 30_000 }
 
 export class Story implements Scene {
   readonly world: World

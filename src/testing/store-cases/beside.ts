@@ -1,7 +1,7 @@
 /** What holds between two hosts that have one store open: each sees what the other writes, and a watch tells of it. */
 import assert from 'node:assert/strict'
-import { type Build, keyOf, type Ref, type Server } from '../../rules/resources.js'
-import type { CollectionListener, Store, Versioned } from '../../store.js'
+import { type Build, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
+import type { CollectionListener, Store, Versioned } from '../../contracts/store.js'
 import { completeServer, minimalBuild, minimalServer } from '../records.js'
 import { rejects } from './scenario.js'
 

@@ -1,7 +1,7 @@
 /** What each collection does by itself: the meaning of get, list, create, update and delete. */
 import assert from 'node:assert/strict'
-import type { Ref } from '../../rules/resources.js'
-import type { Collection, Store } from '../../store.js'
+import type { Ref } from '../../rules/model/resources.js'
+import type { Collection, Store } from '../../contracts/store.js'
 import { byName, rejects, type Kind, type Scenario } from './scenario.js'
 
 export function collectionScenarios<T extends Ref>(kind: Kind<T>, namespace: string): readonly Scenario[] {

@@ -1,8 +1,8 @@
 /** What holds when many write at once. */
 import assert from 'node:assert/strict'
-import { FleetError } from '../../errors.js'
-import type { Server } from '../../rules/resources.js'
-import type { Versioned } from '../../store.js'
+import { FleetError } from '../../contracts/errors.js'
+import type { Server } from '../../rules/model/resources.js'
+import type { Versioned } from '../../contracts/store.js'
 import { completeServer, minimalBuild, minimalServer } from '../records.js'
 import { range, type Scenario } from './scenario.js'
 

@@ -1,8 +1,8 @@
 /** What the store scenarios are made of. */
 import assert from 'node:assert/strict'
-import { FleetError, type ErrorCode } from '../../errors.js'
-import type { Ref } from '../../rules/resources.js'
-import type { Collection, Store } from '../../store.js'
+import { FleetError, type ErrorCode } from '../../contracts/errors.js'
+import type { Ref } from '../../rules/model/resources.js'
+import type { Collection, Store } from '../../contracts/store.js'
 
 export interface Kind<T extends Ref> {
   readonly name: string

@@ -6,9 +6,9 @@ import { Containers } from '../../../adapters/docker/containers.js'
 import { EngineApi } from '../../../adapters/docker/engine-api.js'
 import { dockerBackend, type DockerBackendOptions } from '../../../adapters/docker/index.js'
 import { containerLogs } from '../../../adapters/docker/logs.js'
-import { systemClock } from '../../../src/clock.js'
-import { silentLogger } from '../../../src/logger.js'
-import { Listeners } from '../../../src/platform/listeners.js'
+import { systemClock } from '../../../src/contracts/clock.js'
+import { silentLogger } from '../../../src/contracts/logger.js'
+import { Listeners } from '../../../adapters/shared/listeners.js'
 import { cleanUp, freshDirectory, onCleanUp, specOf } from './support.js'
 
 afterEach(cleanUp)
@@ -47,7 +47,7 @@ function clientOf(answer: Answer): Client {
 
 function apiOf(answer: Answer): EngineApi {
   const api = new EngineApi({
-    ...{ client: clientOf(answer), clock: systemClock, readMs: 5_000, changeMs: 5_000 },
+    ...{ client: clientOf(answer), clock: systemClock, readTimeoutMs: 5_000, changeTimeoutMs: 5_000 },
     onSilence: () => {},
   })
   onCleanUp(() => api.close())
@@ -82,7 +82,7 @@ it('what ended with an engine that was started anew is nobody’s crash, also be
   expect(await containers.list({})).toMatchObject([{ phase: 'running' }])
   status = 'exited'
   startedAt = '2026-02-01T00:00:05Z'
-  const lost = { phase: 'exited', blameless: true, reason: 'the Docker engine went down' }
+  const lost = { phase: 'exited', interrupted: true, reason: 'the Docker engine went down' }
   expect(await containers.list({})).toMatchObject([lost])
 })
 

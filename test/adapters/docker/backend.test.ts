@@ -3,7 +3,7 @@ import { createServer } from 'node:net'
 import { once } from 'node:events'
 import { afterEach, expect, it, vi } from 'vitest'
 import { dockerBackend } from '../../../adapters/docker/index.js'
-import type { Backend, Instance, InstanceSpec } from '../../../src/backend.js'
+import type { Backend, Instance, InstanceSpec } from '../../../src/contracts/backend.js'
 import { describeOnEngine } from './describe-on-engine.js'
 import { baseImage, docker } from './engine.js'
 import {

@@ -4,7 +4,7 @@
  */
 import { access } from 'node:fs/promises'
 import { describe, expect, it } from 'vitest'
-import { messageOf } from '../../../src/errors.js'
+import { messageOf } from '../../../src/contracts/errors.js'
 import { docker } from './engine.js'
 
 type Describe = (what: string, define: () => void) => void

@@ -3,9 +3,9 @@ import { Readable } from 'node:stream'
 import Docker from 'dockerode'
 import { afterEach, expect, it, vi } from 'vitest'
 import { createFleet, FleetError, memoryStore } from 'gamekeeper'
-import { findAgentPlace } from '../../../adapters/docker/agent-place.js'
+import { findAgentEndpoint } from '../../../adapters/docker/agent-address.js'
 import { dockerBackend } from '../../../adapters/docker/index.js'
-import type { BackendListener } from '../../../src/backend.js'
+import type { BackendListener } from '../../../src/contracts/backend.js'
 import { describeOnEngine } from './describe-on-engine.js'
 import { engineSocket } from './engine.js'
 import { type Proxy, proxyTo } from './proxy.js'
@@ -36,7 +36,7 @@ function counting(): BackendListener & { readonly told: { changed: number; gone:
 describeOnEngine('an engine that hangs', () => {
   it('fails each call at its limit, and serves the next ones when it goes on', async () => {
     const between = await proxy()
-    const backend = await open({ docker: between.docker, readMs: 700, changeMs: 900 })
+    const backend = await open({ docker: between.docker, readTimeoutMs: 700, changeTimeoutMs: 900 })
     const spec = specOf('sleep 600', { ports: [7777] })
     const running = await backend.create(spec)
     const listener = counting()
@@ -71,7 +71,7 @@ describeOnEngine('an engine that hangs', () => {
 
   it('that takes a call and never says so makes no second container', async () => {
     const between = await proxy()
-    const backend = await open({ docker: between.docker, readMs: 700, changeMs: 900 })
+    const backend = await open({ docker: between.docker, readTimeoutMs: 700, changeTimeoutMs: 900 })
     await backend.list()
     const spec = specOf('sleep 600', { ports: [7777] })
     const created = backend.create(spec)
@@ -172,7 +172,7 @@ it('without an engine there is one clear line', async () => {
 })
 
 it('an engine on another machine needs to be told where the agent is', async () => {
-  const place = findAgentPlace({ host: undefined, remote: '203.0.113.7', isDesktop: false, bridge: undefined })
+  const place = findAgentEndpoint({ host: undefined, remote: '203.0.113.7', isDesktop: false, bridge: undefined })
   await expect(place).rejects.toMatchObject({
     code: 'invalid',
     message: expect.stringMatching(/runs on 203\.0\.113\.7, .*: set agent: \{ host \} .* and agent: \{ address \}/),
@@ -180,8 +180,8 @@ it('an engine on another machine needs to be told where the agent is', async () 
 })
 
 it('with Docker Desktop the agent stays on this machine alone', async () => {
-  const place = await findAgentPlace({ host: undefined, remote: undefined, isDesktop: true, bridge: undefined })
-  expect(place).toEqual({ host: '127.0.0.1', reachedAt: 'host.docker.internal' })
+  const place = await findAgentEndpoint({ host: undefined, remote: undefined, isDesktop: true, bridge: undefined })
+  expect(place).toEqual({ host: '127.0.0.1', advertisedHost: 'host.docker.internal' })
 })
 
 describeOnEngine('the agent', () => {

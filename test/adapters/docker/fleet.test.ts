@@ -21,7 +21,7 @@ interface Scene {
 
 async function scene(standingBy: number, template: object = exampleTemplate): Promise<Scene> {
   const backend = await open()
-  const limits = { silenceMs: 3_000, backoffFirstMs: 100 }
+  const limits = { silenceMs: 3_000, backoffInitialMs: 100 }
   // The store is the one that the backend names: files.
   const fleet = await createFleet({ backend, agent: { port: 0 }, limits })
   onCleanUp(() => fleet.close())

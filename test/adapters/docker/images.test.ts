@@ -83,7 +83,7 @@ describeOnEngine('an image', () => {
   it('that does not move has failed, and is pulled when it does', async () => {
     const registry = await registryOfThisTest()
     registry.slow = true
-    const backend = await open({ pullIdleMs: 1_500 })
+    const backend = await open({ pullIdleTimeoutMs: 1_500 })
     const build = buildOf(specOf('true', { image: registry.image }))
     await expect(backend.prepare?.(build)).rejects.toMatchObject({
       code: 'unavailable',
@@ -103,7 +103,13 @@ describeOnEngine('a fleet whose image is missing', () => {
       store: memoryStore(),
       agent: { port: 0 },
       // Were they to run during the pull, all would be over at once.
-      limits: { firstHeartbeatMs: 500, silenceMs: 2_000, backoffFirstMs: 200, backoffLastMs: 400, callMs: 1_000 },
+      limits: {
+        firstHeartbeatMs: 500,
+        silenceMs: 2_000,
+        backoffInitialMs: 200,
+        backoffMaxMs: 400,
+        callTimeoutMs: 1_000,
+      },
     })
     onCleanUp(() => fleet.close())
     const events: FleetEvent[] = []

@@ -39,7 +39,7 @@ async function scene(options: Partial<SecondEngineOptions> = {}): Promise<Scene>
       const backend = dockerBackend({ docker: engine.docker, directory, fleet: fleetName, portRange })
       // The first bridge of this machine is another engine's.
       const agent = { host: engine.gateway, port: 0, address: engine.gateway }
-      const fleet = await createFleet({ backend, agent, limits: { backoffFirstMs: 100, backoffLastMs: 2_000 } })
+      const fleet = await createFleet({ backend, agent, limits: { backoffInitialMs: 100, backoffMaxMs: 2_000 } })
       onCleanUp(() => fleet.close())
       fleet.on('*', (event) => events.push(event))
       return fleet

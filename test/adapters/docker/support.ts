@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type Docker from 'dockerode'
 import { dockerBackend, type DockerBackendOptions } from '../../../adapters/docker/index.js'
-import type { Backend, Instance, InstanceSpec } from '../../../src/backend.js'
+import type { Backend, Instance, InstanceSpec } from '../../../src/contracts/backend.js'
 import { baseImage, docker } from './engine.js'
 
 const cleanups: (() => Promise<void> | void)[] = []

@@ -145,7 +145,7 @@ describe('options', () => {
     [{ portRange: '2-1' }, 'dockerBackend: portRange must be'],
     [{ networks: ['host'] }, 'dockerBackend: networks must be networks on which ports can be opened, but is "host"'],
     [{ labels: { 'gamekeeper.uid': '1' } }, 'dockerBackend: labels must not begin with gamekeeper.'],
-    [{ readMs: 0 }, 'dockerBackend: readMs must be an integer ≥ 1, but is 0'],
+    [{ readTimeoutMs: 0 }, 'dockerBackend: readTimeoutMs must be an integer ≥ 1, but is 0'],
   ])('%j is refused', (options, message) => {
     expect(() => resolveDockerOptions(options)).toThrow(message)
   })

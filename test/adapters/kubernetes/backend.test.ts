@@ -1,10 +1,10 @@
 /** What pods get, how their ends are told, and that nobody else's are touched: on a real cluster. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { podOf } from '../../../adapters/kubernetes/pod-spec.js'
-import type { Backend, Instance, InstanceSpec } from '../../../src/backend.js'
-import { clusterApi, kubectl, makeNamespace, removeNamespace } from './cluster.js'
-import { describeOnCluster } from './describe-on-cluster.js'
-import { baseImage, closeAll, find, linesOf, newGroup, nextRange, open, specOf } from './support.js'
+import { podOf } from '../../../adapters/kubernetes/provisioning/pod-spec.js'
+import type { Backend, Instance, InstanceSpec } from '../../../src/contracts/backend.js'
+import { clusterApi, kubectl, makeNamespace, removeNamespace } from './support/cluster.js'
+import { describeOnCluster } from './support/describe-on-cluster.js'
+import { baseImage, closeAll, find, linesOf, newGroup, nextRange, open, specOf } from './support/support.js'
 
 // Mostly they wait for the kubelet.
 vi.setConfig({ maxConcurrency: 12, testTimeout: 200_000 })
@@ -183,7 +183,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       await backend.create(spec)
       await vi.waitFor(async () => {
         const instance = await find(backend, spec)
-        expect(instance).toMatchObject({ phase: 'pending', stuck: true, reason: expect.stringMatching(says) })
+        expect(instance).toMatchObject({ phase: 'pending', blocked: true, reason: expect.stringMatching(says) })
       }, patience)
     })
 
@@ -213,7 +213,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       await kubectl('delete', 'pod', '-n', space, spec.ref.name, '--wait=false')
       await vi.waitFor(() => {
         expect(told).toContainEqual(
-          expect.objectContaining({ phase: 'exited', blameless: true, reason: 'its pod is deleted' }),
+          expect.objectContaining({ phase: 'exited', interrupted: true, reason: 'its pod is deleted' }),
         )
       }, patience)
       await vi.waitFor(() => expect(gone).toEqual([spec.uid]), patience)
@@ -274,7 +274,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       const first = specOf(space, 'sleep 600', { ports: [7777] })
       await backend.create(first)
       const exited = await inPhase(backend, first, 'exited')
-      expect(exited).toMatchObject({ blameless: true, reason: expect.stringContaining(String(portRange.first)) })
+      expect(exited).toMatchObject({ interrupted: true, reason: expect.stringContaining(String(portRange.first)) })
       await backend.destroy(first.ref, first.uid, { graceMs: 0 })
       const second = specOf(space, 'sleep 600', { ports: [7777] })
       expect((await backend.create(second)).ports).toEqual([{ container: 7777, public: portRange.last }])
@@ -301,7 +301,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
         await backend.create(second)
         await vi.waitFor(async () => {
           const reason = expect.stringMatching(/free ports/)
-          expect(await find(backend, second)).toMatchObject({ phase: 'pending', stuck: true, reason })
+          expect(await find(backend, second)).toMatchObject({ phase: 'pending', blocked: true, reason })
         }, patience)
         await backend.destroy(first.ref, first.uid, { graceMs: 0 })
         await inPhase(backend, second, 'running')

@@ -2,9 +2,9 @@
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { backendConformance, type ConformanceProgram } from 'gamekeeper/testing'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { clusterApi, kubectl, makeNamespace, removeNamespace } from './cluster.js'
-import { describeOnCluster } from './describe-on-cluster.js'
-import { baseImage, newGroup, nextRange } from './support.js'
+import { clusterApi, kubectl, makeNamespace, removeNamespace } from './support/cluster.js'
+import { describeOnCluster } from './support/describe-on-cluster.js'
+import { baseImage, newGroup, nextRange } from './support/support.js'
 
 // A pod takes seconds to come and more of them to go, in which a case only waits.
 vi.setConfig({ maxConcurrency: 12 })

@@ -8,9 +8,9 @@ import { promisify } from 'node:util'
 import type { Allocation, GameServer } from 'gamekeeper'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { root } from '../../package/sources.js'
-import { clusterApi, kubectl, makeNamespace, namespaceName, removeNamespace } from './cluster.js'
-import { describeOnCluster } from './describe-on-cluster.js'
-import { sayTcp, sayUdp } from './support.js'
+import { clusterApi, kubectl, makeNamespace, namespaceName, removeNamespace } from './support/cluster.js'
+import { describeOnCluster } from './support/describe-on-cluster.js'
+import { sayTcp, sayUdp } from './support/support.js'
 
 const run = promisify(execFile)
 const patience = { timeout: 180_000, interval: 500 }
@@ -23,8 +23,8 @@ describeOnCluster('examples/kubernetes', () => {
   let folder = ''
 
   beforeAll(async () => {
-    await run(process.execPath, [at('test/package/build.mjs'), '--js'])
-    await run(process.execPath, [at('test/package/bundle.mjs')])
+    await run(process.execPath, [at('.scripts/build.mjs'), '--js'])
+    await run(process.execPath, [at('.scripts/bundle.mjs')])
     const build = (dockerfile: string, tag: string) =>
       run('docker', ['build', '-q', '-f', dockerfile, '-t', tag, '.'], { cwd: root })
     await build('examples/server/Dockerfile', 'gamekeeper')

@@ -3,15 +3,15 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { memoryBackend } from 'gamekeeper/memory'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { openKubernetesStore } from '../../../adapters/kubernetes/store.js'
-import type { Backend } from '../../../src/backend.js'
-import { systemClock } from '../../../src/clock.js'
-import { healthCheck } from '../../../src/fleet-health.js'
-import { silentLogger } from '../../../src/logger.js'
-import type { Store } from '../../../src/store.js'
+import { openKubernetesStore } from '../../../adapters/kubernetes/store/store.js'
+import type { Backend } from '../../../src/contracts/backend.js'
+import { systemClock } from '../../../src/contracts/clock.js'
+import { healthCheck } from '../../../src/fleet/health.js'
+import { silentLogger } from '../../../src/contracts/logger.js'
+import type { Store } from '../../../src/contracts/store.js'
 import { memoryStore } from '../../../src/stores/memory.js'
 import { until } from '../../e2e/until.js'
-import { apiOf, configFor, fakeApiServer, say, sayKey, statusOf } from './fake-api-server.js'
+import { apiOf, configFor, fakeApiServer, say, sayKey, statusOf } from './support/fake-api-server.js'
 
 const base = { clock: systemClock, logger: silentLogger }
 
@@ -48,7 +48,7 @@ function healthOf(parts: { readonly store?: Store; readonly backend?: Backend })
 
 async function openStore(url: string) {
   const api = apiOf(configFor(url))
-  const place = { group: 'mps.gamekeeper.com', home: 'games', namespaces: ['games'] }
+  const place = { group: 'mps.gamekeeper.com', systemNamespace: 'games', namespaces: ['games'] }
   const store = await openKubernetesStore({ api, ...base, ...place })
   onTestFinished(() => store.close())
   return store

@@ -6,14 +6,14 @@ import { createFleet } from 'gamekeeper'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import { defaultKubeConfig } from '../../../adapters/kubernetes/kube-config.js'
+import { defaultKubeConfig } from '../../../adapters/kubernetes/client/kube-config.js'
 import { root } from '../../package/sources.js'
 import { until } from '../../e2e/until.js'
-import { clusterApi, kubectlWith, makeNamespace, removeNamespace } from './cluster.js'
-import { countingProxy } from './counting-proxy.js'
-import { installDefinitions } from './definitions.js'
-import { describeOnCluster } from './describe-on-cluster.js'
-import { hollowBuild, hollowPod } from './scale-fleet.js'
+import { clusterApi, kubectlWith, makeNamespace, removeNamespace } from './support/cluster.js'
+import { countingProxy } from './support/counting-proxy.js'
+import { installDefinitions } from './support/definitions.js'
+import { describeOnCluster } from './support/describe-on-cluster.js'
+import { hollowBuild, hollowPod } from './support/scale-fleet.js'
 
 /** Asked for only when something has gone wrong: a write that was not answered, or met another one. */
 const inTrouble = ['get gameserverbuilds', 'get gameserverdetails', 'get gameservers', 'get pods', 'patch gameservers']
@@ -56,7 +56,7 @@ describeOnCluster('the rights in examples/kubernetes', () => {
       ids.set(spec.ref.name, spec.sdk.sessionHostId)
       return create(spec, options)
     }
-    const fleet = await createFleet({ backend, agent: { mounted: '192.0.2.1:56001' } })
+    const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' } })
     onTestFinished(() => fleet.close())
     const beat = (name: string, players: readonly string[]) =>
       fleet.heartbeat(ids.get(name) ?? '', { state: 'StandingBy', health: 'Healthy', players: [...players] })

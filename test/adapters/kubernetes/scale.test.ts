@@ -1,11 +1,11 @@
 /** A large fleet on hollow nodes: it comes up whole, and asks for nothing once it is there. How fast is for the benchmarks to say. */
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
-import { defaultKubeConfig } from '../../../adapters/kubernetes/kube-config.js'
-import { clusterApi, kubectl, makeNamespace, removeNamespace } from './cluster.js'
-import { countingProxy } from './counting-proxy.js'
-import { installDefinitions } from './definitions.js'
-import { describeOnCluster } from './describe-on-cluster.js'
-import { HollowGames, hollowBuild, hollowRoom, removePods, standingBy } from './scale-fleet.js'
+import { defaultKubeConfig } from '../../../adapters/kubernetes/client/kube-config.js'
+import { clusterApi, kubectl, makeNamespace, removeNamespace } from './support/cluster.js'
+import { countingProxy } from './support/counting-proxy.js'
+import { installDefinitions } from './support/definitions.js'
+import { describeOnCluster } from './support/describe-on-cluster.js'
+import { HollowGames, hollowBuild, hollowRoom, removePods, standingBy } from './support/scale-fleet.js'
 
 const size = 400
 const portRange = '22000-25000'
@@ -48,7 +48,7 @@ describeOnCluster('a fleet of 400 on hollow nodes', () => {
     const proxy = await countingProxy(defaultKubeConfig())
     onTestFinished(() => proxy.close())
     const counted = { kubeConfig: proxy.config, namespaces: [space], portRange, leaseMs: 10_000 }
-    const fleet = await games.openFleet(counted, { resyncMs: 2_000 })
+    const fleet = await games.openFleet(counted, { resyncIntervalMs: 2_000 })
     onTestFinished(() => fleet.close())
     await vi.waitFor(async () => {
       const { status } = await fleet.builds.get({ namespace: space, name: 'arena' })

@@ -129,9 +129,9 @@ describe('a server of the memory backend', () => {
   })
 
   it('beats as often as it is asked to, or as often as the option says, or never', async () => {
-    const beatsIn = async (ms: number, beatEveryMs?: number) => {
+    const beatsIn = async (ms: number, heartbeatIntervalMs?: number) => {
       const clock = virtualClock()
-      const backend = memoryBackend({ clock, ...(beatEveryMs !== undefined && { beatEveryMs }) })
+      const backend = memoryBackend({ clock, ...(heartbeatIntervalMs !== undefined && { heartbeatIntervalMs }) })
       const fleet = listen(backend)
       fleet.answer = { operation: 'Continue', nextHeartbeatIntervalMs: 5_000 }
       await backend.create(specOf('a'))
@@ -318,7 +318,9 @@ describe('the memory backend', () => {
 
   it('refuses options that make no sense, by name', () => {
     expect(() => memoryBackend({ startLatencyMs: 5 })).toThrow(/startLatencyMs is 5, which needs a clock/)
-    expect(() => memoryBackend({ beatEveryMs: -1, clock: virtualClock() })).toThrow(/beatEveryMs must be/)
+    expect(() => memoryBackend({ heartbeatIntervalMs: -1, clock: virtualClock() })).toThrow(
+      /heartbeatIntervalMs must be/,
+    )
     expect(() => memoryBackend({ nodes: [] })).toThrow(/nodes must be/)
     expect(() => memoryBackend({ nodes: ['a', 'a'] })).toThrow(/nodes must be/)
   })

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
-import type { BackendListener, Instance } from '../../../src/backend.js'
+import type { BackendListener, Instance } from '../../../src/contracts/backend.js'
 import { cleanUp, contentOf, exited, freshDirectory, gameOf, idle, numberIn, onlyInstance, open } from './support.js'
 import { runs, saysPid, specOf, until } from './support.js'
 
@@ -109,7 +109,7 @@ test.each([
 
 test('a game killed by an operator is reported as 137 though nobody looks', async () => {
   const directory = freshDirectory()
-  const backend = open(directory, { pollMs: 600_000 })
+  const backend = open(directory, { pollIntervalMs: 600_000 })
   const changes: Instance[] = []
   backend.watch(listening({ changed: (instance) => void changes.push(instance) }))
   await backend.create(gameOf(saysPid(join(directory, 'pid')) + idle))

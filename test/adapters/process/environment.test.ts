@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { gameEnvironment } from '../../../adapters/process/environment.js'
-import { expandVariables } from '../../../src/rules/game-environment.js'
-import { gameContainerOf } from '../../../src/rules/template.js'
+import { expandVariables } from '../../../src/rules/game/environment.js'
+import { gameContainerOf } from '../../../src/rules/validation/template.js'
 
 const values = new Map([
   ['A', 'one'],

@@ -3,7 +3,7 @@
  * JSON specs, asks for, up to as many at once as its third says. Writes a line for each, then goes on living.
  */
 import { processBackend } from '../../../adapters/process/index.js'
-import type { InstanceSpec } from '../../../src/backend.js'
+import type { InstanceSpec } from '../../../src/contracts/backend.js'
 
 const [directory = '', specs = '[]', atOnce = '1'] = process.argv.slice(2)
 const backend = processBackend({ directory })

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test, vi } from 'vitest'
-import type { Backend, InstanceSpec, LogsOptions } from '../../../src/backend.js'
+import type { Backend, InstanceSpec, LogsOptions } from '../../../src/contracts/backend.js'
 import { trimToTail } from '../../../adapters/process/logs.js'
 import { cleanUp, contentOf, exited, freshDirectory, gameOf, open, specOf, until } from './support.js'
 
@@ -38,7 +38,7 @@ test('what is written in the last moment is cut as well', async () => {
 
 test('logs of servers that have ended are removed when they are too many, the oldest first', async () => {
   const directory = freshDirectory()
-  const backend = open(directory, { logsKept: 2 })
+  const backend = open(directory, { maxLogFiles: 2 })
   await backend.create(specOf(['sleep', '600'], { name: 'arena-live' }))
   for (const [age, name] of ['arena-new', 'arena-old', 'arena-older'].entries()) {
     const path = join(directory, 'logs', `default.${name}.log`)

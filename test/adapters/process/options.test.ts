@@ -14,8 +14,8 @@ test('the defaults are those of the documentation', () => {
     inheritEnv: [],
     logMaxBytes: 10 * 1024 * 1024,
     logRetentionMs: 24 * 60 * 60 * 1000,
-    logsKept: 1000,
-    pollMs: 250,
+    maxLogFiles: 1000,
+    pollIntervalMs: 250,
   })
 })
 
@@ -36,8 +36,8 @@ test.each<[object, RegExp]>([
   [{ inheritEnv: 'PATH' }, /^processBackend: inheritEnv must be an array/],
   [{ logMaxBytes: 10 }, /^processBackend: logMaxBytes must be an integer ≥ 1024, but is 10$/],
   [{ logRetentionMs: -1 }, /^processBackend: logRetentionMs must be an integer ≥ 0/],
-  [{ logsKept: 1.5 }, /^processBackend: logsKept/],
-  [{ pollMs: 0 }, /^processBackend: pollMs must be an integer ≥ 1/],
+  [{ maxLogFiles: 1.5 }, /^processBackend: maxLogFiles/],
+  [{ pollIntervalMs: 0 }, /^processBackend: pollIntervalMs must be an integer ≥ 1/],
   [{ portrange: '1-2' }, /^processBackend: portrange is not an option; known are directory, /],
 ])('%j is refused by name', (options, message) => {
   const wrong: ProcessBackendOptions = options

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { processBackend, type ProcessBackendOptions } from '../../../adapters/process/index.js'
-import type { Backend, InstanceSpec } from '../../../src/backend.js'
+import type { Backend, InstanceSpec } from '../../../src/contracts/backend.js'
 
 const cleanups: (() => Promise<void> | void)[] = []
 
@@ -29,7 +29,7 @@ export function freshDirectory(): string {
 }
 
 export function open(directory: string, options: ProcessBackendOptions = {}): Backend {
-  const backend = processBackend({ directory, pollMs: 20, ...options })
+  const backend = processBackend({ directory, pollIntervalMs: 20, ...options })
   onCleanUp(() => backend.close())
   return backend
 }

@@ -1,5 +1,5 @@
 /** Writes until the disk takes no more, then reads, removes and closes. Says what happened at each step. */
-import { FleetError } from '../../../src/errors.js'
+import { FleetError } from '../../../src/contracts/errors.js'
 import { minimalDetail } from '../../../src/testing/records.js'
 import { fileStore } from '../../../src/stores/file.js'
 

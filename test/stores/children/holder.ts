@@ -1,6 +1,6 @@
 /** Opens the store of a directory when told to, says how that went, and holds it until told to stop. */
 import { createInterface } from 'node:readline'
-import { FleetError } from '../../../src/errors.js'
+import { FleetError } from '../../../src/contracts/errors.js'
 import { fileStore } from '../../../src/stores/file.js'
 
 const [directory = '', user] = process.argv.slice(2)

@@ -3,8 +3,8 @@
  * told, and a server whose record was removed does not go on. Only the time counts in which it could be told and look.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { type Build, keyOf, type Server } from '../../../rules/resources.js'
-import type { GameServerBuild } from '../../../rules/wire.js'
+import { type Build, keyOf, type Server } from '../../../rules/model/resources.js'
+import type { GameServerBuild } from '../../../rules/model/wire.js'
 import type { BackendModel } from '../backend-model.js'
 import type { Host } from '../host.js'
 import type { StoreModel } from '../store-model.js'

@@ -1,5 +1,5 @@
 /** What a build says of itself: never more than max, counters equal to a recount, crashes that never become fewer. */
-import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
+import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 import type { BackendModel } from '../backend-model.js'
 import type { World } from '../world.js'
 import { buildNameOf, type Seen } from './seen.js'

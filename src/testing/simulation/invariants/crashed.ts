@@ -3,10 +3,10 @@
  * `backoffResetMs` since they got ready. Knows less than the fleet does, never more: what was there when the leader
  * began, or crashed before, it lets pass.
  */
-import type { FleetLimits } from '../../../options.js'
-import { keyOf, type Ref } from '../../../rules/resources.js'
-import { templateHash } from '../../../rules/template-hash.js'
-import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
+import type { FleetLimits } from '../../../contracts/options.js'
+import { keyOf, type Ref } from '../../../rules/model/resources.js'
+import { templateHash } from '../../../rules/planning/template-hash.js'
+import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 import type { StoreModel } from '../store-model.js'
 import type { World } from '../world.js'
 import { buildNameOf, isDraining, type Seen } from './seen.js'

@@ -1,6 +1,6 @@
 /** A build of which no server can ever run: the fleet goes on trying, but no more often than the back-off allows. */
-import type { FleetLimits } from '../../../options.js'
-import { pauseMs } from '../../../rules/backoff.js'
+import type { FleetLimits } from '../../../contracts/options.js'
+import { pauseMs } from '../../../rules/lifecycle/backoff.js'
 import type { World } from '../world.js'
 
 const windowMs = 10 * 60_000
@@ -17,7 +17,7 @@ export class Creations {
     readonly world: World,
     /** Servers that the build wants at once. */
     readonly wanted: number,
-    readonly limits: Pick<FleetLimits, 'backoffFirstMs' | 'backoffLastMs' | 'backoffResetMs'>,
+    readonly limits: Pick<FleetLimits, 'backoffInitialMs' | 'backoffMaxMs' | 'backoffResetMs'>,
   ) {}
 
   elected(): void {
@@ -31,7 +31,7 @@ export class Creations {
     this.#asked.push(elapsedMs)
     while ((this.#asked[0] ?? Infinity) < from) this.#asked.shift()
     while ((this.#fresh[0] ?? Infinity) < from) this.#fresh.shift()
-    const pauses = this.#shortPauses * (1 + this.#fresh.length) + windowMs / this.limits.backoffLastMs
+    const pauses = this.#shortPauses * (1 + this.#fresh.length) + windowMs / this.limits.backoffMaxMs
     // Twice as often, since a call that fails is made again, and a server that is removed by hand is replaced.
     const most = 2 * this.wanted * pauses
     if (this.#asked.length > most) {
@@ -41,7 +41,7 @@ export class Creations {
 
   /** Pauses until the longest is reached, and one before the first. */
   get #shortPauses(): number {
-    const limits = { firstMs: this.limits.backoffFirstMs, lastMs: this.limits.backoffLastMs }
-    for (let failures = 1; ; failures++) if (pauseMs(failures, limits) >= limits.lastMs) return failures + 1
+    const limits = { initialMs: this.limits.backoffInitialMs, maxMs: this.limits.backoffMaxMs }
+    for (let failures = 1; ; failures++) if (pauseMs(failures, limits) >= limits.maxMs) return failures + 1
   }
 }

@@ -2,8 +2,8 @@
  * Whatever is not final ends in bounded time, and what is dead is noticed. Only the time counts in which the leader could
  * have done something about it.
  */
-import { keyOf } from '../../../rules/resources.js'
-import type { GameServer } from '../../../rules/wire.js'
+import { keyOf } from '../../../rules/model/resources.js'
+import type { GameServer } from '../../../rules/model/wire.js'
 import type { BackendModel } from '../backend-model.js'
 import type { World } from '../world.js'
 import { buildNameOf, isInvalid, type Seen } from './seen.js'

@@ -1,5 +1,5 @@
 /** What must be true of the records in the store, in the very instant in which one is written. */
-import { type Build, keyOf, type Server } from '../../../rules/resources.js'
+import { type Build, keyOf, type Server } from '../../../rules/model/resources.js'
 import type { StoreListener } from '../store-model.js'
 import type { World } from '../world.js'
 

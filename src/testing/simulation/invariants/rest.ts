@@ -1,9 +1,9 @@
 /** Once nothing fails any more: everything is as the builds want it, all records tell the same, and it stays quiet. */
 import { isDeepStrictEqual } from 'node:util'
-import { type Condition, keyOf } from '../../../rules/resources.js'
-import { rolloutBatch } from '../../../rules/rollout.js'
-import { buildHealth } from '../../../rules/status.js'
-import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
+import { type Condition, keyOf } from '../../../rules/model/resources.js'
+import { rolloutBatch } from '../../../rules/planning/rollout.js'
+import { buildHealth } from '../../../rules/model/status.js'
+import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 import type { ModelInstance } from '../backend-model.js'
 import type { Scene } from '../scene.js'
 import { Violation } from '../world.js'

@@ -1,7 +1,7 @@
 /** After a restart everything is what it was: a new leader knows whatever the store knew when it was elected. */
 import { isDeepStrictEqual } from 'node:util'
-import { keyOf, type Server } from '../../../rules/resources.js'
-import type { GameServer } from '../../../rules/wire.js'
+import { keyOf, type Server } from '../../../rules/model/resources.js'
+import type { GameServer } from '../../../rules/model/wire.js'
 import type { StoreModel } from '../store-model.js'
 import type { World } from '../world.js'
 import type { Seen } from './seen.js'

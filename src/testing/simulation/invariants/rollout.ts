@@ -1,7 +1,7 @@
 /** Whether an instance runs what its build asks for. */
 import { isDeepStrictEqual } from 'node:util'
-import type { InstanceSpec } from '../../../backend.js'
-import type { BuildSpec } from '../../../rules/resources.js'
+import type { InstanceSpec } from '../../../contracts/backend.js'
+import type { BuildSpec } from '../../../rules/model/resources.js'
 
 export function runs(instance: InstanceSpec, build: BuildSpec): boolean {
   return (

@@ -1,7 +1,7 @@
 /** What a fleet says of itself at one moment. */
-import type { Fleet } from '../../../fleet.js'
-import { keyOf } from '../../../rules/resources.js'
-import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
+import type { Fleet } from '../../../contracts/fleet.js'
+import { keyOf } from '../../../rules/model/resources.js'
+import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 import type { Host } from '../host.js'
 
 export interface Seen {

@@ -1,5 +1,5 @@
 /** One session, one server; one server, one session; durable before it is told; and no match ends but by its players. */
-import { keyOf } from '../../../rules/resources.js'
+import { keyOf } from '../../../rules/model/resources.js'
 import type { BackendModel, ModelInstance } from '../backend-model.js'
 import type { StoreModel } from '../store-model.js'
 import type { World } from '../world.js'

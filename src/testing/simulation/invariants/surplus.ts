@@ -4,12 +4,12 @@
  * step. A change of template may take a batch from them, and no more; and one that never gets ready, or crashes, does not
  * consume the servers of before.
  */
-import type { EventOf } from '../../../events.js'
-import type { FleetLimits } from '../../../options.js'
-import { keyOf } from '../../../rules/resources.js'
-import { rolloutBatch } from '../../../rules/rollout.js'
-import { templateHash } from '../../../rules/template-hash.js'
-import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
+import type { EventOf } from '../../../contracts/events.js'
+import type { FleetLimits } from '../../../contracts/options.js'
+import { keyOf } from '../../../rules/model/resources.js'
+import { rolloutBatch } from '../../../rules/planning/rollout.js'
+import { templateHash } from '../../../rules/planning/template-hash.js'
+import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 import type { StoreModel } from '../store-model.js'
 import type { World } from '../world.js'
 import { Crashed } from './crashed.js'

@@ -1,9 +1,9 @@
 /**
  * Callers who wait: served as soon as there is a server, and dismissed when there can be none.
  */
-import type { FleetLimits } from '../../../options.js'
-import { keyOf } from '../../../rules/resources.js'
-import type { GameServer, GameServerBuild } from '../../../rules/wire.js'
+import type { FleetLimits } from '../../../contracts/options.js'
+import { keyOf } from '../../../rules/model/resources.js'
+import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 import type { Host } from '../host.js'
 import type { StoreModel } from '../store-model.js'
 import type { World } from '../world.js'

@@ -1,0 +1,23 @@
+/** Numbers of every build at this moment, for metrics. Walks over all servers: not for hot paths. */
+import type { BuildStats } from '../../contracts/observer.js'
+import { buildHealth } from '../../rules/model/status.js'
+import { type BuildEntry, countsOf, serversOf } from '../state/entries.js'
+import type { Inventory } from '../state/inventory.js'
+
+export function buildStats(inventory: Inventory, waiting: (build: BuildEntry) => number): readonly BuildStats[] {
+  return Array.from(inventory.builds.values(), (build) => {
+    const { namespace, name, spec, crashes } = build.record
+    let players = 0
+    for (const entry of serversOf(build)) players += entry.players.length
+    return {
+      build: { namespace, name },
+      standingBy: spec.standingBy,
+      max: spec.max,
+      health: buildHealth(build.record),
+      crashes,
+      servers: countsOf(build),
+      players,
+      waiting: waiting(build),
+    }
+  })
+}

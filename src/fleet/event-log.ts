@@ -1,0 +1,88 @@
+/** A bounded, numbered log of events in memory: the newest push out the oldest, and readers notice what they missed. */
+import type {
+  EventsDropped,
+  FleetEvent,
+  LoggedEvents,
+  ReadEventsOptions,
+  UnnumberedEvent,
+} from '../contracts/events.js'
+
+export class EventLog implements LoggedEvents {
+  /** Event number `seq` stands at `seq % size`. */
+  readonly #ring: FleetEvent[] = []
+  #last = 0
+  #waiting: (() => void)[] = []
+  #closed = false
+
+  constructor(readonly size: number) {}
+
+  get last(): number {
+    return this.#last
+  }
+
+  keep(event: UnnumberedEvent): FleetEvent {
+    const numbered = Object.assign(event, { seq: ++this.#last })
+    this.#ring[this.#last % this.size] = numbered
+    this.#wake()
+    return numbered
+  }
+
+  *[Symbol.iterator](): Iterator<FleetEvent> {
+    for (let seq = this.#first(); seq <= this.#last; seq++) {
+      const event = this.#ring[seq % this.size]
+      if (event) yield event
+    }
+  }
+
+  /** Where it begins is settled by the call, not by the first event that is taken. */
+  read({ from = this.#last + 1, signal }: ReadEventsOptions = {}): AsyncGenerator<FleetEvent | EventsDropped> {
+    // Numbers of another host's log mean nothing here: whoever asks for what is yet far off gets all there is.
+    return this.#follow(from > this.#last + 1 ? 1 : Math.max(1, from), signal)
+  }
+
+  /** Ends all reading, also what begins later, behind the last event that is kept by then. */
+  close(): void {
+    this.#closed = true
+    this.#wake()
+  }
+
+  async *#follow(next: number, signal: AbortSignal | undefined): AsyncGenerator<FleetEvent | EventsDropped> {
+    const aborted = () => this.#wake()
+    signal?.addEventListener('abort', aborted)
+    try {
+      while (!signal?.aborted) {
+        const first = this.#first()
+        if (next < first) {
+          yield dropped(next, first - 1)
+          next = first
+        }
+        const event = next <= this.#last ? this.#ring[next % this.size] : undefined
+        if (event) {
+          next++
+          yield event
+        } else if (this.#closed) {
+          return
+        } else {
+          await new Promise<void>((resolve) => this.#waiting.push(resolve))
+        }
+      }
+    } finally {
+      signal?.removeEventListener('abort', aborted)
+    }
+  }
+
+  #first(): number {
+    return Math.max(1, this.#last - this.size + 1)
+  }
+
+  #wake(): void {
+    if (this.#waiting.length === 0) return
+    const waiting = this.#waiting
+    this.#waiting = []
+    for (const fn of waiting) fn()
+  }
+}
+
+function dropped(from: number, to: number): EventsDropped {
+  return { type: 'EventsDropped', seq: to, from, message: `events ${from} to ${to} are no longer in the log` }
+}

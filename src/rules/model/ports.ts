@@ -1,0 +1,38 @@
+/** Public ports: a range, and which of its numbers a new server gets. Pure. */
+import { type Checked, invalid, shown, valid } from '../validation/problem.js'
+
+/** Both ends belong to the range. */
+export interface PortRange {
+  readonly first: number
+  readonly last: number
+}
+
+export function isPort(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 65_535
+}
+
+export const defaultPortRange: PortRange = Object.freeze({ first: 10_000, last: 12_000 })
+
+/** Reads `10000-12000`. */
+export function readPortRange(text: string, field: string): Checked<PortRange> {
+  const match = /^(\d{1,5})-(\d{1,5})$/.exec(text.trim())
+  const first = Number(match?.[1])
+  const last = Number(match?.[2])
+  if (!match || first < 1 || last > 65_535 || first > last) {
+    return invalid(field, `must be two ports from 1 to 65535, lower first, like 10000-12000, but is ${shown(text)}`)
+  }
+  return valid({ first, last })
+}
+
+/**
+ * The free numbers of the range in the order to try them: from `after` on and round, so that a number just given back
+ * rests before it is used again (players may still knock on it).
+ */
+export function* candidatePorts(range: PortRange, held: ReadonlySet<number>, after: number): Generator<number> {
+  const size = range.last - range.first + 1
+  const start = after >= range.first && after < range.last ? after + 1 - range.first : 0
+  for (let i = 0; i < size; i++) {
+    const port = range.first + ((start + i) % size)
+    if (!held.has(port)) yield port
+  }
+}

@@ -1,0 +1,224 @@
+import { describe, expect, it } from 'vitest'
+import { reasonOf, statusOf as httpStatusOf } from '../../../../adapters/kubernetes/client/api-errors.js'
+import { defaultKubeConfig } from '../../../../adapters/kubernetes/client/kube-config.js'
+import { kubernetesBackend } from '../../../../adapters/kubernetes/index.js'
+import { systemClock } from '../../../../src/contracts/clock.js'
+import { FleetError } from '../../../../src/contracts/errors.js'
+import { virtualClock } from '../../../../src/testing/virtual-clock.js'
+import { apiOf, configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+
+const get = { what: 'read it', method: 'GET', path: '/api/v1/namespaces/games/pods/a' } as const
+
+async function failureOf(work: Promise<unknown>): Promise<FleetError> {
+  const error: unknown = await work.then(
+    () => undefined,
+    (failure: unknown) => failure,
+  )
+  if (FleetError.is(error)) return error
+  throw new Error('it did not fail with a FleetError', { cause: error })
+}
+
+describe('a call of the API server', () => {
+  it.each([
+    [404, 'NotFound', 'a', 'not-found'],
+    [404, 'NotFound', undefined, 'unavailable'],
+    [409, 'AlreadyExists', 'a', 'conflict'],
+    [409, 'Conflict', 'a', 'conflict'],
+    [422, 'Invalid', 'a', 'invalid'],
+    [403, 'Forbidden', 'a', 'unavailable'],
+    [500, 'InternalError', undefined, 'unavailable'],
+    [503, 'ServiceUnavailable', undefined, 'unavailable'],
+  ] as const)('answered with %i %s about %s rejects with %s', async (status, reason, name, code) => {
+    const server = await fakeApiServer((_, response) => say(response, status, statusOf(status, reason, name)))
+    const error = await failureOf(apiOf(configFor(server.url)).request(get))
+    expect(error.code).toBe(code)
+    expect(error.message).toContain(`could not read it: ${reason} indeed`)
+    expect([httpStatusOf(error), reasonOf(error)]).toEqual([status, reason])
+  })
+
+  it('answered by something that is no API server tells its words', async () => {
+    const server = await fakeApiServer((_, response) => response.writeHead(502).end('<h1>Bad Gateway</h1>'))
+    const error = await failureOf(apiOf(configFor(server.url)).request(get))
+    expect(error).toMatchObject({ code: 'unavailable', message: expect.stringContaining('<h1>Bad Gateway</h1>') })
+  })
+
+  it('that nobody answers rejects, saying where it went', async () => {
+    const error = await failureOf(apiOf(configFor('http://127.0.0.1:1')).request(get))
+    expect(error).toMatchObject({ code: 'unavailable', message: expect.stringContaining('http://127.0.0.1:1') })
+  })
+
+  it('that is not answered in time rejects, and so does one whose answer never ends', async () => {
+    const server = await fakeApiServer(() => {})
+    const api = apiOf(configFor(server.url), { callTimeoutMs: 100 })
+    expect(await failureOf(api.request(get))).toMatchObject({ code: 'unavailable' })
+    server.answer = (_, response) => response.writeHead(200).write('{"metadata":')
+    expect(await failureOf(api.request(get))).toMatchObject({ message: expect.stringContaining('within 0.1 s') })
+  })
+
+  it('rejects when its signal fires, before and meanwhile, and when the api is closed', async () => {
+    const server = await fakeApiServer(() => {})
+    const api = apiOf(configFor(server.url))
+    expect(await failureOf(api.request({ ...get, signal: AbortSignal.abort() }))).toMatchObject({ code: 'aborted' })
+    const leaving = new AbortController()
+    const [left, cut] = [api.request({ ...get, signal: leaving.signal }), api.request(get)]
+    leaving.abort()
+    expect(await failureOf(left)).toMatchObject({ code: 'aborted' })
+    api.close()
+    expect(await failureOf(cut)).toMatchObject({ code: 'closed' })
+    expect(await failureOf(api.request(get))).toMatchObject({ code: 'closed' })
+  })
+
+  it('goes on with the credentials that it has while they are asked for again, and keeps its limit when it has none', async () => {
+    const server = await fakeApiServer((_, response) => say(response, 200, {}))
+    let ahead = 0
+    const clock = { ...systemClock, elapsed: () => systemClock.elapsed() + ahead }
+    const config = configFor(server.url)
+    const apply = config.applyToHTTPSOptions.bind(config)
+    let hangs = false
+    let asked = 0
+    config.applyToHTTPSOptions = (options) => {
+      asked++
+      return hangs ? new Promise(() => {}) : apply(options)
+    }
+    const api = apiOf(config, { clock })
+    const call = { what: 'read it', method: 'GET', path: '/x', limitMs: 200 } as const
+    await api.request(call)
+    hangs = true
+    ahead = 61_000
+    await api.request(call)
+    expect(asked).toBe(2)
+    server.answer = (_, response) => say(response, 401, statusOf(401, 'Unauthorized'))
+    await expect(api.request(call)).rejects.toThrow('did not read it within 0.2 s')
+    await expect(api.open(call)).rejects.toThrow('did not read it within 0.2 s')
+  })
+
+  it('is tried again with new credentials when the old ones are not taken any more, once', async () => {
+    const server = await fakeApiServer((request, response) => {
+      if (request.headers.authorization === 'Bearer new') say(response, 200, { metadata: { name: 'a' } })
+      else say(response, 401, statusOf(401, 'Unauthorized'))
+    })
+    const config = configFor(server.url, ['old', 'new'])
+    expect(await apiOf(config).object(get)).toMatchObject({ metadata: { name: 'a' } })
+    expect(config.asked).toBe(2)
+    const error = await failureOf(apiOf(configFor(server.url, ['old'])).request(get))
+    expect(error.message).toContain('the credentials are not accepted')
+    expect(server.asked).toHaveLength(4)
+  })
+
+  it('is made again when the server says that it is busy, no sooner than it says', async () => {
+    let refused = 0
+    const server = await fakeApiServer((_, response) => {
+      if (refused++ > 0) return say(response, 200, { metadata: { name: 'a' } })
+      response.writeHead(429, { 'retry-after': '1' }).end()
+    })
+    const begun = performance.now()
+    await apiOf(configFor(server.url)).object(get)
+    expect(performance.now() - begun).toBeGreaterThan(950)
+  })
+
+  it('waits its turn: so many at once, so many a second, and who comes first goes first', async () => {
+    let [now, most] = [0, 0]
+    const server = await fakeApiServer((_, response, url) => {
+      most = Math.max(most, ++now)
+      setTimeout(() => {
+        now--
+        say(response, 200, { metadata: { name: url.searchParams.get('n') } })
+      }, 5)
+    })
+    const api = apiOf(configFor(server.url), { requestsPerSecond: 100, connections: 4 })
+    const begun = performance.now()
+    const order: number[] = []
+    const call = async (n: number) => {
+      await api.request({ ...get, query: { n } })
+      order.push(n)
+    }
+    await Promise.all(Array.from({ length: 150 }, (_, n) => call(n)))
+    // A second's worth may go at once, the others come by and by.
+    expect(performance.now() - begun).toBeGreaterThan(400)
+    expect(most).toBe(4)
+    expect(Math.max(...order.map((n, at) => Math.abs(n - at)))).toBeLessThanOrEqual(4)
+  })
+
+  it('has a limit that counts its wait for a turn', async () => {
+    const server = await fakeApiServer(() => {})
+    const clock = virtualClock()
+    const api = apiOf(configFor(server.url), { connections: 1, callTimeoutMs: 1_000, clock })
+    let over = 0
+    const calls = Array.from({ length: 5 }, () => failureOf(api.request(get)).finally(() => over++))
+    await clock.advance(999)
+    expect(over).toBe(0)
+    await clock.advance(1)
+    // No time passes any more.
+    const errors = await Promise.all(calls)
+    expect(errors.map(({ code }) => code)).toEqual(errors.map(() => 'unavailable'))
+    expect(errors.map(({ message }) => message)).toEqual(errors.map(() => expect.stringContaining('within 1 s')))
+    // A turn that was given up is nobody's.
+    server.answer = (_, response) => say(response, 200, { metadata: { name: 'a' } })
+    expect(await api.object(get)).toMatchObject({ metadata: { name: 'a' } })
+  })
+
+  it('that goes ahead of others waits behind none of them, however many have no answer', async () => {
+    const server = await fakeApiServer((_, response, url) => {
+      if (url.searchParams.has('ahead')) say(response, 200, { metadata: { name: 'a' } })
+    })
+    // Longer than this test may take.
+    const api = apiOf(configFor(server.url), { connections: 8, callTimeoutMs: 600_000 })
+    const stuck = Array.from({ length: 30 }, () => api.request(get).catch(() => undefined))
+    const ahead = { ...get, query: { ahead: 1 }, ahead: true }
+    await Promise.all(Array.from({ length: 20 }, () => api.object(ahead)))
+    api.close()
+    await Promise.all(stuck)
+  })
+
+  it('that goes ahead of others is the next one when there are more than may be made a second', async () => {
+    const order: string[] = []
+    const server = await fakeApiServer((_, response, url) => {
+      order.push(url.searchParams.get('n') ?? '')
+      say(response, 200, { metadata: { name: 'a' } })
+    })
+    const api = apiOf(configFor(server.url), { requestsPerSecond: 20, connections: 8 })
+    const others = Array.from({ length: 40 }, (_, n) => api.request({ ...get, query: { n } }))
+    await api.request({ ...get, query: { n: 'ahead' }, ahead: true })
+    await Promise.all(others)
+    expect(order).toHaveLength(41)
+    expect(order.indexOf('ahead')).toBeLessThan(30)
+  })
+
+  it('that is to come again later leaves its turn to others until then', async () => {
+    let refused = 0
+    const server = await fakeApiServer((_, response) => {
+      if (refused++ > 0) return say(response, 200, { metadata: { name: 'a' } })
+      response.writeHead(429, { 'retry-after': '3' }).end()
+    })
+    const api = apiOf(configFor(server.url), { connections: 1 })
+    const over: string[] = []
+    const busy = api.request(get).then(() => over.push('busy'))
+    await Promise.all([busy, api.request(get).then(() => over.push('other'))])
+    expect(over).toEqual(['other', 'busy'])
+  })
+
+  it('that is urgent does not wait behind others', async () => {
+    const server = await fakeApiServer((_, response, url) => {
+      if (url.searchParams.has('urgent')) say(response, 200, { metadata: { name: 'a' } })
+    })
+    const api = apiOf(configFor(server.url), { connections: 1, callTimeoutMs: 5_000 })
+    const stuck = [api.request(get), api.request(get)].map((call) => call.catch(() => undefined))
+    expect(await api.object({ ...get, query: { urgent: 1 }, urgent: true })).toMatchObject({ metadata: { name: 'a' } })
+    api.close()
+    await Promise.all(stuck)
+  })
+})
+
+describe('the kubeconfig', () => {
+  it('is the one of KUBECONFIG, and an error names it when it cannot be read', () => {
+    const before = process.env['KUBECONFIG']
+    try {
+      process.env['KUBECONFIG'] = '/no/such/kubeconfig'
+      expect(defaultKubeConfig).toThrow(/KUBECONFIG or ~\/\.kube\/config cannot be read: .*no such file/)
+      expect(() => kubernetesBackend()).toThrow(FleetError)
+    } finally {
+      if (before === undefined) delete process.env['KUBECONFIG']
+      else process.env['KUBECONFIG'] = before
+    }
+  })
+})

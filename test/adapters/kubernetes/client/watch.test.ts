@@ -1,0 +1,199 @@
+import type { ServerResponse } from 'node:http'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { watchCollection } from '../../../../adapters/kubernetes/client/watch.js'
+import { type Clock, systemClock } from '../../../../src/contracts/clock.js'
+import { silentLogger } from '../../../../src/contracts/logger.js'
+import { virtualClock } from '../../../../src/testing/virtual-clock.js'
+import { until } from '../../../e2e/until.js'
+import { apiOf, configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+
+const path = '/api/v1/namespaces/games/pods'
+
+/** A collection whose list and watches the test plays. */
+async function scene(
+  options: { readonly stallMs?: number; readonly tokens?: readonly string[]; readonly clock?: Clock } = {},
+) {
+  const { clock = systemClock } = options
+  const watches: { readonly from: string; readonly url: URL; readonly response: ServerResponse }[] = []
+  const heard: string[] = []
+  const counts = { broken: 0, followed: 0 }
+  let revision = 100
+  /** Watches that are refused, with a Status of this code. */
+  let refuses: number | undefined
+  const server = await fakeApiServer((request, response, url) => {
+    if (options.tokens && request.headers.authorization !== `Bearer ${options.tokens.at(-1)}`) {
+      return say(response, 401, statusOf(401, 'Unauthorized'))
+    }
+    if (!url.searchParams.has('watch')) {
+      const items = [{ metadata: { name: `at-${revision}`, resourceVersion: String(revision) } }]
+      return say(response, 200, { metadata: { resourceVersion: String(revision) }, items })
+    }
+    if (refuses !== undefined) return say(response, refuses, statusOf(refuses, 'Timeout'))
+    response.writeHead(200)
+    response.flushHeaders()
+    watches.push({ from: url.searchParams.get('resourceVersion') ?? '', url, response })
+  })
+  const api = apiOf(configFor(server.url, options.tokens), { clock })
+  const parts = { api, clock, logger: silentLogger, what: 'pods', path }
+  const stop = watchCollection(
+    { ...parts, ...(options.stallMs !== undefined && { stallMs: options.stallMs }) },
+    {
+      listed: (objects) => heard.push(`listed ${objects.map(({ metadata }) => metadata.name).join()}`),
+      changed: ({ metadata }) => heard.push(`changed ${metadata.name}`),
+      deleted: ({ metadata }) => heard.push(`deleted ${metadata.name}`),
+      restored: () => heard.push('restored'),
+      broken: () => counts.broken++,
+      followed: () => counts.followed++,
+    },
+  )
+  onTestFinished(stop)
+  const send = (n: number, type: string, name: string, at: number) =>
+    watches[n]?.response.write(
+      `${JSON.stringify({ type, object: { metadata: { name, resourceVersion: `${at}` } } })}\n`,
+    )
+  const opened = (count: number) => until(`watch ${count} is open`, () => watches.length >= count, 20_000)
+  /** This side knows it, too. */
+  const followed = (count: number) => until(`watch ${count} is followed`, () => counts.followed === count, 20_000)
+  const broken = (count: number) => until(`${count} are known to be broken`, () => counts.broken === count, 20_000)
+  const lists = () => server.asked.filter((line) => !/watch=true|limit=1/.test(line)).length
+  const setRevision = (next: number) => void (revision = next)
+  const setRefuses = (code: number | undefined) => void (refuses = code)
+  return { server, watches, heard, counts, opened, followed, broken, send, lists, stop, setRevision, setRefuses }
+}
+
+describe('a watch', () => {
+  it('lists once, then hears of every change, in whatever pieces it comes', async () => {
+    const { watches, heard, opened, lists } = await scene()
+    await opened(1)
+    const event = (type: string, name: string) => ({ type, object: { metadata: { name, resourceVersion: '101' } } })
+    const text = `${JSON.stringify(event('ADDED', 'ä'))}\n${JSON.stringify(event('DELETED', 'b'))}\n`
+    for (const byte of Buffer.from(text)) watches[0]?.response.write(Buffer.from([byte]))
+    await until('both are heard', () => heard.length === 3)
+    expect(heard).toEqual(['listed at-100', 'changed ä', 'deleted b'])
+    expect([lists(), watches[0]?.from]).toEqual([1, '100'])
+    const query = watches[0]?.url.searchParams
+    expect(query?.get('allowWatchBookmarks')).toBe('true')
+    expect(Number(query?.get('timeoutSeconds'))).toBeGreaterThanOrEqual(300)
+  })
+
+  it('that the server ends goes on where it was, by the last event or bookmark, without a list', async () => {
+    const { watches, heard, send, opened, lists, setRevision } = await scene()
+    await opened(1)
+    setRevision(110)
+    send(0, 'MODIFIED', 'a', 105)
+    send(0, 'BOOKMARK', '', 110)
+    watches[0]?.response.end()
+    await opened(2)
+    send(1, 'MODIFIED', 'c', 111)
+    await until('it is heard', () => heard.includes('changed c'))
+    expect([lists(), watches[1]?.from]).toEqual([1, '110'])
+  })
+
+  it('that breaks, again and again, is opened again without a list, and not at once', async () => {
+    const { server, opened, lists } = await scene()
+    const begun = performance.now()
+    for (const count of [1, 2, 3]) {
+      await opened(count)
+      server.cutAll()
+    }
+    await opened(4)
+    expect(lists()).toBe(1)
+    expect(performance.now() - begun).toBeGreaterThan(700)
+  })
+
+  it('that comes too late for what has happened lists again, once', async () => {
+    const { watches, heard, opened, lists, setRevision } = await scene()
+    await opened(1)
+    setRevision(200)
+    watches[0]?.response.end(`${JSON.stringify({ type: 'ERROR', object: statusOf(410, 'Expired') })}\n`)
+    await opened(2)
+    expect(heard).toEqual(['listed at-100', 'listed at-200'])
+    expect([lists(), watches[1]?.from]).toEqual([2, '200'])
+  })
+
+  it('on which nothing is heard any more is given up, and opened again', async () => {
+    const { watches, send, opened, lists, heard } = await scene({ stallMs: 300 })
+    await opened(2)
+    send(1, 'ADDED', 'a', 101)
+    await until('it is heard', () => heard.includes('changed a'))
+    expect(watches[0]?.response.destroyed || watches[0]?.response.socket?.destroyed).toBe(true)
+    expect(lists()).toBe(1)
+  })
+
+  it('on which nothing happens is opened again and again without a pause: that is no failure', async () => {
+    const clock = virtualClock()
+    const { counts, followed, lists } = await scene({ stallMs: 100, clock })
+    for (let count = 1; count <= 15; count++) {
+      await followed(count)
+      // All the time that passes.
+      await clock.advance(100)
+    }
+    expect([counts.broken, lists()]).toEqual([0, 1])
+  })
+
+  it('that has stood breaks for the first time again, whatever was before', async () => {
+    const clock = virtualClock()
+    const [stallMs, firstPauseMs] = [700, 500]
+    const { server, followed, broken } = await scene({ stallMs, clock })
+    for (let count = 1; count <= 4; count++) {
+      await followed(count)
+      server.cutAll()
+      await broken(count)
+      await clock.advance(firstPauseMs * 2 ** (count - 1))
+    }
+    // The fifth stands, is opened again, and breaks.
+    await followed(5)
+    await clock.advance(stallMs)
+    await followed(6)
+    server.cutAll()
+    await broken(5)
+    await clock.advance(firstPauseMs)
+    await followed(7)
+  })
+
+  it.each([
+    ['is let in and hears nothing', undefined],
+    ['is refused', 504],
+  ] as const)('whose revision is of before the cluster was restored, and that %s, lists again', async (_, code) => {
+    const { server, watches, heard, opened, setRevision, setRefuses, lists } = await scene()
+    await opened(1)
+    setRevision(40)
+    setRefuses(code)
+    server.cutAll()
+    await until('it is listed', () => heard.includes('listed at-40'))
+    expect(heard).toEqual(['listed at-100', 'restored', 'listed at-40'])
+    setRefuses(undefined)
+    await until('it is watched from there', () => watches.at(-1)?.from === '40')
+    expect(lists()).toBe(2)
+  })
+
+  it('that breaks again before the server has said whether it counts on does not ask that twice', async () => {
+    const { server, watches, opened } = await scene()
+    const { answer } = server
+    server.answer = (request, response, url) => {
+      if (!url.searchParams.has('limit')) answer(request, response, url)
+    }
+    for (const count of [1, 2, 3]) {
+      await opened(count)
+      watches[count - 1]?.response.destroy()
+    }
+    await opened(4)
+    expect(server.asked.filter((line) => line.includes('limit=1'))).toHaveLength(1)
+  })
+
+  it('whose credentials have expired goes on with new ones', async () => {
+    const { heard, opened, send } = await scene({ tokens: ['old', 'new'] })
+    await opened(1)
+    send(0, 'ADDED', 'a', 101)
+    await until('it is heard', () => heard.includes('changed a'))
+  })
+
+  it('that is stopped says and asks nothing more', async () => {
+    const { server, watches, heard, opened, send, stop } = await scene()
+    await opened(1)
+    stop()
+    await until('its connection is closed', () => watches[0]?.response.socket?.destroyed !== false)
+    send(0, 'ADDED', 'a', 101)
+    expect([heard, server.asked.length]).toEqual([['listed at-100'], 2])
+  })
+})

@@ -1,0 +1,139 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import type { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
+import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
+import { systemClock } from '../../../../src/contracts/clock.js'
+import { FleetError } from '../../../../src/contracts/errors.js'
+import { silentLogger } from '../../../../src/contracts/logger.js'
+import { until } from '../../../e2e/until.js'
+import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
+import { installDefinitions } from '../support/definitions.js'
+import { describeOnCluster } from '../support/describe-on-cluster.js'
+import { buildManifest, openFleet } from '../support/fleets.js'
+
+const leaseMs = 3_000
+/** None that is as long as this runs out within a test. */
+const longLeaseMs = 30_000
+
+interface Means {
+  readonly by?: KubernetesApi
+  readonly ms?: number
+}
+
+describeOnCluster('hosts that elect their leader by a Lease', () => {
+  const api = clusterApi()
+  const namespace = namespaceName()
+  beforeAll(async () => {
+    await installDefinitions()
+    await makeNamespace(api, namespace)
+  })
+  afterAll(async () => {
+    await removeNamespace(api, namespace)
+    api.close()
+  })
+
+  let named = 0
+  const newLease = () => `lease-${++named}`
+  const elector = (name: string, identity: string, { by = api, ms = leaseMs }: Means = {}) => {
+    const [clock, logger] = [systemClock, silentLogger]
+    return leaseElector({ api: by, clock, logger, namespace, name, identity, leaseMs: ms })
+  }
+
+  /** A host that takes part until the test is over. */
+  function candidate(name: string, identity: string, means?: Means) {
+    const host = { identity, leads: false, leader: undefined as string | undefined, words: [] as string[] }
+    const resign = elector(name, identity, means).run({
+      elected() {
+        host.leads = true
+        host.words.push('elected')
+      },
+      lost(leader) {
+        host.leads = false
+        host.leader = leader
+        host.words.push(`lost to ${leader ?? 'nobody'}`)
+      },
+    })
+    onTestFinished(resign)
+    return Object.assign(host, { resign })
+  }
+
+  it('one of many leads, and the others say who', async () => {
+    const name = newLease()
+    const hosts = ['a', 'b', 'c', 'd'].map((identity) => candidate(name, identity))
+    await until('all know', () => hosts.every(({ leads, leader }) => leads || leader !== undefined))
+    const leaders = hosts.filter(({ leads }) => leads)
+    expect(leaders).toHaveLength(1)
+    const others = hosts.filter(({ leads }) => !leads)
+    expect(new Set(others.map(({ leader }) => leader))).toEqual(new Set([leaders[0]?.identity]))
+    const shown = await kubectl('-n', namespace, 'get', 'lease', name, '-o', 'jsonpath={.spec.holderIdentity}')
+    expect(shown).toBe(leaders[0]?.identity)
+  })
+
+  it('one that gives up is followed at once, not after the lease', async () => {
+    const name = newLease()
+    const first = candidate(name, 'first', { ms: longLeaseMs })
+    await until('the first leads', () => first.leads)
+    const second = candidate(name, 'second', { ms: longLeaseMs })
+    await until('the second knows', () => second.leader === 'first')
+    await first.resign()
+    await until('the second leads', () => second.leads)
+  })
+
+  it('one that is cut off stops before another takes over', async () => {
+    const name = newLease()
+    const own = clusterApi()
+    const first = candidate(name, 'first', { by: own })
+    await until('the first leads', () => first.leads)
+    const second = candidate(name, 'second')
+    await until('the second knows', () => second.leader === 'first')
+    // As if its connection were broken: nothing that it sends arrives any more.
+    Object.defineProperty(own, 'object', { value: () => Promise.reject(new FleetError('unavailable', 'cut off')) })
+    await until('the second leads', () => {
+      expect(first.leads && second.leads).toBe(false)
+      return second.leads
+    })
+    expect(first.words).toEqual(['elected', 'lost to nobody'])
+    own.close()
+  })
+
+  it('a lease that somebody takes away by hand is lost at the next look', async () => {
+    const name = newLease()
+    const first = candidate(name, 'first')
+    await until('it leads', () => first.leads)
+    const patch = '{"spec":{"holderIdentity":"somebody"}}'
+    await kubectl('-n', namespace, 'patch', 'lease', name, '--type', 'merge', '-p', patch)
+    await until('it does not lead', () => first.leader === 'somebody')
+    await until('it leads again, since nobody renews it', () => first.leads)
+  })
+
+  it('a Lease that is deleted by hand is made again by the host that leads, and no other leads meanwhile', async () => {
+    const name = newLease()
+    const first = candidate(name, 'first')
+    await until('it leads', () => first.leads)
+    const others = ['b', 'c', 'd'].map((identity) => candidate(name, identity))
+    await until('all know', () => others.every(({ leader }) => leader === 'first'))
+    await kubectl('-n', namespace, 'delete', 'lease', name)
+    const holder = () => kubectl('-n', namespace, 'get', 'lease', name, '-o', 'jsonpath={.spec.holderIdentity}')
+    expect(await until('there is a Lease again', () => holder().catch(() => undefined))).toBe('first')
+    expect(first.words.at(-1)).toBe('elected')
+    expect(others.flatMap(({ words }) => words)).not.toContain('elected')
+  })
+
+  it('a fleet that does not lead refuses to allocate, and names the leader; it takes over when that one leaves', async () => {
+    const name = newLease()
+    const first = await openFleet(api, namespace, { elector: elector(name, 'host-1') })
+    await kubectlWith(buildManifest(namespace, 'arena', { standingBy: 2, max: 4 }), 'apply', '-f', '-')
+    await until('two stand by', async () => {
+      const { status } = await first.builds.get({ namespace, name: 'arena' })
+      return status.currentStandingBy === 2
+    })
+    const second = await openFleet(api, namespace, { elector: elector(name, 'host-2') })
+    const request = { buildID: 'id-of-arena', sessionID: randomUUID() }
+    const refusal: unknown = await second.allocate(request).catch((error: unknown) => error)
+    expect(FleetError.is(refusal, 'not-leader') && refusal.retryable && refusal.message).toContain('host-1 does')
+    const allocated = await first.allocate(request)
+    await first.close()
+    const again = await until('the second hands out the same server', () => second.allocate(request))
+    expect(again).toEqual(allocated)
+  })
+})

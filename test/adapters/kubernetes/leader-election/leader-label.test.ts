@@ -1,0 +1,122 @@
+/**
+ * The label that Services select. Somebody may take it off by hand: they would find nobody. And only from hosts of its own
+ * fleet does a leader take it.
+ */
+import { text } from 'node:stream/consumers'
+import { expect, it, onTestFinished } from 'vitest'
+import { labelling } from '../../../../adapters/kubernetes/leader-election/leader-label.js'
+import { systemClock } from '../../../../src/contracts/clock.js'
+import type { ElectionListener } from '../../../../src/contracts/elector.js'
+import { silentLogger } from '../../../../src/contracts/logger.js'
+import { until } from '../../../e2e/until.js'
+import { apiOf, configFor, fakeApiServer, say } from '../support/fake-api-server.js'
+
+const label = 'mps.gamekeeper.com/leader'
+
+type Written = Partial<Record<'labels' | 'annotations', Record<string, string | null>>>
+
+const isMarked = (written: Written | undefined) => written?.labels?.[label] === 'true'
+
+/** A host in a pod, told by the test whether it leads; long waits are over when the test says so. */
+async function scene(others: Readonly<Record<string, Written>> = {}) {
+  const pods = new Map<string, Written>([['me', {}], ...Object.entries(others)])
+  const server = await fakeApiServer((request, response, { pathname }) => {
+    void text(request).then((body) => {
+      if (request.method === 'GET') {
+        const items = [...pods].flatMap(([name, written]) =>
+          isMarked(written) ? { metadata: { name, ...written } } : [],
+        )
+        return say(response, 200, { metadata: {}, items })
+      }
+      const name = pathname.split('/').at(-1) ?? ''
+      const { labels, annotations } = (JSON.parse(body) as { metadata: Written }).metadata
+      const before = pods.get(name)
+      pods.set(name, {
+        labels: { ...before?.labels, ...labels },
+        annotations: { ...before?.annotations, ...annotations },
+      })
+      say(response, 200, { metadata: { name } })
+    })
+  })
+  const waits = new Set<() => void>()
+  const clock = {
+    ...systemClock,
+    after(ms: number, fn: () => void) {
+      if (ms !== 30_000) return systemClock.after(ms, fn)
+      waits.add(fn)
+      return () => void waits.delete(fn)
+    },
+  }
+  /** All that are waited for now. */
+  const pass = () => {
+    for (const fn of [...waits]) {
+      waits.delete(fn)
+      fn()
+    }
+  }
+  let told: ElectionListener | undefined
+  const elector = {
+    lease: 'games/a',
+    run(listener: ElectionListener) {
+      told = listener
+      return () => Promise.resolve()
+    },
+  }
+  const api = apiOf(configFor(server.url))
+  const pod = { namespace: 'games', name: 'me' }
+  const resign = labelling(elector, { api, clock, logger: silentLogger, label, pod }).run({
+    elected() {},
+    lost() {},
+  })
+  onTestFinished(resign)
+  const isPut = () => isMarked(pods.get('me'))
+  return { pods, waits, pass, server, isPut, resign, elected: () => told?.elected(), lost: () => told?.lost('other') }
+}
+
+it('is written again while the host leads', async () => {
+  const { pods, waits, pass, server, isPut, elected } = await scene()
+  elected()
+  await until('the label is there', isPut)
+  for (let times = 0; times < 3; times++) {
+    await until('it waits', () => waits.size === 1)
+    pods.delete('me')
+    pass()
+    await until('the label is there again', isPut)
+  }
+  // The pods of others are looked for once.
+  expect(server.asked.filter((call) => call.startsWith('GET'))).toHaveLength(1)
+})
+
+it('is not written again by a host that leads no more', async () => {
+  const { waits, isPut, elected, lost } = await scene()
+  elected()
+  await until('it waits', () => isPut() && waits.size === 1)
+  lost()
+  expect(waits.size).toBe(0)
+  await until('the label is gone', () => !isPut())
+  expect(waits.size).toBe(0)
+})
+
+it('is not written again by a host that has left', async () => {
+  const { waits, isPut, elected, resign } = await scene()
+  elected()
+  await until('it waits', () => isPut() && waits.size === 1)
+  await resign()
+  expect(waits.size).toBe(0)
+  expect(isPut()).toBe(false)
+})
+
+it('is taken from hosts of the same fleet, and of a version that does not say which, and left to those of another', async () => {
+  const labels = { [label]: 'true' }
+  const lease = 'mps.gamekeeper.com/leader-lease'
+  const { pods, waits, elected } = await scene({
+    same: { labels, annotations: { [lease]: 'games/a' } },
+    other: { labels, annotations: { [lease]: 'games/b' } },
+    older: { labels },
+  })
+  elected()
+  await until('it waits', () => waits.size === 1)
+  expect([...pods].flatMap(([name, written]) => (isMarked(written) ? name : []))).toEqual(['me', 'other'])
+  expect(pods.get('me')?.annotations).toEqual({ [lease]: 'games/a' })
+  expect(pods.get('same')?.annotations).toEqual({ [lease]: null })
+})

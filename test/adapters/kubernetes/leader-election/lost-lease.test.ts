@@ -1,0 +1,198 @@
+/** A Lease that somebody deletes or edits by hand says nothing of who leads: no second host may lead for it. */
+import { expect, it, describe, onTestFinished } from 'vitest'
+import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
+import { observe } from '../../../../adapters/kubernetes/leader-election/lease.js'
+import { systemClock } from '../../../../src/contracts/clock.js'
+import { silentLogger } from '../../../../src/contracts/logger.js'
+import { virtualClock } from '../../../../src/testing/virtual-clock.js'
+import { until } from '../../../e2e/until.js'
+import { apiOf, configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+
+const leaseMs = 2_000
+
+interface Spec {
+  readonly holderIdentity?: string
+  readonly leaseDurationSeconds?: number
+  readonly renewTime?: string
+}
+
+/** An API server that keeps one Lease. */
+async function scene(clock = systemClock) {
+  const state = { lease: undefined as { readonly metadata: object; readonly spec: Spec } | undefined, revision: 0 }
+  const server = await fakeApiServer((request, response) => {
+    let text = ''
+    request.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    request.on('end', () => {
+      const { lease } = state
+      if (request.method === 'GET') {
+        return lease ? say(response, 200, lease) : say(response, 404, statusOf(404, 'NotFound', 'fleet'))
+      }
+      const { metadata, spec } = JSON.parse(text) as { metadata: { resourceVersion?: string }; spec: Spec }
+      const isFree = request.method === 'POST' ? !lease : metadata.resourceVersion === String(state.revision)
+      if (!isFree) return say(response, 409, statusOf(409, 'Conflict', 'fleet'))
+      state.lease = { metadata: { name: 'fleet', resourceVersion: String(++state.revision) }, spec }
+      say(response, 200, state.lease)
+    })
+  })
+
+  function host(identity: string, hasRun?: () => Promise<boolean>, heard?: (identity: string, leads: boolean) => void) {
+    const api = apiOf(configFor(server.url), { clock })
+    const told = { leads: false, leader: undefined as string | undefined, words: [] as string[] }
+    const lease = { namespace: 'games', name: 'fleet', identity, leaseMs, ...(hasRun && { hasRun }) }
+    const resign = leaseElector({ api, clock, logger: silentLogger, ...lease }).run({
+      elected() {
+        told.leads = true
+        heard?.(identity, true)
+        told.words.push('elected')
+      },
+      lost(leader) {
+        told.leads = false
+        heard?.(identity, false)
+        told.leader = leader
+        told.words.push('lost')
+      },
+    })
+    onTestFinished(resign)
+    return Object.assign(told, { api, resign })
+  }
+
+  const remove = () => (state.lease = undefined)
+  /** As `kubectl patch` does. */
+  const edit = (spec: Spec) => {
+    const metadata = { name: 'fleet', resourceVersion: String(++state.revision) }
+    state.lease = { metadata, spec: { ...state.lease?.spec, ...spec } }
+  }
+  return { state, server, host, remove, edit }
+}
+
+describe('a Lease that is deleted', () => {
+  it('is made again by the host that leads, which goes on; none of the others leads meanwhile', async () => {
+    const { state, host, remove } = await scene()
+    const first = host('first')
+    await until('the first leads', () => first.leads)
+    const others = ['b', 'c', 'd', 'e'].map((identity) => host(identity))
+    await until('all know', () => others.every(({ leader }) => leader === 'first'))
+    const before = [...first.words]
+    for (let times = 0; times < 3; times++) {
+      remove()
+      await until('there is a Lease again', () => state.lease)
+      expect(state.lease?.spec).toMatchObject({ holderIdentity: 'first' })
+    }
+    expect(first.words.at(-1)).toBe('elected')
+    expect(first.words).toEqual(before)
+    expect(others.flatMap(({ words }) => words)).not.toContain('elected')
+  })
+
+  it('with its leader gone is made by another one, but not before a whole lease has passed', async () => {
+    const { host, remove } = await scene()
+    const first = host('first')
+    await until('the first leads', () => first.leads)
+    const second = host('second')
+    await until('the second knows', () => second.leader === 'first')
+    const removedAt = performance.now()
+    first.api.close()
+    remove()
+    await until('the second leads', () => second.leads)
+    expect(performance.now() - removedAt).toBeGreaterThan(leaseMs * 0.95)
+  })
+
+  it('and that another host has made is lost by the one that led as soon as it looks', async () => {
+    const clock = virtualClock()
+    const { state, server, host, remove } = await scene(clock)
+    const first = host('first')
+    await until('the first leads', () => first.leads)
+    const { answer } = server
+    // Between its look and its write.
+    server.answer = (request, response, url) => {
+      if (request.method === 'POST') {
+        const metadata = { name: 'fleet', resourceVersion: String(++state.revision) }
+        state.lease = { metadata, spec: { holderIdentity: 'somebody', leaseDurationSeconds: 1 } }
+        server.answer = () => {}
+        return say(response, 409, statusOf(409, 'AlreadyExists', 'fleet'))
+      }
+      answer(request, response, url)
+    }
+    remove()
+    // Its next look; its own lease goes on for longer.
+    await clock.advance(leaseMs / 4)
+    await until('it leads no more', () => !first.leads)
+  })
+
+  it('keeps a host that comes then from leading for a whole lease, when the fleet has run before', async () => {
+    const { host } = await scene()
+    const begun = performance.now()
+    const late = host('late', () => Promise.resolve(true))
+    await until('it leads', () => late.leads)
+    expect(performance.now() - begun).toBeGreaterThan(leaseMs * 0.95)
+    expect(late.words.at(-1)).toBe('elected')
+    expect(late.words[0]).toBe('lost')
+  })
+
+  it('does not keep the first host of a new fleet waiting', async () => {
+    // On which no time passes.
+    const { host } = await scene(virtualClock())
+    const first = host('first', () => Promise.resolve(false))
+    await until('it leads', () => first.leads)
+  })
+})
+
+describe('a Lease that is edited by hand', () => {
+  it.each([
+    ['names nobody', { holderIdentity: '' }],
+    ['names another host that is there', { holderIdentity: 'second' }],
+  ])('and %s never gives two leaders', async (_, spec) => {
+    const { state, host, edit } = await scene()
+    const leading = new Set<string>()
+    let most = 0
+    const count = (identity: string, leads: boolean) => {
+      if (leads) leading.add(identity)
+      else leading.delete(identity)
+      most = Math.max(most, leading.size)
+    }
+    const first = host('first', undefined, count)
+    await until('the first leads', () => first.leads)
+    const others = ['second', 'third', 'fourth'].map((identity) => host(identity, undefined, count))
+    await until('all know', () => others.every(({ leader }) => leader === 'first'))
+    for (let times = 0; times < 2; times++) {
+      const before = state.lease?.spec.renewTime
+      edit(spec)
+      await until('somebody leads by a lease', () => state.lease?.spec.renewTime !== before && leading.size > 0)
+    }
+    expect(most).toBe(1)
+  })
+
+  it("is nobody else's sooner for a shorter lease that was written into it, until a host has written it", () => {
+    const lease = (revision: string, spec: Spec) => ({ metadata: { name: 'fleet', resourceVersion: revision }, spec })
+    const held = { holderIdentity: 'first', leaseDurationSeconds: 60, renewTime: 'then' }
+    const before = observe(lease('1', held), undefined, 0, leaseMs)
+    const edited = observe(lease('2', { ...held, leaseDurationSeconds: 1 }), before, 10, leaseMs)
+    expect(edited).toMatchObject({ leaseMs: 60_000, at: 10 })
+    const renewed = observe(lease('3', { ...held, leaseDurationSeconds: 5, renewTime: 'now' }), edited, 20, leaseMs)
+    expect(renewed).toMatchObject({ leaseMs: 5_000, at: 20 })
+  })
+
+  it('is free after a whole lease: whoever led gives way, and somebody leads again', async () => {
+    const { host, edit } = await scene()
+    const first = host('first')
+    await until('the first leads', () => first.leads)
+    const second = host('second')
+    await until('the second knows', () => second.leader === 'first')
+    const editedAt = performance.now()
+    edit({ holderIdentity: 'nobody that is there' })
+    await until('the first gives way', () => !first.leads)
+    await until('one of them leads', () => first.leads || second.leads)
+    expect(performance.now() - editedAt).toBeGreaterThan(leaseMs * 0.95)
+  })
+})
+
+it('a host that comes back under the name in the Lease leads after a whole lease', async () => {
+  const { host } = await scene()
+  const before = host('first')
+  await until('it leads', () => before.leads)
+  before.api.close()
+  const begun = performance.now()
+  const after = host('first')
+  await until('it leads again', () => after.leads)
+  expect(performance.now() - begun).toBeGreaterThan(leaseMs * 0.95)
+  expect(after.words).toEqual(['lost', 'elected'])
+})

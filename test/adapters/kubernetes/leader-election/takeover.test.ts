@@ -1,0 +1,146 @@
+/** What a host finds that takes the lead: a match whose pod runs is not ended for what this host has not heard. */
+import { text } from 'node:stream/consumers'
+import { alwaysLeader, createFleet, type FleetLimits, memoryStore } from 'gamekeeper'
+import { kubernetesBackend } from 'gamekeeper/kubernetes'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { templateHash } from '../../../../src/rules/planning/template-hash.js'
+import { until } from '../../../e2e/until.js'
+import { configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+
+const group = 'mps.gamekeeper.com'
+const ref = { namespace: 'games', name: 'arena-a1b2c' }
+const template = { spec: { containers: [{ name: 'game', image: 'x' }] } }
+const spec = { buildID: 'b', standingBy: 0, max: 1, portsToExpose: [7777], template }
+const labels = { [`${group}/uid`]: 'u', [`${group}/server`]: ref.name, [`${group}/build`]: 'arena' }
+
+/** A pod that a match runs on, as the API server shows it at this revision. */
+function podAt(revision: number, more: object = {}) {
+  const annotations = { [`${group}/ports`]: '7777:10003' }
+  return {
+    metadata: { ...ref, uid: 'p', resourceVersion: String(revision), labels, annotations, ...more },
+    spec: { nodeName: 'node-1', containers: [{ name: 'game' }] },
+    status: { phase: 'Running', containerStatuses: [{ name: 'game', state: { running: {} } }] },
+  }
+}
+
+const node = {
+  metadata: { name: 'node-1', resourceVersion: '5' },
+  status: {
+    addresses: [{ type: 'InternalIP', address: '10.0.0.4' }],
+    conditions: [{ type: 'Ready', status: 'True' }],
+  },
+}
+
+/** A match on record, and an API server whose watches say nothing. */
+async function scene() {
+  const cluster = { listed: [] as readonly object[], shown: undefined as object | undefined, fails: false }
+  const deleted: string[] = []
+  const patches: string[] = []
+  const server = await fakeApiServer((request, response, { pathname, searchParams }) => {
+    if (searchParams.has('watch')) return response.writeHead(200).flushHeaders()
+    if (request.method === 'DELETE') {
+      deleted.push(pathname)
+      return say(response, 200, {})
+    }
+    const metadata = { resourceVersion: '100' }
+    if (pathname.endsWith('/pods')) return say(response, 200, { metadata, items: cluster.listed })
+    if (pathname.endsWith('/nodes')) return say(response, 200, { metadata, items: [node] })
+    if (!pathname.endsWith(`/pods/${ref.name}`)) return say(response, 200, { metadata: { name: 's', ...metadata } })
+    if (cluster.fails) return say(response, 500, statusOf(500, 'InternalError'))
+    if (!cluster.shown) return say(response, 404, statusOf(404, 'NotFound', ref.name))
+    if (request.method === 'PATCH') void text(request).then((body) => patches.push(body))
+    say(response, 200, cluster.shown)
+  })
+  const store = memoryStore()
+  await store.builds.create({
+    ...{ namespace: 'games', name: 'arena', uid: 'bu', createdAt: Date.now(), spec },
+    ...{ crashes: 0, countedCrashes: [], conditions: [] },
+  })
+  await store.servers.create({
+    ...ref,
+    ...{
+      uid: 'u',
+      token: 't',
+      build: 'arena',
+      buildUid: 'bu',
+      templateHash: templateHash(spec),
+      createdAt: Date.now(),
+    },
+    ...{ state: 'Active', health: 'Healthy', address: '10.0.0.4', node: 'node-1' },
+    ports: [{ container: 7777, public: 10_003 }],
+    session: { id: '7f1b3b9c-0000-4000-8000-000000000001', initialPlayers: [] },
+  })
+  const backend = kubernetesBackend({ kubeConfig: configFor(server.url), namespaces: ['games'] })
+  const lists = () => server.asked.filter((line) => /^GET \S+\/pods\?(?!.*watch=)/.test(line)).length
+  return {
+    ...{ cluster, deleted, patches, backend, store, asked: server.asked, lists },
+    async lead(limits: Partial<FleetLimits> = {}) {
+      const agent = { external: '127.0.0.1:1' }
+      const fleet = await createFleet({ backend, store, elector: alwaysLeader, agent, limits })
+      onTestFinished(() => fleet.close())
+      return fleet
+    },
+  }
+}
+
+describe('a host that takes the lead', () => {
+  it('asks for the pods, once, though its watch of them seems to stand: it may be dead', async () => {
+    const { cluster, backend, deleted, lists, lead } = await scene()
+    const listsAreQuiet = async () => {
+      const before = lists()
+      await backend.list()
+      return lists() === before
+    }
+    // As /healthz of a host that does not lead does.
+    await backend.probe?.({})
+    await until('pods are followed', listsAreQuiet)
+    // What the host that leads has made meanwhile is not heard of.
+    cluster.listed = [podAt(150)]
+    const fleet = await lead()
+    expect((await fleet.servers.get(ref)).status).toMatchObject({ state: 'Active', health: 'Healthy' })
+    expect(deleted).toEqual([])
+    expect(await listsAreQuiet()).toBe(true)
+  })
+
+  it.each([
+    ['lost the label that it is listed by', { labels: { [`${group}/uid`]: 'u' } }],
+    ['lost the label that says its server', { labels: { [`${group}/server`]: ref.name } }],
+    ['lost all its marks', { labels: {}, annotations: {} }],
+  ])('knows a pod again that %s while nobody led, and marks it again', async (_, more) => {
+    const { cluster, deleted, patches, lead } = await scene()
+    cluster.shown = podAt(90, more)
+    const fleet = await lead()
+    const { status } = await fleet.servers.get(ref)
+    expect(status).toMatchObject({ state: 'Active', health: 'Healthy', ports: '7777:10003' })
+    const marked = await until('it is marked again', () => patches.find((patch) => patch.includes(`${group}/server`)))
+    const annotations = { [`${group}/ports`]: '7777:10003', 'kubectl.kubernetes.io/default-container': 'game' }
+    expect(JSON.parse(marked)).toEqual({
+      metadata: { uid: 'p', labels: { [`${group}/uid`]: 'u', [`${group}/server`]: ref.name }, annotations },
+    })
+    expect(deleted).toEqual([])
+  })
+
+  it.each([
+    ['there is no pod of its name', undefined],
+    ['its pod is that of another server', podAt(90, { labels: { ...labels, [`${group}/uid`]: 'v' } })],
+    ['its pod says nothing, and is of others', podAt(90, { labels: {}, ownerReferences: [{ uid: 'x' }] })],
+    ['its pod was gone before the list', podAt(90)],
+  ])('takes a server for gone when %s', async (_, shown) => {
+    const { cluster, deleted, store, lead } = await scene()
+    cluster.shown = shown
+    await lead()
+    await until('its record is removed', async () => !(await store.servers.get(ref)))
+    expect(deleted).toEqual([])
+  })
+
+  it('takes no server for gone while the API server does not say so', async () => {
+    const { cluster, asked, store, lead } = await scene()
+    cluster.fails = true
+    await lead({ resyncIntervalMs: 100 })
+    const tries = () => asked.filter((line) => line.endsWith(`/pods/${ref.name}`)).length
+    await until('it was asked for twice', () => tries() >= 2)
+    expect((await store.servers.get(ref))?.record.state).toBe('Active')
+    cluster.fails = false
+    await until('its record is removed', async () => !(await store.servers.get(ref)))
+  })
+})

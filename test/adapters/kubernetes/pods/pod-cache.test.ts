@@ -1,0 +1,348 @@
+/** What is known of pods, when answers and watches of an API server cross each other. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { Fence } from '../../../../adapters/kubernetes/leader-election/fence.js'
+import { containerAnnotation, namesOf } from '../../../../adapters/kubernetes/pods/labels.js'
+import { PodCache } from '../../../../adapters/kubernetes/pods/pod-cache.js'
+import { systemClock } from '../../../../src/contracts/clock.js'
+import { type Logger, silentLogger } from '../../../../src/contracts/logger.js'
+import { until } from '../../../e2e/until.js'
+import { type Answer, apiOf, configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+
+const group = 'mps.gamekeeper.com'
+const ref = { namespace: 'games', name: 'arena-a1b2c' }
+
+interface Sketch {
+  readonly uid?: string
+  readonly phase?: string
+  readonly more?: object
+}
+
+/** A pod as the API server shows it at this revision. */
+function podAt(revision: number, { uid = 'first', phase = 'Running', more = {} }: Sketch = {}) {
+  const labels = { [`${group}/uid`]: `server-of-${uid}`, [`${group}/server`]: ref.name }
+  const state = phase === 'Running' ? { running: {} } : { waiting: { reason: 'ContainerCreating' } }
+  return {
+    metadata: { ...ref, uid, resourceVersion: String(revision), labels, ...more },
+    spec: { nodeName: 'node-1', containers: [{ name: 'game' }] },
+    status: { phase, containerStatuses: [{ name: 'game', state }] },
+  }
+}
+
+/** As everything is that is deleted in order. */
+const ending = { deletionTimestamp: '2025-01-01T00:00:00Z' }
+
+interface Setting {
+  readonly publicAddress?: string
+  readonly logger?: Logger
+  readonly fence?: Fence
+}
+
+/** An API server whose lists and watches of pods the test plays. */
+async function scene(first: readonly object[] = [], { publicAddress, logger = silentLogger, fence }: Setting = {}) {
+  const revision = 90
+  const watches: { readonly from: string | null; readonly response: ServerResponse }[] = []
+  const nodes = { items: [] as readonly object[], revision: 90, watches: [] as ServerResponse[] }
+  const told: string[] = []
+  let listed = { items: first, revision }
+  let hold: ((answer: () => void) => void) | undefined
+  let show: Answer = (_, response) => say(response, 404, statusOf(404, 'NotFound'))
+  const server = await fakeApiServer((request, response, url) => {
+    const isWatch = url.searchParams.has('watch')
+    if (url.pathname.endsWith(`/pods/${ref.name}`)) return show(request, response, url)
+    if (isWatch) {
+      response.writeHead(200).flushHeaders()
+      if (url.pathname.endsWith('/pods')) watches.push({ from: url.searchParams.get('resourceVersion'), response })
+      else nodes.watches.push(response)
+      return
+    }
+    if (url.pathname.endsWith('/nodes')) {
+      const metadata = { resourceVersion: String(nodes.revision) }
+      return say(response, 200, { metadata, items: nodes.items })
+    }
+    const { items } = listed
+    const body = { metadata: { resourceVersion: String(listed.revision) }, items }
+    const answer = () => say(response, 200, body)
+    if (hold) hold(answer)
+    else answer()
+  })
+  const pods = new PodCache({
+    api: apiOf(configFor(server.url), fence && { fence }),
+    clock: systemClock,
+    logger,
+    names: namesOf(group),
+    namespaces: [ref.namespace],
+    publicAddress,
+    onChange: ({ podUid, instance }) => told.push(`${podUid} ${instance.phase}`),
+    onGone: ({ podUid }) => told.push(`${podUid} gone`),
+  })
+  onTestFinished(() => pods.stop())
+  await pods.start()
+  const opened = (count: number) => until(`watch ${count} is open`, () => watches.length >= count)
+  await opened(1)
+  return {
+    ...{ pods, told, watches, opened, nodes, asked: server.asked },
+    send: (type: string, object: object) => watches.at(-1)?.response.write(`${JSON.stringify({ type, object })}\n`),
+    lists: (items: readonly object[], at: number) => (listed = { items, revision: at }),
+    /** The next lists wait for the test; resolves with what lets the first one go. */
+    held: () => new Promise<() => void>((resolve) => (hold = resolve)),
+    shows: (answer: Answer) => (show = answer),
+    known: () => pods.find(ref)?.podUid,
+  }
+}
+
+describe('a pod that a watch has told of', () => {
+  it('is not taken for gone since an older list lacks it', async () => {
+    const { pods, told, watches, opened, send, lists, held, known } = await scene()
+    lists([], 100)
+    const asked = held()
+    watches[0]?.response.destroy()
+    const listing = await until('the watch is known to be down', () => {
+      // With the watch in place nothing is asked for, and this resolves at once.
+      const call = pods.list(undefined)
+      return Promise.race([asked.then(() => ({ call })), call.then(() => undefined)])
+    })
+    const answer = await asked
+    pods.learn(podAt(101, { phase: 'Pending' }))
+    await opened(2)
+    send('MODIFIED', podAt(105))
+    await until('it is heard of', () => told.includes('first running'))
+    answer()
+    await listing.call
+    expect([known(), told]).toEqual(['first', ['first pending', 'first running']])
+  })
+
+  it('stays as it is when an older answer comes late', async () => {
+    const { pods, told, send, shows, known } = await scene([podAt(80, { phase: 'Pending' })])
+    let response: ServerResponse | undefined
+    shows((_, late) => void (response = late))
+    const asked = pods.ask(ref, undefined)
+    const waiting = await until('it is asked for', () => response)
+    send('MODIFIED', podAt(105))
+    await until('it is heard of', () => told.includes('first running'))
+    say(waiting, 200, podAt(80, { phase: 'Pending' }))
+    expect((await asked)?.instance.phase).toBe('running')
+    expect([known(), told]).toEqual(['first', ['first pending', 'first running']])
+  })
+
+  it('stays gone when an older answer or list still has it', async () => {
+    const { pods, told, send, shows, known } = await scene([podAt(80)])
+    let response: ServerResponse | undefined
+    shows((_, late) => void (response = late))
+    const asked = pods.ask(ref, undefined)
+    const waiting = await until('it is asked for', () => response)
+    send('DELETED', podAt(105, { more: ending }))
+    await until('its end is heard of', () => told.includes('first gone'))
+    say(waiting, 200, podAt(80))
+    expect([await asked, known()]).toEqual([undefined, undefined])
+    // Nor does the answer of its creation bring it back.
+    expect([pods.learn(podAt(80)), known()]).toEqual([undefined, undefined])
+    expect(told).toEqual(['first running', 'first gone'])
+  })
+
+  it('gives way to its successor, and not the successor to it', async () => {
+    const { pods, told, send, known } = await scene([podAt(80)])
+    pods.learn(podAt(110, { uid: 'second' }))
+    send('MODIFIED', podAt(100))
+    send('DELETED', podAt(105))
+    send('MODIFIED', podAt(112, { uid: 'second', more: { annotations: { seen: 'yes' } } }))
+    await until('all is heard', () => pods.find(ref)?.revision === 112)
+    expect([known(), told]).toEqual(['second', ['first running', 'first gone', 'second running']])
+  })
+})
+
+describe('a pod that is known from its creation alone', () => {
+  it('stays when a list is older, and is gone when a later one lacks it', async () => {
+    const { pods, told, watches, opened, lists, send, known } = await scene()
+    pods.learn(podAt(101, { phase: 'Pending' }))
+    const listAt = async (at: number) => {
+      lists([], at)
+      const before = watches.length
+      send('ERROR', { kind: 'Status', code: 410, reason: 'Gone', message: 'too old' })
+      await opened(before + 1)
+    }
+    await listAt(100)
+    expect([watches.at(-1)?.from, known()]).toEqual(['100', 'first'])
+    await listAt(102)
+    await until('it is gone', () => known() === undefined)
+    expect(told).toEqual(['first pending', 'first gone'])
+  })
+})
+
+describe('a cluster that was put back to an earlier state', () => {
+  it('is taken as it is, though its revisions are old ones', async () => {
+    const { told, watches, opened, lists, send, known, pods } = await scene([podAt(80)])
+    send('MODIFIED', podAt(500, { more: { annotations: { seen: 'yes' } } }))
+    await until('it is heard', () => pods.find(ref)?.revision === 500)
+    lists([podAt(60, { phase: 'Pending' })], 200)
+    send('ERROR', { kind: 'Status', code: 410, reason: 'Gone', message: 'too old' })
+    await opened(2)
+    await until('it is as it was', () => pods.find(ref)?.instance.phase === 'pending')
+    send('DELETED', podAt(201))
+    await until('it is gone', () => known() === undefined)
+    expect([watches.at(-1)?.from, told]).toEqual(['200', ['first running', 'first pending', 'first gone']])
+  })
+})
+
+/** The pod that the API server has, whoever watches it or not: what is asked of it and changed is answered as it would be. */
+async function sceneOfOne(setting: Setting = {}) {
+  const warned: string[] = []
+  const logger = { ...silentLogger, warn: (_: object, message?: string) => void warned.push(message ?? '') }
+  const marks = { annotations: { [`${group}/ports`]: '7777:10003', [containerAnnotation]: 'game' } }
+  const whole = podAt(80, { more: marks })
+  const at = await scene([whole], { logger, ...setting })
+  const patches: unknown[] = []
+  let pod: ReturnType<typeof podAt> | undefined = whole
+  let isAway = false
+  at.shows((request, response) => {
+    if (isAway) return say(response, 503, statusOf(503, 'ServiceUnavailable', ref.name))
+    if (!pod) return say(response, 404, statusOf(404, 'NotFound', ref.name))
+    if (request.method !== 'PATCH') return say(response, 200, pod)
+    void readJson(request).then((patch) => {
+      patches.push(patch)
+      pod = podAt(120, { more: marks })
+      say(response, 200, pod)
+      at.send('ADDED', pod)
+    })
+  })
+  const labels = (changed: object) => ({ ...marks, labels: { ...whole.metadata.labels, ...changed } })
+  const put = (next: typeof pod) => (pod = next)
+  const away = (is: boolean) => (isAway = is)
+  return { ...at, warned, patches, labels, put, away, marks, asked: at.asked }
+}
+
+async function readJson(request: IncomingMessage): Promise<unknown> {
+  let text = ''
+  for await (const chunk of request) text += String(chunk)
+  return JSON.parse(text)
+}
+
+describe('a pod whose labels somebody changes', () => {
+  const asItWas = {
+    metadata: {
+      uid: 'first',
+      labels: { [`${group}/server`]: ref.name, [`${group}/uid`]: 'server-of-first' },
+      annotations: { [`${group}/ports`]: '7777:10003', [containerAnnotation]: 'game' },
+    },
+  }
+  const exited = { phase: 'Failed', containerStatuses: [{ name: 'game', state: { terminated: { exitCode: 3 } } }] }
+
+  it('goes on when the watch does not select it any more, and is marked again', async () => {
+    const { pods, told, warned, patches, labels, put, send, marks } = await sceneOfOne()
+    put(podAt(105, { more: labels({ [`${group}/server`]: undefined }) }))
+    // As it was before, at the new revision.
+    send('DELETED', podAt(105, { more: marks }))
+    await until('it is heard of again', () => pods.find(ref)?.revision === 120)
+    expect([told, patches]).toEqual([['first running'], [asItWas]])
+    expect(warned).toEqual([`somebody has changed ${group}/server of pod games/${ref.name}, which is put back`])
+  })
+
+  it('is the server that it was, whatever its labels say', async () => {
+    const { pods, told, patches, labels, put, send } = await sceneOfOne()
+    const changed = podAt(105, { more: labels({ [`${group}/uid`]: 'another' }) })
+    put(changed)
+    send('MODIFIED', changed)
+    await until('it is marked again', () => pods.find(ref)?.revision === 120)
+    expect(pods.find(ref)?.identity).toMatchObject({ uid: 'server-of-first', ports: [{ public: 10_003 }] })
+    expect([told, patches]).toEqual([['first running'], [asItWas]])
+  })
+
+  it.each([
+    ['without its uid', { labels: { [`${group}/server`]: ref.name } }],
+    ['with ports that are none', { annotations: { [`${group}/ports`]: 'none' } }],
+  ])('is heard of to its end, also %s', async (_, change) => {
+    const { told, pods, labels, put, send } = await sceneOfOne()
+    const more = { ...labels({}), ...change }
+    put(podAt(105, { more }))
+    send('MODIFIED', { ...podAt(105, { more }), status: exited })
+    await until('its exit is heard of', () => told.includes('first exited'))
+    put(undefined)
+    send('DELETED', { ...podAt(130, { more }), status: exited })
+    await until('it is gone', () => pods.find(ref) === undefined)
+    expect(told.filter((line) => !line.endsWith('running'))).toEqual(['first exited', 'first gone'])
+  })
+
+  it('stays when a new list lacks it', async () => {
+    const { pods, told, labels, lists, opened, put, send, away } = await sceneOfOne()
+    away(true)
+    put(podAt(105, { more: labels({ [`${group}/server`]: undefined }) }))
+    lists([], 106)
+    send('ERROR', { kind: 'Status', code: 410, reason: 'Gone', message: 'too old' })
+    await opened(2)
+    expect([pods.find(ref)?.podUid, told]).toEqual(['first', ['first running']])
+    away(false)
+    await until('it is heard of again', () => pods.find(ref)?.revision === 120)
+    expect(told).toEqual(['first running'])
+  })
+
+  it('is not marked by a host that does not lead, and by that host once it leads', async () => {
+    const fence = new Fence(systemClock)
+    fence.shut()
+    const { pods, told, patches, asked, labels, put, send } = await sceneOfOne({ fence })
+    put(podAt(105, { more: labels({ [`${group}/server`]: undefined }) }))
+    send('DELETED', podAt(105))
+    const looks = () => asked.filter((line) => line.endsWith(`/pods/${ref.name}`)).length
+    await until('it was asked for twice', () => looks() >= 2)
+    expect([pods.find(ref)?.podUid, told, patches]).toEqual(['first', ['first running'], []])
+    fence.open(fence.moment(), 60_000, () => {})
+    await until('it is heard of again', () => pods.find(ref)?.revision === 120)
+    expect([told, patches]).toEqual([['first running'], [asItWas]])
+  })
+})
+
+describe('a pod that was deleted without a word before', () => {
+  it('is gone once the API server has said so', async () => {
+    const { pods, told, put, away, asked, send } = await sceneOfOne()
+    away(true)
+    put(undefined)
+    send('DELETED', podAt(105))
+    await until('it was asked for', () => asked.some((line) => line.endsWith(`/pods/${ref.name}`)))
+    expect([pods.find(ref)?.podUid, told]).toEqual(['first', ['first running']])
+    away(false)
+    await until('it is gone', () => pods.find(ref) === undefined)
+    expect(told).toEqual(['first running', 'first gone'])
+  })
+})
+
+describe('the address of a pod', () => {
+  const nodeAt = (address: string) => ({
+    metadata: { name: 'node-1', resourceVersion: '90' },
+    status: { addresses: [{ type: 'ExternalIP', address }], conditions: [{ type: 'Ready', status: 'True' }] },
+  })
+
+  it('is that which its node has, also when the nodes are listed anew', async () => {
+    const { pods, told, nodes } = await scene([podAt(80)])
+    const address = () => pods.find(ref)?.instance.address
+    expect(address()).toBeUndefined()
+    await until('nodes are followed', () => nodes.watches.length === 1)
+    nodes.items = [nodeAt('198.51.100.4')]
+    nodes.watches[0]?.write(`${JSON.stringify({ type: 'ERROR', object: { kind: 'Status', code: 410 } })}\n`)
+    await until('it is told', () => told.length === 2)
+    expect(address()).toBe('198.51.100.4')
+  })
+
+  it('is what the host was told, whatever its node has', async () => {
+    const { pods } = await scene([podAt(80)], { publicAddress: '203.0.113.7' })
+    expect(pods.find(ref)?.instance.address).toBe('203.0.113.7')
+  })
+})
+
+describe('what is kept of a pod', () => {
+  it('is what is read of it, and a tenth of what the API server says', async () => {
+    const padding = Array.from({ length: 40 }, (_, i) => ({ name: `f:field-${i}`, value: 'x'.repeat(100) }))
+    const pod = podAt(80, { more: { managedFields: padding, annotations: { [`${group}/ports`]: '7777:10003' } } })
+    const told = { ...pod, spec: { ...pod.spec, containers: [{ name: 'game', image: 'arena', env: padding }] } }
+    const { pods } = await scene([told])
+    const seen = pods.find(ref)
+    expect(seen?.instance).toMatchObject({ phase: 'running', ports: [{ container: 7777, public: 10_003 }] })
+    expect(JSON.stringify(seen).length).toBeLessThan(JSON.stringify(told).length / 10)
+  })
+
+  it('is compared with what comes, so that only what changes something is told', async () => {
+    const { pods, told, send } = await scene([podAt(80)])
+    for (const revision of [101, 102, 103])
+      send('MODIFIED', podAt(revision, { more: { annotations: { seen: 'yes' } } }))
+    await until('all is heard', () => pods.find(ref)?.revision === 103)
+    expect(told).toEqual(['first running'])
+  })
+})

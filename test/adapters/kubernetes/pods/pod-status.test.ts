@@ -1,0 +1,265 @@
+/** What is made of what a pod says of itself: a table of pods as clusters have shown them. */
+import { describe, expect, it } from 'vitest'
+import type { Identity } from '../../../../adapters/kubernetes/pods/labels.js'
+import type { ContainerState, Pod } from '../../../../adapters/kubernetes/pods/pod-objects.js'
+import {
+  fixedPorts,
+  type HoldUp,
+  instanceOf,
+  isUnstarted,
+  lacksPorts,
+} from '../../../../adapters/kubernetes/pods/pod-status.js'
+
+const ports = [{ container: 7777, public: 10_003 }]
+const identity: Identity = { ref: { namespace: 'default', name: 'arena-a1b2c' }, uid: 'u', container: 'game', ports }
+
+interface Sketch {
+  readonly phase?: string
+  readonly game?: ContainerState
+  readonly init?: ContainerState
+  readonly status?: Pod['status']
+  readonly metadata?: Pod['metadata']
+  readonly nodeName?: string
+  /** Of the node, that its game container opens. */
+  readonly hostPorts?: readonly number[]
+  readonly heldUp?: HoldUp
+}
+
+function podOf({ phase = 'Running', game, init, status, metadata, nodeName = 'node-1', hostPorts }: Sketch): Pod {
+  const ports = hostPorts?.map((hostPort) => ({ hostPort }))
+  const limits = { memory: '64Mi' }
+  return {
+    metadata: { name: 'arena-a1b2c', namespace: 'default', ...metadata },
+    spec: { ...(nodeName !== '' && { nodeName }), containers: [{ name: 'game', resources: { limits }, ports }] },
+    status: {
+      phase,
+      ...(init && { initContainerStatuses: [{ name: 'first', state: init }] }),
+      ...(game && { containerStatuses: [{ name: 'game', state: game }] }),
+      ...status,
+    },
+  }
+}
+
+const unscheduled = (message: string) => ({
+  conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }],
+})
+const ofPorts = "node(s) didn't have free ports for the requested pod ports"
+const late =
+  'nothing of it has started on node-1 for 60 s, which may be for want of a volume or the network, or for a large image: kubectl describe pod -n default arena-a1b2c says why'
+const disrupted = {
+  ...{ type: 'DisruptionTarget', status: 'True' },
+  ...{ reason: 'PreemptionByScheduler', message: 'a pod of higher priority came' },
+}
+const exits = (exitCode: number, more: object = {}): ContainerState => ({ terminated: { exitCode, ...more } })
+const deletedAt = { deletionTimestamp: '2026-01-01T00:00:40Z', deletionGracePeriodSeconds: 30 }
+
+const table: readonly (readonly [string, Sketch, object])[] = [
+  ['nothing but a name', { phase: 'Pending', nodeName: '' }, { phase: 'pending', reason: 'it waits for a node' }],
+  [
+    'no node has room for',
+    { phase: 'Pending', nodeName: '', status: unscheduled('0/3 nodes are available: 3 Insufficient cpu.') },
+    { phase: 'pending', blocked: true, reason: 'it cannot be scheduled: 0/3 nodes are available: 3 Insufficient cpu.' },
+  ],
+  [
+    'finds a port of its template taken on every node',
+    {
+      phase: 'Pending',
+      nodeName: '',
+      hostPorts: [9100, 10_003],
+      status: unscheduled(`0/1 nodes are available: 1 ${ofPorts}.`),
+    },
+    {
+      phase: 'pending',
+      blocked: true,
+      reason: `it cannot be scheduled: 0/1 nodes are available: 1 ${ofPorts}. (its template asks for port 9100 of the node, which only one pod of a node can have)`,
+    },
+  ],
+  [
+    'finds no room, whatever ports its template asks for',
+    {
+      phase: 'Pending',
+      nodeName: '',
+      hostPorts: [9100],
+      status: unscheduled('0/1 nodes are available: 1 Insufficient cpu.'),
+    },
+    { phase: 'pending', blocked: true, reason: 'it cannot be scheduled: 0/1 nodes are available: 1 Insufficient cpu.' },
+  ],
+  [
+    'is being made',
+    { phase: 'Pending', game: { waiting: { reason: 'ContainerCreating' } } },
+    { phase: 'pending', reason: 'it is being started on node-1' },
+  ],
+  [
+    'has no image',
+    { phase: 'Pending', game: { waiting: { reason: 'ImagePullBackOff', message: 'Back-off pulling image "a:1"' } } },
+    {
+      phase: 'pending',
+      blocked: true,
+      reason: 'its container game cannot start: ImagePullBackOff: Back-off pulling image "a:1"',
+    },
+  ],
+  [
+    'waits for a configuration that the cluster does not take',
+    {
+      phase: 'Pending',
+      game: { waiting: { reason: 'ContainerCreating' } },
+      heldUp: { unwritten: 'exceeded quota', isLate: true },
+    },
+    { phase: 'pending', blocked: true, reason: 'its configuration cannot be written: exceeded quota' },
+  ],
+  [
+    'has had its node for long',
+    { phase: 'Pending', game: { waiting: { reason: 'ContainerCreating' } }, heldUp: { isLate: true } },
+    { phase: 'pending', blocked: true, reason: late },
+  ],
+  [
+    'has had its node for long, which says nothing of it',
+    { phase: 'Pending', heldUp: { isLate: true } },
+    { phase: 'pending', blocked: true, reason: late },
+  ],
+  [
+    'has had its node for long, which says why',
+    { phase: 'Pending', game: { waiting: { reason: 'ErrImagePull' } }, heldUp: { isLate: true } },
+    { phase: 'pending', blocked: true, reason: 'its container game cannot start: ErrImagePull' },
+  ],
+  [
+    'has had its node for long, and whose init container is at work',
+    {
+      ...{ phase: 'Pending', init: { running: {} }, game: { waiting: { reason: 'PodInitializing' } } },
+      heldUp: { isLate: true },
+    },
+    { phase: 'pending', reason: 'it is being started on node-1' },
+  ],
+  ['runs after it has waited for long', { game: { running: {} }, heldUp: { isLate: true } }, { phase: 'running' }],
+  ['runs', { game: { running: {} } }, { phase: 'running' }],
+  ['has ended well', { phase: 'Succeeded', game: exits(0, { reason: 'Completed' }) }, { phase: 'exited', exitCode: 0 }],
+  ['has failed', { phase: 'Failed', game: exits(3, { reason: 'Error' }) }, { phase: 'exited', exitCode: 3 }],
+  [
+    'has used too much memory',
+    { phase: 'Failed', game: exits(137, { reason: 'OOMKilled' }) },
+    {
+      phase: 'exited',
+      exitCode: 137,
+      reason: 'it was killed for using more memory than its limit of 64Mi',
+    },
+  ],
+  [
+    'has no such command',
+    {
+      phase: 'Failed',
+      game: exits(127, {
+        reason: 'ContainerCannotRun',
+        message: 'OCI runtime create failed: exec: "/no/such": stat /no/such: no such file or directory: unknown',
+      }),
+    },
+    { phase: 'exited', exitCode: 127, reason: 'cannot run /no/such: stat /no/such: no such file or directory' },
+  ],
+  [
+    'has an init container that failed',
+    { phase: 'Failed', init: exits(2, { reason: 'Error' }), game: { waiting: { reason: 'PodInitializing' } } },
+    { phase: 'exited', exitCode: 2, reason: 'its init container first has failed' },
+  ],
+  [
+    'was evicted',
+    {
+      phase: 'Failed',
+      game: exits(137, { reason: 'Error' }),
+      status: { phase: 'Failed', reason: 'Evicted', message: 'The node was low on resource: memory.' },
+    },
+    { phase: 'exited', interrupted: true, reason: 'Evicted: The node was low on resource: memory.' },
+  ],
+  [
+    'went down with its node',
+    { phase: 'Failed', status: { phase: 'Failed', reason: 'Shutdown', message: 'Node is shutting, evicting pods' } },
+    { phase: 'exited', interrupted: true, reason: 'Shutdown: Node is shutting, evicting pods' },
+  ],
+  [
+    'was ended by its node, which says so in a condition alone',
+    { phase: 'Failed', game: exits(137, { reason: 'Error' }), status: { phase: 'Failed', conditions: [disrupted] } },
+    { phase: 'exited', interrupted: true, reason: 'PreemptionByScheduler: a pod of higher priority came' },
+  ],
+  [
+    'is deleted, with a condition that says by whom',
+    { game: { running: {} }, metadata: deletedAt, status: { phase: 'Running', conditions: [disrupted] } },
+    {
+      phase: 'exited',
+      interrupted: true,
+      reason: 'its pod is deleted: PreemptionByScheduler: a pod of higher priority came',
+    },
+  ],
+  [
+    'is deleted while it runs',
+    { game: { running: {} }, metadata: deletedAt },
+    { phase: 'exited', interrupted: true, reason: 'its pod is deleted' },
+  ],
+  [
+    'ended by its deletion',
+    { phase: 'Failed', game: exits(143, { finishedAt: '2026-01-01T00:00:11Z' }), metadata: deletedAt },
+    { phase: 'exited', interrupted: true, reason: 'its pod is deleted' },
+  ],
+  [
+    'had ended before it was deleted',
+    { phase: 'Failed', game: exits(3, { finishedAt: '2026-01-01T00:00:09Z' }), metadata: deletedAt },
+    { phase: 'exited', exitCode: 3 },
+  ],
+  [
+    'is lost with its node',
+    {
+      game: { running: {} },
+      metadata: deletedAt,
+      status: { conditions: [{ type: 'Ready', status: 'False', reason: 'NodeNotReady' }] },
+    },
+    { phase: 'exited', interrupted: true, reason: 'its node does not answer, and its pod is deleted' },
+  ],
+]
+
+describe('an instance whose pod', () => {
+  it.each(table)('%s', (_, sketch, life) => {
+    const node = sketch.nodeName === '' ? {} : { node: 'node-1' }
+    const { ref, uid } = identity
+    const expected = { ref, uid, ports, address: '203.0.113.7', ...node, ...life }
+    expect(instanceOf(podOf(sketch), identity, { address: '203.0.113.7', ...sketch.heldUp })).toEqual(expected)
+  })
+})
+
+describe('a pod', () => {
+  it('has not started as long as none of its containers has', () => {
+    expect(isUnstarted(podOf({ phase: 'Pending', game: { waiting: {} } }))).toBe(true)
+    expect(isUnstarted(podOf({ phase: 'Pending', init: { running: {} } }))).toBe(false)
+    expect(isUnstarted(podOf({ game: { running: {} } }))).toBe(false)
+  })
+
+  it('has as fixed ports what its containers ask of the node, but for those that the fleet has given it', () => {
+    expect(fixedPorts(podOf({ hostPorts: [10_003, 10_003] }), identity)).toEqual([])
+    expect(fixedPorts(podOf({ hostPorts: [9100, 10_003, 9100, 53] }), identity)).toEqual([9100, 53])
+    const sidecar = { name: 'side', restartPolicy: 'Always', ports: [{ hostPort: 9200 }] }
+    const passing = { name: 'first', ports: [{ hostPort: 9300 }] }
+    expect(fixedPorts({ spec: { initContainers: [sidecar, passing] } }, identity)).toEqual([9200])
+    expect(fixedPorts({}, identity)).toEqual([])
+  })
+
+  it.each([
+    [true, `0/1 nodes are available: 1 ${ofPorts}.`],
+    [true, `0/5 nodes are available: 5 ${ofPorts}.`],
+    [true, `0/5 nodes are available: 3 ${ofPorts}, 2 node(s) didn't match node selector.`],
+    [
+      true,
+      `0/5 nodes are available: 1 node(s) were unschedulable, 3 ${ofPorts}, 1 node(s) didn't match Pod's node affinity.`,
+    ],
+    [
+      true,
+      `0/3 nodes are available: 1 node(s) had taint {kubemark: true}, that the pod didn't tolerate, 2 ${ofPorts}.`,
+    ],
+    [
+      true,
+      `0/4 nodes are available: 1 node(s) had untolerated taint {a: b}, 1 node(s) didn't match Pod's node affinity/selector, 2 ${ofPorts}. preemption: 0/4 nodes are available: 2 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.`,
+    ],
+    [false, `0/5 nodes are available: 2 ${ofPorts}, 3 Insufficient cpu.`],
+    [false, `0/5 nodes are available: 1 Insufficient memory, 1 node(s) didn't match node selector, 3 ${ofPorts}.`],
+    [false, `0/5 nodes are available: 2 ${ofPorts}, 3 Too many pods.`],
+    [false, '0/1 nodes are available: 1 Insufficient cpu.'],
+    [false, "0/2 nodes are available: 2 node(s) didn't match node selector."],
+  ])('lacks ports: %s, where the scheduler says %s', (expected, message) => {
+    expect(lacksPorts(podOf({ phase: 'Pending', nodeName: '', status: unscheduled(message) }))).toBe(expected)
+  })
+})

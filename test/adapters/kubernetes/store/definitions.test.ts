@@ -1,0 +1,334 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { parseAllDocuments } from 'yaml'
+import { type BuildFigures, buildStatus } from '../../../../adapters/kubernetes/store/build-object.js'
+import { detailSpec, readDetail } from '../../../../adapters/kubernetes/store/detail-object.js'
+import { fleetResources } from '../../../../adapters/kubernetes/store/custom-resources.js'
+import { pathOf } from '../../../../adapters/kubernetes/client/kube-objects.js'
+import { newServerObject, readServer, serverStatus } from '../../../../adapters/kubernetes/store/server-object.js'
+import { FleetError } from '../../../../src/contracts/errors.js'
+import { isObject } from '../../../../src/rules/validation/problem.js'
+import { type Detail, type Server, serverStates, type Session } from '../../../../src/rules/model/resources.js'
+import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
+import { readBuildInput } from '../../../../src/rules/validation/requests.js'
+import { completeBuild } from '../../../../src/testing/records.js'
+import { clusterApi, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
+import { definitionsText, installDefinitions } from '../support/definitions.js'
+import { describeOnCluster } from '../support/describe-on-cluster.js'
+import { openStore } from '../support/fleets.js'
+
+type Json = Readonly<Record<string, unknown>>
+
+const good: Json = {
+  buildID: '85ffe8da-c82f-4035-86c5-9d2b5f42d6f6',
+  standingBy: 2,
+  max: 4,
+  portsToExpose: [7777, 7778],
+  crashesToMarkUnhealthy: 5,
+  health: {
+    firstHeartbeatSeconds: 1,
+    silenceSeconds: 1,
+    initializingSeconds: 1,
+    sessionSeconds: 1,
+    endLongSessions: true,
+  },
+  buildMetadata: { region: 'north' },
+  template: {
+    metadata: { labels: { tier: 'gold' } },
+    spec: {
+      terminationGracePeriodSeconds: 5,
+      containers: [
+        {
+          name: 'game',
+          image: 'arena:1',
+          workingDir: '/srv',
+          command: ['./arena'],
+          args: ['--level=7'],
+          env: [{ name: 'MODE', value: 'duel' }],
+          ports: [{ name: 'game', containerPort: 7777, protocol: 'UDP' }],
+          resources: { limits: { cpu: '500m' } },
+        },
+      ],
+    },
+  },
+}
+
+/** Every place of a good spec that has a rule. */
+const places = [
+  'buildID',
+  'standingBy',
+  'max',
+  'portsToExpose',
+  'portsToExpose.0',
+  'crashesToMarkUnhealthy',
+  'health',
+  'health.firstHeartbeatSeconds',
+  'health.silenceSeconds',
+  'health.initializingSeconds',
+  'health.sessionSeconds',
+  'health.endLongSessions',
+  'buildMetadata',
+  'buildMetadata.region',
+  'template',
+  'template.spec',
+  'template.spec.terminationGracePeriodSeconds',
+  'template.spec.containers',
+  'template.spec.containers.0',
+  'template.spec.containers.0.name',
+  'template.spec.containers.0.image',
+  'template.spec.containers.0.workingDir',
+  'template.spec.containers.0.command',
+  'template.spec.containers.0.command.0',
+  'template.spec.containers.0.args',
+  'template.spec.containers.0.env',
+  'template.spec.containers.0.env.0',
+  'template.spec.containers.0.env.0.name',
+  'template.spec.containers.0.env.0.value',
+  'template.spec.containers.0.ports',
+  'template.spec.containers.0.ports.0',
+  'template.spec.containers.0.ports.0.containerPort',
+  'template.spec.containers.0.ports.0.protocol',
+  'template.spec.containers.0.ports.0.name',
+  'template.spec.containers.0.resources',
+  'template.spec.containers.0.resources.limits',
+]
+
+const absent = Symbol('absent')
+const oddities: readonly unknown[] = [
+  absent,
+  null,
+  'x',
+  'a=b',
+  'y'.repeat(128),
+  'y'.repeat(129),
+  0,
+  1,
+  -1,
+  1.5,
+  65_535,
+  65_536,
+  true,
+  [],
+  ['x'],
+  [1],
+  [1, 1],
+  [1.5],
+  {},
+  { x: 1 },
+]
+
+/** What a schema cannot say; the leader says it in the condition Invalid, or clamps. `place = value`. */
+const beyondSchema: ReadonlySet<string> = new Set([
+  // standingBy must not be above max.
+  'standingBy = 65535',
+  'standingBy = 65536',
+  'max = 0',
+  'max = 1',
+  // Null is as good as a string there: an API server may take an empty string for null.
+  'buildMetadata.region = null',
+  'template.spec.containers.0.command.0 = null',
+])
+
+const ref = { namespace: 'games', name: 'arena-1' }
+
+/** With every field that there is: one that is new must be written here, and so in the schema. */
+const wholeServer: Required<Server> & { readonly session: Required<Session> } = {
+  ...ref,
+  ...{ uid: 'u', token: 't', build: 'arena', buildUid: 'b', templateHash: 'h', graceSeconds: 5 },
+  createdAt: 1_700_000_000_000,
+  ...{ state: 'Terminating', health: 'Unhealthy', address: '203.0.113.7', node: 'node-1' },
+  ports: [{ container: 7777, public: 10_003 }],
+  ...{ reachedInitializingOn: 1_700_000_001_000, reachedStandingByOn: 1_700_000_002_000 },
+  reachedActiveOn: 1_700_000_003_000,
+  session: { id: 'a9b1c2d3-0000-4000-8000-000000000001', cookie: 'mode=duel', initialPlayers: ['amie'] },
+  ending: { reason: 'Exited', message: 'it ended', crash: false, at: 1_700_000_004_000 },
+}
+const wholeDetail: Required<Detail> = { ...ref, build: 'arena', players: ['amie'] }
+const wholeFigures: Required<Omit<BuildFigures, 'crashesCount' | 'health' | 'conditions'>> = {
+  ...{ currentActive: 1, currentStandingBy: 1, currentPending: 1, currentInitializing: 1 },
+  currentStandingByReadyDesired: '1/2',
+  rollout: { updated: 1, outdated: 1 },
+}
+
+describe('the custom resource definitions', () => {
+  it('are those of the resources that the store keeps', async () => {
+    const documents = parseAllDocuments(await definitionsText()).map((document): unknown => document.toJS())
+    const found = documents.map((document) => {
+      const spec = at(document, 'spec')
+      return { group: at(spec, 'group'), plural: at(spec, 'names.plural'), kind: at(spec, 'names.kind') }
+    })
+    const { builds, servers, details } = fleetResources()
+    expect(found).toEqual([builds, servers, details].map(({ group, plural, kind }) => ({ group, plural, kind })))
+  })
+
+  it('know the fields of a build that validation knows, and no others', async () => {
+    const [build] = parseAllDocuments(await definitionsText()).map((document): unknown => document.toJS())
+    const spec = at(build, 'spec.versions.0.schema.openAPIV3Schema.properties.spec')
+    const fieldsOf = (schema: unknown) => Object.keys(Object(at(schema, 'properties'))).toSorted()
+    const knownTo = (input: unknown) => {
+      const checked = readBuildInput(input)
+      const message = checked.ok ? '' : checked.problem.message
+      return (/known are (.*)/.exec(message)?.[1] ?? '').split(', ').toSorted()
+    }
+    const metadata = { name: 'arena' }
+    expect(fieldsOf(spec)).toEqual(knownTo({ metadata, spec: { ...good, other: 1 } }))
+    expect(fieldsOf(at(spec, 'properties.health'))).toEqual(
+      knownTo({ metadata, spec: { ...good, health: { other: 1 } } }),
+    )
+  })
+
+  it('have a place for all that the store writes of a build, a server and a detail, and for nothing else', async () => {
+    const [build, server, detail] = await schemas()
+    const open = { seal: (token: string) => token, unseal: (sealed: string) => sealed }
+    const made = newServerObject(wholeServer, fleetResources(), open, undefined)
+    const written = { spec: at(made, 'spec'), status: serverStatus(wholeServer, '7') }
+    const spec = detailSpec(wholeDetail, '7')
+    for (const [schema, value] of [
+      [at(build, 'status'), buildStatus(completeBuild(ref), wholeFigures, '7')],
+      [at(server, 'spec'), written.spec],
+      [at(server, 'status'), written.status],
+      [at(detail, 'spec'), spec],
+    ] as const) {
+      expect(pathsOf(plain(value))).toEqual(placesOf(schema))
+    }
+    expect(readServer(object(written), open)).toEqual(wholeServer)
+    expect(readDetail(object({ spec }))).toEqual(wholeDetail)
+  })
+
+  it('know the states of a server that there are, and no others', async () => {
+    const [, server] = await schemas()
+    expect(at(server, 'status.properties.state.enum')).toEqual(serverStates)
+  })
+})
+
+describeOnCluster('the schemas of what hosts write', () => {
+  const api = clusterApi()
+  const namespace = namespaceName()
+  beforeAll(async () => {
+    await installDefinitions()
+    await makeNamespace(api, namespace)
+  })
+  afterAll(async () => {
+    await removeNamespace(api, namespace)
+    api.close()
+  })
+
+  it('keep every field of a record for the next host', async () => {
+    const store = await openStore(api, namespace)
+    const server = { ...wholeServer, namespace }
+    await store.servers.create(server)
+    await store.details.create({ ...wholeDetail, namespace })
+    await store.close()
+    const next = await openStore(api, namespace)
+    expect((await next.servers.get(server))?.record).toEqual(server)
+    expect((await next.details.get(server))?.record).toEqual({ ...wholeDetail, namespace })
+    await next.close()
+  })
+})
+
+describeOnCluster('the schema of a build', () => {
+  const api = clusterApi()
+  const namespace = namespaceName()
+  beforeAll(async () => {
+    await installDefinitions()
+    await makeNamespace(api, namespace)
+  })
+  afterAll(async () => {
+    await removeNamespace(api, namespace)
+    api.close()
+  })
+
+  const { builds } = fleetResources()
+
+  /** The spec as it would be kept, without nulls and unknown fields; undefined when the schema refuses it. */
+  async function kept(name: string, spec: unknown): Promise<unknown> {
+    const body = { apiVersion: `${defaultApiGroup}/v1alpha1`, kind: builds.kind, metadata: { name, namespace }, spec }
+    const call = { what: 'try', method: 'POST', path: pathOf(builds, { namespace }), query: { dryRun: 'All' } } as const
+    try {
+      return (await api.object({ ...call, body }))['spec']
+    } catch (error) {
+      if (FleetError.is(error, 'invalid')) return undefined
+      throw error
+    }
+  }
+
+  const followsRules = (name: string, spec: unknown) => readBuildInput({ metadata: { name, namespace }, spec }).ok
+
+  it('takes a good one', async () => {
+    expect(followsRules('arena', good)).toBe(true)
+    expect(await kept('arena', good)).toEqual(good)
+  })
+
+  it.each(places)('takes and refuses at spec.%s what the rules take and refuse', async (place) => {
+    const wrong = await Promise.all(
+      oddities.map(async (value) => {
+        const spec = replaced(good, place.split('.'), value)
+        const what = `${place} = ${value === absent ? 'absent' : JSON.stringify(value)}`
+        const stored = await kept('arena', spec)
+        if (stored === undefined) return followsRules('arena', spec) ? [`${what}: only the schema refuses it`] : []
+        const isRight = followsRules('arena', stored)
+        if (beyondSchema.has(what)) return isRight ? [`${what}: the rules take it as well`] : []
+        return isRight ? [] : [`${what}: the schema takes it, and the rules refuse what is kept`]
+      }),
+    )
+    expect(wrong.flat()).toEqual([])
+  })
+
+  it.each(['a', 'a-b', 'A', 'a.b', '-a', 'a_b', 'a'.repeat(57), 'a'.repeat(58)])(
+    'takes and refuses the name %s as the rules do',
+    async (name) => {
+      expect((await kept(name, good)) !== undefined).toBe(followsRules(name, good))
+    },
+  )
+})
+
+/** Of builds, servers and details: spec and status. */
+async function schemas(): Promise<readonly unknown[]> {
+  const documents = parseAllDocuments(await definitionsText()).map((document): unknown => document.toJS())
+  return documents.map((document) => at(document, 'spec.versions.0.schema.openAPIV3Schema.properties'))
+}
+
+/** Every place that a schema knows. */
+function placesOf(schema: unknown, path = ''): readonly string[] {
+  const items = at(schema, 'items')
+  if (items !== undefined) return placesOf(items, `${path}[]`)
+  const properties = at(schema, 'properties')
+  if (!isObject(properties)) return [path]
+  return Object.entries(properties)
+    .flatMap(([key, inner]) => placesOf(inner, `${path}.${key}`))
+    .toSorted((a, b) => a.localeCompare(b))
+}
+
+/** Every place that there is in a value. */
+function pathsOf(value: unknown, path = ''): readonly string[] {
+  if (Array.isArray(value)) return [...new Set(value.flatMap((item) => pathsOf(item, `${path}[]`)))]
+  if (!isObject(value)) return [path]
+  return Object.entries(value)
+    .flatMap(([key, inner]) => pathsOf(inner, `${path}.${key}`))
+    .toSorted((a, b) => a.localeCompare(b))
+}
+
+function plain(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value))
+}
+
+function object(fields: Json): { readonly metadata: typeof ref; readonly [field: string]: unknown } {
+  return { ...fields, metadata: ref }
+}
+
+function at(value: unknown, path: string): unknown {
+  return path.split('.').reduce<unknown>((found, key) => {
+    if (Array.isArray(found)) return found[Number(key)]
+    return isObject(found) ? found[key] : undefined
+  }, value)
+}
+
+function replaced(value: unknown, [key, ...rest]: readonly string[], by: unknown): unknown {
+  if (key === undefined) return by
+  if (Array.isArray(value)) {
+    const next = replaced(value[Number(key)], rest, by)
+    return value.flatMap((item: unknown, i) => (i !== Number(key) ? [item] : next === absent ? [] : [next]))
+  }
+  const object = isObject(value) ? value : {}
+  const next = replaced(object[key], rest, by)
+  return Object.fromEntries(Object.entries({ ...object, [key]: next }).filter(([, entry]) => entry !== absent))
+}

@@ -1,0 +1,151 @@
+/** What kubectl shows of a build is right in the end, and a host that cannot write it does not try for ever. */
+import type { ServerResponse } from 'node:http'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
+import { silentLogger } from '../../../../src/contracts/logger.js'
+import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
+import { virtualClock } from '../../../../src/testing/virtual-clock.js'
+import { until } from '../../../e2e/until.js'
+import { apiOf, configFor, fakeApiServer, say, sayKey, statusOf } from '../support/fake-api-server.js'
+
+const ref = { namespace: 'games', name: 'arena' }
+const figures = {
+  health: 'Healthy',
+  currentActive: 1,
+  currentStandingBy: 3,
+  currentPending: 0,
+  currentInitializing: 0,
+  currentStandingByReadyDesired: '3/3',
+  crashesCount: 0,
+  conditions: [],
+} as const
+
+function buildAt(revision: number) {
+  return {
+    apiVersion: `${defaultApiGroup}/v1alpha1`,
+    kind: 'GameServerBuild',
+    metadata: {
+      ...ref,
+      uid: 'uid-of-arena',
+      resourceVersion: String(revision),
+      creationTimestamp: '2025-01-01T00:00:00Z',
+    },
+    spec: {
+      buildID: 'arena-1',
+      standingBy: 3,
+      max: 5,
+      portsToExpose: [7777],
+      template: { spec: { containers: [{ name: 'game', image: 'arena:1' }] } },
+    },
+  }
+}
+
+/** A store that watches one build, whose figures are written as `answer` says. */
+async function scene(answer: (response: ServerResponse, nth: number) => void = () => {}) {
+  const clock = virtualClock()
+  const watches: ServerResponse[] = []
+  let writes = 0
+  const told: string[] = []
+  const server = await fakeApiServer((request, response, { pathname, searchParams }) => {
+    if (request.method === 'PUT') return answer(response, ++writes)
+    if (pathname.endsWith('/events')) {
+      request.setEncoding('utf8').once('data', (body: string) => {
+        const { reason, message } = JSON.parse(body)
+        told.push(`${reason}: ${message}`)
+        say(response, 201, { metadata: { name: 'told', resourceVersion: '1' } })
+      })
+      return
+    }
+    if (pathname.includes('/secrets/')) return sayKey(response)
+    const isBuilds = pathname.endsWith('/gameserverbuilds')
+    if (searchParams.has('watch')) {
+      response.writeHead(200).flushHeaders()
+      if (isBuilds) watches.push(response)
+      return
+    }
+    say(response, 200, { metadata: { resourceVersion: '10' }, items: isBuilds ? [buildAt(10)] : [] })
+  })
+  const place = { group: defaultApiGroup, systemNamespace: 'games', namespaces: ['games'] }
+  const store = await openKubernetesStore({ api: apiOf(configFor(server.url)), clock, logger: silentLogger, ...place })
+  onTestFinished(() => store.close())
+  const heard: string[] = []
+  const builds = {
+    listed: () => heard.push('listed'),
+    changed: () => heard.push('changed'),
+    gone: () => heard.push('gone'),
+  }
+  store.watch?.({ builds, servers: { listed() {}, changed() {}, gone() {} } })
+  await until('the build is watched', () => watches.length > 0)
+  return { clock, store, watches, heard, told, writes: () => writes }
+}
+
+describe('the figures of a build', () => {
+  it('that the API server did not take are written again by themselves, with growing pauses', async () => {
+    const { clock, store, writes } = await scene((response, nth) => {
+      if (nth <= 4) say(response, 503, statusOf(503, 'ServiceUnavailable', 'arena'))
+      else say(response, 200, buildAt(11))
+    })
+    store.display?.build(ref, figures)
+    for (let nth = 1; nth <= 4; nth++) {
+      await until(`try ${nth} is made`, () => writes() === nth)
+      const begun = clock.elapsed()
+      await until('it is tried again', async () => {
+        await clock.advance(250)
+        return writes() > nth
+      })
+      expect(clock.elapsed() - begun).toBeGreaterThan(900 * 2 ** (nth - 1))
+    }
+    await clock.advance(120_000)
+    expect(writes()).toBe(5)
+  })
+
+  it('that somebody else has written over wait until that is heard of, without asking again', async () => {
+    const { clock, store, watches, heard, writes } = await scene((response, nth) => {
+      if (nth === 1) say(response, 409, statusOf(409, 'Conflict', 'arena'))
+      else say(response, 200, buildAt(21))
+    })
+    store.display?.build(ref, figures)
+    await until('it is tried', () => writes() === 1)
+    for (let currentActive = 0; currentActive < 5; currentActive++) {
+      await clock.advance(10_000)
+      store.display?.build(ref, { ...figures, currentActive })
+    }
+    expect(writes()).toBe(1)
+    const object = { ...buildAt(20), spec: { ...buildAt(20).spec, standingBy: 4 } }
+    watches.at(-1)?.write(`${JSON.stringify({ type: 'MODIFIED', object })}\n`)
+    await until('it is heard of', () => heard.includes('changed'))
+    await until('it is written', async () => {
+      await clock.advance(1_000)
+      return writes() === 2
+    })
+  })
+})
+
+describe('the Events of a build', () => {
+  it('tell of one failure of each kind a minute, however many servers meet it', async () => {
+    const { clock, store, told } = await scene()
+    const fail = (type: 'ServerStartFailed' | 'ReconcileFailed', name: string, build = ref) => {
+      const [at, message] = [clock.now(), `${name} is refused`]
+      if (type === 'ReconcileFailed') store.display?.event({ seq: 1, type, at, build, message })
+      else {
+        const server = { namespace: build.namespace, name }
+        store.display?.event({ seq: 1, type, at, build, server, message, reason: message })
+      }
+    }
+    for (let n = 0; n < 100; n++) {
+      fail('ServerStartFailed', `arena-${n}`)
+      fail('ReconcileFailed', `arena-${n}`)
+    }
+    fail('ServerStartFailed', 'duel-1', { ...ref, name: 'duel' })
+    await until('all is told', () => told.length >= 3)
+    await clock.advance(60_000)
+    fail('ServerStartFailed', 'arena-100')
+    await until('it is told again', () => told.length >= 4)
+    expect(told.toSorted()).toEqual([
+      'ReconcileFailed: arena-0 is refused',
+      'ServerStartFailed: arena-0 is refused',
+      'ServerStartFailed: arena-100 is refused',
+      'ServerStartFailed: duel-1 is refused',
+    ])
+  })
+})

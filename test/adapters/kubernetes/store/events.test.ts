@@ -1,0 +1,45 @@
+/** What happens to a server's pod without its own fault is told at its build: the server itself is gone a moment later. */
+import { createFleet } from 'gamekeeper'
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { silentLogger } from '../../../../src/contracts/logger.js'
+import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
+import { until } from '../../../e2e/until.js'
+import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
+import { installDefinitions } from '../support/definitions.js'
+import { describeOnCluster } from '../support/describe-on-cluster.js'
+import { buildManifest } from '../support/fleets.js'
+import { baseImage, closeAll, open } from '../support/support.js'
+
+describeOnCluster('the Events of a build', () => {
+  const api = clusterApi()
+  const namespace = namespaceName()
+  const k = (...words: string[]) => kubectl('-n', namespace, ...words)
+  beforeAll(async () => {
+    await installDefinitions()
+    await makeNamespace(api, namespace)
+  })
+  afterAll(async () => {
+    await closeAll()
+    await removeNamespace(api, namespace)
+    api.close()
+  })
+
+  it('tell of a pod that somebody has deleted', async () => {
+    const backend = open(namespace, { apiGroup: defaultApiGroup })
+    const fleet = await createFleet({ backend, logger: silentLogger })
+    onTestFinished(() => fleet.close())
+    const script = "trap 'exit 0' TERM; sleep 600 & wait"
+    const game = { name: 'game', image: baseImage, imagePullPolicy: 'Never', command: ['sh', '-c', script] }
+    const template = { spec: { automountServiceAccountToken: false, containers: [game] } }
+    await kubectlWith(buildManifest(namespace, 'arena', { standingBy: 1, max: 1, template }), 'apply', '-f', '-')
+    const running = ['get', 'pods', '--field-selector', 'status.phase=Running', '-o', 'name']
+    const pod = await until('its pod runs', async () => (await k(...running)).trim() || undefined, 60_000)
+    await k('delete', pod, '--wait=false')
+    const about = ['--field-selector', 'involvedObject.name=arena', '-o']
+    const told = ['get', 'events', ...about, 'jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\\n"}{end}']
+    const events = await until('it is told', async () => /.*\bGone: .*/.exec(await k(...told))?.[0], 30_000)
+    expect(events).toMatch(/^Warning Gone: .*its pod is deleted/)
+    const { status } = await fleet.builds.get({ namespace, name: 'arena' })
+    expect(status.crashesCount).toBe(0)
+  }, 120_000)
+})

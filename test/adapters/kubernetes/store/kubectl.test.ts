@@ -1,0 +1,205 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import type { FleetEvent } from '../../../../src/contracts/events.js'
+import { until } from '../../../e2e/until.js'
+import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
+import { installDefinitions } from '../support/definitions.js'
+import { describeOnCluster } from '../support/describe-on-cluster.js'
+import { buildManifest, openFleet, openStore, tableOf } from '../support/fleets.js'
+
+describeOnCluster('kubectl on a fleet', () => {
+  const api = clusterApi()
+  const namespaces: string[] = []
+  beforeAll(installDefinitions)
+  afterAll(async () => {
+    for (const namespace of namespaces) await removeNamespace(api, namespace)
+    api.close()
+  })
+
+  /** A fleet, alone in a namespace. */
+  async function scene(options?: Parameters<typeof openFleet>[2]) {
+    const namespace = await makeNamespace(api, namespaceName())
+    namespaces.push(namespace)
+    const fleet = await openFleet(api, namespace, options)
+    const k = (...args: readonly string[]) => kubectl('-n', namespace, ...args)
+    const apply = (name: string, spec: Parameters<typeof buildManifest>[2]) =>
+      kubectlWith(buildManifest(namespace, name, spec), 'apply', '-f', '-')
+    const table = async (kind: string) => tableOf(await k('get', kind))
+    const standing = (count: number, name = 'arena') =>
+      until(`${count} servers stand by`, async () => {
+        const { status } = await fleet.builds.get({ namespace, name })
+        return status.currentStandingBy === count && status.currentActive + status.currentPending === 0
+      })
+    return { namespace, fleet, k, apply, table, standing }
+  }
+
+  it('creates a build by apply, and shows builds, servers and players in columns', async () => {
+    const { namespace, fleet, apply, table, standing, k } = await scene()
+    await apply('arena', { standingBy: 2, max: 3 })
+    await standing(2)
+    const sessionID = randomUUID()
+    const allocated = await fleet.allocate({ buildID: 'id-of-arena', sessionID })
+    const [build] = await until('the figures are shown', async () => {
+      const rows = await table('gsb')
+      return rows[0]?.['ACTIVE'] === '1' && rows[0]['STANDBY'] === '2/2' ? rows : undefined
+    })
+    expect(Object.keys(build ?? {})).toEqual(['NAME', 'STANDBY', 'ACTIVE', 'CRASHES', 'HEALTH', 'AGE'])
+    expect(build).toMatchObject({ NAME: 'arena', STANDBY: '2/2', ACTIVE: '1', CRASHES: '0', HEALTH: 'Healthy' })
+    expect(build?.['AGE']).toMatch(/^\d+[sm]$/)
+    const servers = await table('gs')
+    const columns = ['NAME', 'HEALTH', 'STATE', 'PUBLICIP', 'PORTS', 'SESSIONID', 'AGE']
+    expect(Object.keys(servers[0] ?? {})).toEqual(columns)
+    const states = servers.map((row) => row['STATE'])
+    expect([states.length, states.filter((state) => state === 'StandingBy').length]).toEqual([3, 2])
+    const active = servers.find((row) => row['STATE'] === 'Active')
+    expect(active).toMatchObject({
+      HEALTH: 'Healthy',
+      PUBLICIP: allocated.IPV4Address,
+      PORTS: allocated.Ports,
+      SESSIONID: sessionID,
+    })
+    const ofBuild = tableOf(await k('get', 'gs', '-l', 'mps.gamekeeper.com/build=arena'))
+    expect(ofBuild).toHaveLength(3)
+    const store = await openStore(api, namespace)
+    const name = active?.['NAME'] ?? ''
+    await store.details.create({ namespace, name, build: 'arena', players: ['amie', 'bob'] })
+    await store.close()
+    expect(await table('gsd')).toMatchObject([{ NAME: name, PLAYERS: '2' }])
+  })
+
+  it('scales by scale and by edit, at once', async () => {
+    const { k, apply, standing } = await scene({ limits: { resyncIntervalMs: 600_000 } })
+    await apply('arena', { standingBy: 1, max: 6 })
+    await standing(1)
+    await k('scale', 'gsb', 'arena', '--replicas', '5')
+    await standing(5)
+    await k('patch', 'gsb', 'arena', '--type', 'merge', '-p', '{"spec":{"standingBy":2,"max":2}}')
+    await standing(2)
+  })
+
+  it('clamps standingBy to max, and tells it in a condition and an Event until it is put right', async () => {
+    const { namespace, k, apply, standing, fleet } = await scene({ limits: { resyncIntervalMs: 600_000 } })
+    await apply('arena', { standingBy: 1, max: 3 })
+    await standing(1)
+    await k('scale', 'gsb', 'arena', '--replicas', '5')
+    await standing(3)
+    const conditionsNow = async () =>
+      k('get', 'gsb', 'arena', '-o', 'jsonpath={.status.conditions[*].type}|{.status.conditions[*].message}')
+    const told = 'standingBy is 5 and max is 3: standingBy counts as 3'
+    await until('the condition is shown', async () => (await conditionsNow()) === `Clamped|${told}`)
+    await until('the Event is shown', async () => {
+      const events = await k('get', 'events', '-o', 'jsonpath={range .items[*]}{.reason}: {.message}{"\\n"}{end}')
+      return events.includes(`Clamped: ${told}`)
+    })
+    expect(await k('describe', 'gsb', 'arena')).toContain(told)
+    await fleet.builds.patch({ namespace, name: 'arena' }, { max: 5 })
+    await standing(5)
+    await until('the condition is gone', async () => (await conditionsNow()) === '|')
+  })
+
+  it('leaves running what runs when an edit breaks the template, and goes on when it is put right', async () => {
+    const { k, apply, standing } = await scene({ limits: { resyncIntervalMs: 600_000 } })
+    await apply('arena', { standingBy: 1, max: 3 })
+    await standing(1)
+    const limited = (cpu: string) => {
+      const containers = [{ name: 'game', image: 'arena:1', resources: { limits: { cpu } } }]
+      return JSON.stringify({ spec: { standingBy: 2, template: { spec: { containers } } } })
+    }
+    await k('patch', 'gsb', 'arena', '--type', 'merge', '-p', limited('a lot'))
+    await until('the condition is shown', async () => {
+      const conditions = await k('get', 'gsb', 'arena', '-o', 'jsonpath={.status.conditions}')
+      return conditions.includes('"type":"Invalid"') && conditions.includes('resources.limits.cpu must be')
+    })
+    expect(tableOf(await k('get', 'gs'))).toHaveLength(1)
+    await k('patch', 'gsb', 'arena', '--type', 'merge', '-p', limited('500m'))
+    await standing(2)
+  })
+
+  it('tells of a buildID that another build has, and takes the build in once it is free', async () => {
+    const { k, apply, standing } = await scene()
+    await apply('arena', { standingBy: 1, max: 3 })
+    await standing(1)
+    await apply('second', { standingBy: 1, max: 3, buildID: 'id-of-arena' })
+    await until('the condition is shown', async () => {
+      const conditions = await k('get', 'gsb', 'second', '-o', 'jsonpath={.status.conditions}')
+      return conditions.includes('is already the buildID of build')
+    })
+    expect(await k('get', 'gs', '-l', 'mps.gamekeeper.com/build=second', '-o', 'name')).toBe('')
+    await k('delete', 'gsb', 'arena')
+    await standing(1, 'second')
+  })
+
+  it('ends a server by delete, and it is replaced', async () => {
+    const { namespace, fleet, k, apply, standing } = await scene({ limits: { resyncIntervalMs: 600_000 } })
+    const endings: string[] = []
+    fleet.on('ServerEnding', ({ server, reason }) => endings.push(`${server.name} ${reason}`))
+    await apply('arena', { standingBy: 2, max: 3 })
+    await standing(2)
+    const [first] = await fleet.servers.list({ build: { namespace, name: 'arena' } })
+    const name = first?.metadata.name ?? ''
+    await k('delete', 'gs', name)
+    await until('it is replaced', async () => {
+      const names = (await fleet.servers.list()).map(({ metadata }) => metadata.name)
+      return !names.includes(name) && names.length === 2
+    })
+    await standing(2)
+    expect(endings).toEqual([`${name} Deleted`])
+  })
+
+  it('ends a build and all its servers by delete, a match as well', async () => {
+    const { fleet, k, apply, standing } = await scene({ limits: { resyncIntervalMs: 600_000 } })
+    const events: FleetEvent['type'][] = []
+    fleet.on('*', ({ type }) => events.push(type))
+    await apply('arena', { standingBy: 2, max: 3 })
+    await standing(2)
+    await fleet.allocate({ buildID: 'id-of-arena', sessionID: randomUUID() })
+    await k('delete', 'gsb', 'arena')
+    await until('all are gone', async () => (await fleet.servers.list()).length === 0)
+    expect(await fleet.builds.list()).toEqual([])
+    expect(events).toContain('BuildDeleted')
+    await until('their objects are gone', async () => (await k('get', 'gs', '-o', 'name')) === '')
+  })
+
+  it('collects servers and details with their build while no host is there', async () => {
+    const { namespace, fleet, k, apply, standing } = await scene()
+    await apply('arena', { standingBy: 2, max: 2 })
+    await standing(2)
+    await fleet.close()
+    expect(tableOf(await k('get', 'gs'))).toHaveLength(2)
+    await k('delete', 'gsb', 'arena')
+    await until('the cluster has collected them', async () => (await k('get', 'gs', '-o', 'name')) === '')
+    const next = await openFleet(api, namespace)
+    expect(await next.servers.list()).toEqual([])
+  })
+
+  it('finds everything again after a restart, a session and a drain included', async () => {
+    const { namespace, fleet, k, apply, standing } = await scene()
+    await apply('arena', { standingBy: 2, max: 3 })
+    await standing(2)
+    const sessionID = randomUUID()
+    const allocated = await fleet.allocate({ buildID: 'id-of-arena', sessionID })
+    await fleet.close()
+    const shown = await k('get', 'gs', '-o', 'jsonpath={.items[*].status.sessionID}')
+    expect(shown.trim()).toBe(sessionID)
+    const store = await openStore(api, namespace)
+    const records = await store.servers.list()
+    expect(records.filter(({ record }) => record.session?.id === sessionID)).toHaveLength(1)
+    const active = records.find(({ record }) => record.session)?.record
+    expect(`${active?.address} ${active?.ports?.map((pair) => `${pair.container}:${pair.public}`).join()}`).toBe(
+      `${allocated.IPV4Address} ${allocated.Ports}`,
+    )
+    await store.close()
+  })
+
+  it('shows no token of a server', async () => {
+    const { namespace, fleet, k, apply, standing } = await scene()
+    await apply('arena', { standingBy: 1, max: 1 })
+    await standing(1)
+    const store = await openStore(api, namespace)
+    const [server] = await store.servers.list()
+    await store.close()
+    expect(server?.record.token).toMatch(/^[0-9a-f]{32}$/)
+    expect(await k('get', 'gs,gsb,gsd,events', '-o', 'yaml')).not.toContain(server?.record.token)
+    await fleet.close()
+  })
+})

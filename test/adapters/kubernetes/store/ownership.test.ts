@@ -1,0 +1,241 @@
+import { randomUUID } from 'node:crypto'
+import { kubernetesBackend } from 'gamekeeper/kubernetes'
+import { memoryBackend } from 'gamekeeper/memory'
+import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
+import { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
+import { defaultKubeConfig } from '../../../../adapters/kubernetes/client/kube-config.js'
+import { systemClock } from '../../../../src/contracts/clock.js'
+import { createFleet } from '../../../../src/fleet/create-fleet.js'
+import { FleetError } from '../../../../src/contracts/errors.js'
+import type { FleetEvent } from '../../../../src/contracts/events.js'
+import type { FleetOptions } from '../../../../src/contracts/options.js'
+import { isObject } from '../../../../src/rules/validation/problem.js'
+import { minimalBuild, minimalServer } from '../../../../src/testing/records.js'
+import { until } from '../../../e2e/until.js'
+import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
+import { installDefinitions } from '../support/definitions.js'
+import { describeOnCluster } from '../support/describe-on-cluster.js'
+import { buildManifest, openFleet, openStore, tableOf } from '../support/fleets.js'
+import { nextRange, specOf } from '../support/support.js'
+
+const template = { spec: { containers: [{ name: 'game', image: 'arena:1' }] } }
+
+describeOnCluster('who a build is, and what belongs to it', () => {
+  vi.setConfig({ testTimeout: 120_000 })
+  const api = clusterApi()
+  const namespaces: string[] = []
+  beforeAll(installDefinitions)
+  afterAll(async () => {
+    for (const namespace of namespaces) await removeNamespace(api, namespace)
+    api.close()
+  })
+
+  async function place() {
+    const namespace = await makeNamespace(api, namespaceName())
+    namespaces.push(namespace)
+    const k = (...args: readonly string[]) => kubectl('-n', namespace, ...args)
+    return { namespace, k, serversNow: async () => tableOf(await k('get', 'gs')) }
+  }
+
+  /** A fleet with a build that was made through its API, of which two servers stand by. */
+  async function scene(options: Partial<FleetOptions> = {}) {
+    const { namespace, k, serversNow } = await place()
+    const fleet = await openFleet(api, namespace, { limits: { resyncIntervalMs: 600_000 }, ...options })
+    const events: FleetEvent[] = []
+    fleet.on('*', (event) => events.push(event))
+    const spec = { buildID: 'id-of-arena', standingBy: 2, max: 5, portsToExpose: [7777], template }
+    await fleet.builds.create({ metadata: { namespace, name: 'arena' }, spec })
+    const standing = (count: number) =>
+      until(`${count} servers stand by`, async () => {
+        const { status } = await fleet.builds.get({ namespace, name: 'arena' })
+        return status.currentStandingBy === count && status.currentPending === 0
+      })
+    await standing(2)
+    return { namespace, fleet, k, serversNow, standing, events }
+  }
+
+  const record = (namespace: string) => ({ ...minimalBuild({ namespace, name: 'arena' }), uid: 'u1' })
+
+  /** As it is kept in a file: what the API server has given it is left out. */
+  async function savedBuild(namespace: string): Promise<{ metadata: object; [field: string]: unknown }> {
+    const saved: unknown = JSON.parse(await kubectl('-n', namespace, 'get', 'gsb', 'arena', '-o', 'json'))
+    if (!isObject(saved) || !isObject(saved['metadata'])) throw new Error('kubectl shows no build')
+    const { uid: _, resourceVersion: __, creationTimestamp: ___, ...metadata } = saved['metadata']
+    return { ...saved, metadata }
+  }
+
+  it('goes on with its matches when the manifest of a build is replaced, and follows what that says', async () => {
+    const { namespace, fleet, k, serversNow, standing, events } = await scene()
+    const sessionID = randomUUID()
+    await fleet.allocate({ buildID: 'id-of-arena', sessionID })
+    await standing(2)
+    const before = await serversNow()
+    await kubectlWith(buildManifest(namespace, 'arena', { standingBy: 3, max: 5 }), 'replace', '-f', '-')
+    await standing(3)
+    const after = await serversNow()
+    expect(after.map((row) => row['NAME'])).toEqual(expect.arrayContaining(before.map((row) => row['NAME'])))
+    expect(after.filter((row) => row['SESSIONID'] === sessionID)).toMatchObject([{ STATE: 'Active' }])
+    expect(events.filter(({ type }) => type === 'ServerEnding' || type === 'BuildDeleted')).toEqual([])
+    // Nor does a host that comes later take it for another.
+    const store = await openStore(api, namespace)
+    const [build] = await store.builds.list()
+    const servers = await store.servers.list()
+    await store.close()
+    expect(new Set(servers.map((found) => found.record.buildUid))).toEqual(new Set([build?.record.uid]))
+    await k('delete', 'gsb', 'arena')
+  })
+
+  it('takes a copy of a build for another one, and what was deleted and applied again as well', async () => {
+    const { namespace, k } = await place()
+    const store = await openStore(api, namespace)
+    onTestFinished(() => store.close())
+    await store.builds.create(record(namespace))
+    const saved = await savedBuild(namespace)
+    const copy = { ...saved, metadata: { ...saved.metadata, name: 'copy' } }
+    await kubectlWith(JSON.stringify(copy), 'create', '-f', '-')
+    await k('delete', 'gsb', 'arena')
+    await kubectlWith(JSON.stringify(saved), 'create', '-f', '-')
+    const listed = (await store.builds.list()).map((found) => found.record)
+    const uids = [record(namespace), ...listed].map(({ uid }) => uid)
+    expect(new Set(uids).size).toBe(3)
+  })
+
+  it('makes no server of a build that was made through the API without the build as its owner', async () => {
+    const { namespace, k } = await place()
+    const store = await openStore(api, namespace)
+    onTestFinished(() => store.close())
+    await store.builds.create(record(namespace))
+    await store.servers.create({ ...minimalServer({ namespace, name: 'arena-1' }), buildUid: 'u1' })
+    expect(await k('get', 'gs', '-o', 'name')).not.toBe('')
+    await k('delete', 'gsb', 'arena')
+    await until('the cluster has collected it', async () => (await k('get', 'gs', '-o', 'name')) === '')
+  })
+
+  it('collects the servers of a build that was made through the API while no host is there', async () => {
+    const { fleet, k, serversNow } = await scene()
+    await fleet.close()
+    expect(await serversNow()).toHaveLength(2)
+    await k('delete', 'gsb', 'arena')
+    await until('the cluster has collected them', async () => (await k('get', 'gs', '-o', 'name')) === '')
+  })
+
+  it('collects the pods of such a build as well', async () => {
+    const { namespace, k } = await place()
+    const places = { namespaces: [namespace], systemNamespace: namespace, portRange: nextRange(10) }
+    // Nobody has to hear the games: their pods are what is looked at.
+    const fleet = await createFleet({ backend: kubernetesBackend(places), agent: { external: '192.0.2.1:56001' } })
+    onTestFinished(() => fleet.close())
+    const { template: pod } = specOf(namespace, 'sleep 600', { pod: { terminationGracePeriodSeconds: 0 } })
+    const spec = { buildID: 'id-of-arena', standingBy: 2, max: 2, portsToExpose: [7777], template: pod }
+    await until('this host leads', () => fleet.builds.list().then(() => true))
+    await fleet.builds.create({ metadata: { namespace, name: 'arena' }, spec })
+    const pods = async () => (await k('get', 'pods', '-o', 'name')).split('\n').filter((line) => line !== '')
+    await until('two pods run', async () => {
+      const phases = await k('get', 'pods', '-o', 'jsonpath={.items[*].status.phase}')
+      return phases === 'Running Running'
+    })
+    await fleet.close()
+    expect(await pods()).toHaveLength(2)
+    await k('delete', 'gsb', 'arena')
+    await until('the cluster has collected them', async () => (await pods()).length === 0)
+  })
+
+  it('makes servers of the build that is there now, though nobody told that it was made anew', async () => {
+    const { namespace, k } = await place()
+    const store = await openStore(api, namespace)
+    onTestFinished(() => store.close())
+    await store.builds.create(record(namespace))
+    await store.builds.list()
+    const saved = await savedBuild(namespace)
+    await k('delete', 'gsb', 'arena')
+    await kubectlWith(JSON.stringify(saved), 'create', '-f', '-')
+    const [build] = await store.builds.list()
+    const server = { ...minimalServer({ namespace, name: 'arena-1' }), buildUid: build?.record.uid ?? '' }
+    await store.servers.create(server)
+    const show = (kind: string, path: string) => k('get', kind, '-o', `jsonpath={.items[*]${path}}`)
+    expect(await show('gs', '.metadata.ownerReferences[*].uid')).toBe(await show('gsb', '.metadata.uid'))
+    // One of the build before is collected like all that it had.
+    await store.servers.create({ ...minimalServer({ namespace, name: 'arena-2' }), uid: 'u2', buildUid: 'u1' })
+    await until('it is collected', async () => (await k('get', 'gs', '-o', 'name')).trim().split('\n').length === 1)
+    expect(await show('gs', '.metadata.name')).toBe('arena-1')
+  })
+
+  it('lets nobody speak for a server whose token was sealed with a key that is lost', async () => {
+    // It outlives its host, as pods do.
+    const backend = memoryBackend({ clock: systemClock })
+    const { namespace, fleet, k } = await scene({ backend })
+    await fleet.allocate({ buildID: 'id-of-arena', sessionID: randomUUID(), sessionCookie: 'a secret' })
+    await fleet.close()
+    const tokensNow = async () => {
+      const store = await openStore(api, namespace)
+      const [first, again] = [await store.servers.list(), await store.servers.list()]
+      await store.close()
+      const tokens = first.map(({ record: { name, token } }) => ({ name, token }))
+      expect(again.map(({ record: { name, token } }) => ({ name, token }))).toEqual(tokens)
+      return tokens
+    }
+    const before = await tokensNow()
+    await k('delete', 'secret', 'gamekeeper-key')
+    const next = await openFleet(api, namespace, { backend })
+    const active = (await next.servers.list()).filter(({ status }) => status.state === 'Active')
+    expect(active).toHaveLength(1)
+    const after = await tokensNow()
+    expect(after.map(({ token }) => token).filter((token) => !/^[0-9a-f]{64}$/.test(token))).toEqual([])
+    expect(after.filter(({ token }) => before.some((old) => old.token === token))).toEqual([])
+    const beat = { state: 'Active', health: 'Healthy', players: ['mallory'] } as const
+    const told = (id: string) => Object.entries(next.heartbeat(id, beat))
+    const [end, goOn] = ['Terminate', 'Continue'].map((operation) => [
+      ['operation', operation],
+      ['nextHeartbeatIntervalMs', 1000],
+    ])
+    expect(told('nobody.at-all')).toEqual(end)
+    for (const { name, token } of before) {
+      // A match is not ended for the key; nobody learns anything of it either.
+      const expected = name === active[0]?.metadata.name ? goOn : end
+      expect([told(`${name}.`), told(`${name}.${token}`)]).toEqual([expected, expected])
+    }
+    const [{ metadata } = { metadata: { name: '' } }] = active
+    const { spec } = await next.details.get({ namespace, name: metadata.name })
+    expect(spec.connectedPlayers).toEqual([])
+  })
+
+  it('knows its own build again when the answer to its creation was lost', async () => {
+    const { namespace } = await place()
+    const lossy = new LossyApi()
+    const store = await openStore(lossy, namespace)
+    onTestFinished(async () => {
+      await store.close()
+      lossy.close()
+    })
+    for (const method of ['POST', 'PUT'] as const) {
+      const build = { ...record(namespace), name: `arena-${method.toLowerCase()}`, uid: `uid-${method}` }
+      lossy.next = method
+      await expect(store.builds.create(build)).rejects.toMatchObject({ code: 'unavailable' })
+      expect(lossy.next).toBeUndefined()
+      const found = await store.builds.get(build)
+      expect(found?.record).toEqual(build)
+      // And writes what it had no time to write, with whatever it writes next.
+      await store.builds.update({ ...build, crashes: 1 }, found?.revision ?? '')
+      const other = await openStore(api, namespace)
+      expect((await other.builds.get(build))?.record).toEqual({ ...build, crashes: 1 })
+      await other.close()
+    }
+  })
+})
+
+/** Loses the answer to the next call with this method. */
+class LossyApi extends KubernetesApi {
+  next: 'POST' | 'PUT' | undefined
+
+  constructor() {
+    const limits = { requestsPerSecond: 1_000, connections: 8, callTimeoutMs: 20_000 }
+    super({ config: defaultKubeConfig(), clock: systemClock, ...limits })
+  }
+
+  override async object(call: Parameters<KubernetesApi['object']>[0]): ReturnType<KubernetesApi['object']> {
+    const answer = await super.object(call)
+    if (call.method !== this.next || !call.path.includes('gameserverbuilds')) return answer
+    this.next = undefined
+    throw new FleetError('unavailable', 'the answer was lost')
+  }
+}

@@ -1,0 +1,54 @@
+import { afterAll, beforeAll, test } from 'vitest'
+import { fleetResources } from '../../../../adapters/kubernetes/store/custom-resources.js'
+import { pathOf } from '../../../../adapters/kubernetes/client/kube-objects.js'
+import { openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
+import { systemClock } from '../../../../src/contracts/clock.js'
+import { silentLogger } from '../../../../src/contracts/logger.js'
+import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
+import { storeConformance } from '../../../../src/testing/store-conformance.js'
+import { clusterApi, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
+import { installDefinitions } from '../support/definitions.js'
+import { describeOnCluster } from '../support/describe-on-cluster.js'
+
+describeOnCluster('the store of custom resources', () => {
+  const api = clusterApi()
+  const namespaces = [namespaceName(), namespaceName()] as const
+  beforeAll(async () => {
+    await installDefinitions()
+    for (const namespace of namespaces) await makeNamespace(api, namespace)
+  })
+  afterAll(async () => {
+    for (const namespace of namespaces) await removeNamespace(api, namespace)
+    api.close()
+  })
+
+  const open = () =>
+    openKubernetesStore({
+      api,
+      clock: systemClock,
+      logger: silentLogger,
+      group: defaultApiGroup,
+      systemNamespace: namespaces[0],
+      namespaces,
+    })
+
+  async function empty(): Promise<void> {
+    const { builds, servers, details } = fleetResources()
+    for (const resource of [builds, servers, details]) {
+      for (const namespace of namespaces) {
+        await api.request({ what: 'empty it', method: 'DELETE', path: pathOf(resource, { namespace }) })
+      }
+    }
+  }
+
+  const cases = storeConformance({
+    open: async () => {
+      await empty()
+      return open()
+    },
+    reopen: open,
+    beside: open,
+    namespaces,
+  })
+  for (const { name, run } of cases) test(name, { timeout: 60_000 }, run)
+})

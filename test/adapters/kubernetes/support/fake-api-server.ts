@@ -1,0 +1,80 @@
+/** An HTTP server in place of an API server, for what a real one does only once in a while. What it answers, each test says. */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { onTestFinished } from 'vitest'
+import { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
+import type { KubeConfigLike } from '../../../../adapters/kubernetes/client/kube-config.js'
+import { systemClock } from '../../../../src/contracts/clock.js'
+
+export type Answer = (request: IncomingMessage, response: ServerResponse, url: URL) => void
+
+export interface FakeApiServer {
+  readonly url: string
+  /** `GET /path?query` of each request so far, as it came. */
+  readonly asked: string[]
+  /** As a restart would. */
+  cutAll(): void
+  answer: Answer
+}
+
+export async function fakeApiServer(answer: Answer): Promise<FakeApiServer> {
+  const asked: string[] = []
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`)
+    fake.answer(request, response, new URL(request.url ?? '/', 'http://fake'))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  // Listening on a port, so it has an address of that kind.
+  const { port } = server.address() as AddressInfo
+  const fake: FakeApiServer = {
+    url: `http://127.0.0.1:${port}`,
+    asked,
+    cutAll: () => server.closeAllConnections(),
+    answer,
+  }
+  return fake
+}
+
+/** `tokens`: what the credentials are, each time they are asked for; the last one stays. */
+export function configFor(server: string, tokens: readonly string[] = ['token']): KubeConfigLike & { asked: number } {
+  return {
+    asked: 0,
+    getCurrentCluster: () => ({ server }),
+    getCurrentContext: () => 'test',
+    getContextObject: () => ({ namespace: 'games' }),
+    applyToHTTPSOptions(options) {
+      const token = tokens[Math.min(this.asked, tokens.length - 1)]
+      this.asked++
+      options.headers = { ...Object(options.headers), Authorization: `Bearer ${token}` }
+      return Promise.resolve()
+    },
+  }
+}
+
+export function apiOf(
+  config: KubeConfigLike,
+  limits: Partial<ConstructorParameters<typeof KubernetesApi>[0]> = {},
+): KubernetesApi {
+  const defaults = { requestsPerSecond: 1_000, connections: 8, callTimeoutMs: 5_000, clock: systemClock }
+  const api = new KubernetesApi({ config, ...defaults, ...limits })
+  onTestFinished(() => api.close())
+  return api
+}
+
+export function say(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+}
+
+/** The Secret that every store asks for when it is opened. */
+export function sayKey(response: ServerResponse): void {
+  const data = { key: Buffer.alloc(32, 7).toString('base64') }
+  say(response, 200, { metadata: { name: 'gamekeeper-key', resourceVersion: '1' }, data })
+}
+
+export function statusOf(code: number, reason: string, name?: string) {
+  return { kind: 'Status', code, reason, message: `${reason} indeed`, ...(name !== undefined && { details: { name } }) }
+}

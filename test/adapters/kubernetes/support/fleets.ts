@@ -1,0 +1,58 @@
+/** Fleets whose records are in the cluster, and whose game servers are played in memory: what is tested is what `kubectl` sees and does. */
+import { memoryBackend, type MemoryBackendOptions } from 'gamekeeper/memory'
+import { onTestFinished } from 'vitest'
+import type { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
+import { openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
+import { systemClock } from '../../../../src/contracts/clock.js'
+import { createFleet } from '../../../../src/fleet/create-fleet.js'
+import type { Fleet } from '../../../../src/contracts/fleet.js'
+import { silentLogger } from '../../../../src/contracts/logger.js'
+import type { FleetOptions } from '../../../../src/contracts/options.js'
+import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
+
+export function openStore(api: KubernetesApi, namespace: string) {
+  const [clock, logger, group] = [systemClock, silentLogger, defaultApiGroup]
+  return openKubernetesStore({ api, clock, logger, group, systemNamespace: namespace, namespaces: [namespace] })
+}
+
+/** Closed when the test is over, with its store. */
+export async function openFleet(
+  api: KubernetesApi,
+  namespace: string,
+  options: Partial<FleetOptions> & { readonly memory?: MemoryBackendOptions } = {},
+): Promise<Fleet> {
+  const { memory, ...rest } = options
+  const store = await openStore(api, namespace)
+  const fleet = await createFleet({ backend: memoryBackend({ clock: systemClock, ...memory }), store, ...rest })
+  onTestFinished(async () => {
+    await fleet.close()
+    await store.close()
+  })
+  return fleet
+}
+
+/** As somebody would write it. */
+export function buildManifest(
+  namespace: string,
+  name: string,
+  spec: { readonly standingBy: number; readonly max: number; readonly [field: string]: unknown },
+): string {
+  const template = { spec: { containers: [{ name: 'game', image: 'arena:1' }] } }
+  return JSON.stringify({
+    apiVersion: `${defaultApiGroup}/v1alpha1`,
+    kind: 'GameServerBuild',
+    metadata: { name, namespace },
+    spec: { buildID: `id-of-${name}`, portsToExpose: [7777], template, ...spec },
+  })
+}
+
+/** The rows that `kubectl get` prints, by column; cells with blanks in them are not for this. */
+export function tableOf(text: string): readonly Readonly<Record<string, string>>[] {
+  const [head = '', ...rows] = text.trimEnd().split('\n')
+  const columns = [...head.matchAll(/\S+\s*/g)].map(({ 0: title, index }) => ({ title: title.trim(), index }))
+  return rows.map((row) =>
+    Object.fromEntries(
+      columns.map(({ title, index }, i) => [title, row.slice(index, columns[i + 1]?.index ?? row.length).trim()]),
+    ),
+  )
+}

@@ -1,0 +1,112 @@
+/** What the tests of the Kubernetes backend share: fleets of their own on the cluster, specs, and how a game is spoken to. */
+import { randomBytes } from 'node:crypto'
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { type KubernetesBackendOptions, kubernetesBackend } from 'gamekeeper/kubernetes'
+import type { Backend, Instance, InstanceSpec } from '../../../../src/contracts/backend.js'
+
+/** An image with a shell and node in it, which the nodes have. */
+export const baseImage = 'node:20-slim'
+
+let first = 21_000 + (process.pid % 20) * 200
+
+/** So many numbers that no other test of this file has. */
+export function nextRange(size: number): { readonly first: number; readonly last: number } {
+  first += size
+  return { first: first - size, last: first - 1 }
+}
+
+/** What tells one fleet's pods from another's. */
+export function newGroup(): string {
+  return `t${randomBytes(4).toString('hex')}.gamekeeper.test`
+}
+
+export interface OpenedBackend extends Backend {
+  readonly apiGroup: string
+  logs: NonNullable<Backend['logs']>
+  protect: NonNullable<Backend['protect']>
+}
+
+const opened = new Set<Backend>()
+
+/** After all tests of a file: they run side by side, and what their pods leave goes with their namespace. */
+export async function closeAll(): Promise<void> {
+  await Promise.all([...opened].map((backend) => backend.close()))
+}
+
+export function open(namespace: string, options: KubernetesBackendOptions = {}): OpenedBackend {
+  const apiGroup = options.apiGroup ?? newGroup()
+  const backend = kubernetesBackend({ namespaces: [namespace], portRange: nextRange(10), ...options, apiGroup })
+  opened.add(backend)
+  const { logs, protect } = backend
+  if (!logs || !protect) throw new Error('the backend lacks what it should have')
+  return Object.assign(backend, { apiGroup, logs, protect })
+}
+
+export interface SpecOptions {
+  readonly ports?: readonly number[]
+  readonly container?: object
+  readonly pod?: object
+  readonly metadata?: object
+}
+
+/** A pod that runs this line of shell. */
+export function specOf(namespace: string, script: string, options: SpecOptions = {}): InstanceSpec {
+  const name = `arena-${randomBytes(3).toString('hex')}`
+  const game = { name: 'game', image: baseImage, imagePullPolicy: 'Never', command: ['sh', '-c', script] }
+  return {
+    ref: { namespace, name },
+    uid: `uid-of-${name}`,
+    build: { namespace, name: 'arena', uid: 'uid-of-build', buildID: 'build-id' },
+    template: {
+      ...(options.metadata && { metadata: options.metadata }),
+      spec: { automountServiceAccountToken: false, containers: [{ ...game, ...options.container }], ...options.pod },
+    },
+    portsToExpose: options.ports ?? [],
+    sdk: {
+      heartbeatEndpoint: '127.0.0.1:56001',
+      sessionHostId: `${name}.secret`,
+      buildMetadata: { map: 'dust' },
+    },
+  }
+}
+
+export async function find(backend: Backend, spec: InstanceSpec): Promise<Instance | undefined> {
+  return (await backend.list()).find(({ uid }) => uid === spec.uid)
+}
+
+export async function linesOf(lines: AsyncIterable<string>): Promise<readonly string[]> {
+  const all: string[] = []
+  for await (const line of lines) all.push(line)
+  return all
+}
+
+const answerMs = 10_000
+
+/** What a game answers to a line over TCP. */
+export async function sayTcp(host: string, port: number, line: string): Promise<string> {
+  const socket = connect({ port, host, signal: AbortSignal.timeout(answerMs) })
+  try {
+    let text = ''
+    socket.setEncoding('utf8').on('data', (part) => (text += String(part)))
+    await once(socket, 'connect')
+    socket.end(`${line}\n`)
+    await once(socket, 'end')
+    return text.trim()
+  } finally {
+    socket.destroy()
+  }
+}
+
+/** The same over UDP. */
+export async function sayUdp(host: string, port: number, line: string): Promise<string> {
+  const socket = createSocket('udp4')
+  try {
+    const answer = once(socket, 'message', { signal: AbortSignal.timeout(answerMs) })
+    socket.send(`${line}\n`, port, host)
+    return String((await answer)[0]).trim()
+  } finally {
+    socket.close()
+  }
+}

@@ -1,0 +1,435 @@
+/** What the engine knows of instances: events against lists, holes in the events, and instances that nobody knows. */
+import type { Backend, BackendListener, Instance } from 'gamekeeper'
+import { FleetError } from 'gamekeeper'
+import { describe, expect, it } from 'vitest'
+import type { ServerEntry } from '../../../src/engine/state/entries.js'
+import { instanceWatcher } from '../../../src/engine/instances/instance-watcher.js'
+import { memoryStore } from '../../../src/stores/memory.js'
+import { aServerRecord, standsBy, stock, surroundings } from '../support.js'
+
+/** A backend whose lists are answered when the test says so. */
+function wires() {
+  const lists: { answer(instances: readonly Instance[]): void; fail(error: Error): void }[] = []
+  const destroyed: string[] = []
+  let listener: BackendListener | undefined
+  let failing: Error | undefined
+  const backend: Backend = {
+    name: 'wires',
+    capabilities: { template: 'pod', agent: false },
+    defaultStore: { kind: 'memory' },
+    create: () => Promise.reject(new Error('not here')),
+    destroy: (ref, uid) => {
+      if (failing) return Promise.reject(failing)
+      destroyed.push(`${ref.name} ${uid}`)
+      return Promise.resolve()
+    },
+    list: () => new Promise((answer, fail) => void lists.push({ answer, fail })),
+    watch(given) {
+      listener = given
+      return () => (listener = undefined)
+    },
+    close: () => Promise.resolve(),
+  }
+  return {
+    backend,
+    lists,
+    destroyed,
+    tell: (news: (to: BackendListener) => void) => listener && news(listener),
+    isWatched: () => listener !== undefined,
+    failDestroy: (error: Error | undefined) => void (failing = error),
+  }
+}
+
+function anInstance(name: string, more: Partial<Instance> = {}): Instance {
+  const where = { address: '203.0.113.9', node: 'north', ports: [{ container: 7777, public: 10_001 }] }
+  return { ref: { namespace: 'default', name }, uid: `uid-of-${name}`, phase: 'running', ...where, ...more }
+}
+
+/** A watcher that has read its first list: of running instances, one for each server that has run. */
+async function scene(
+  servers: Readonly<Record<string, Parameters<ReturnType<typeof stock>['add']>[1]>> = {},
+  find?: Backend['find'],
+) {
+  const { inventory, add, changes, build } = stock()
+  const backend = wires()
+  const store = memoryStore()
+  const { ctx, clock, events, asked } = surroundings(inventory, {
+    ...{ backend: { ...backend.backend, ...(find && { find }) }, store },
+  })
+  const running: string[] = []
+  const adopted: string[] = []
+  const watch = instanceWatcher(ctx, {
+    running: (entry) => void running.push(entry.record.name),
+    heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
+    stuck: () => {},
+    adopt: ({ record, revision }) => {
+      adopted.push(record.name)
+      inventory.addServer(build, record, revision)
+    },
+  })
+  const entries = new Map<string, ServerEntry>()
+  for (const [name, more] of Object.entries(servers)) entries.set(name, add(name, more))
+  const started = watch.start()
+  const ran = Object.entries(servers).filter(([, more]) => more?.state !== undefined && more.state !== 'Pending')
+  backend.lists.shift()?.answer(ran.map(([name]) => anInstance(name)))
+  await started
+  const entry = (name: string): ServerEntry => {
+    const found = entries.get(name)
+    if (!found) throw new Error(`no ${name}`)
+    return found
+  }
+  /** Answers the list that is under way. */
+  const listed = async (...instances: readonly Instance[]) => {
+    backend.lists.shift()?.answer(instances)
+    await clock.settle()
+  }
+  return { ...backend, watch, clock, store, build, inventory, events, asked, changes, running, adopted, entry, listed }
+}
+
+const starts = { state: 'Initializing' } as const
+const plays = { ...standsBy, state: 'Active', session: { id: 's', initialPlayers: [] } } as const
+
+describe('what the backend says of an instance', () => {
+  it('is taken in: that it runs, and where', async () => {
+    const { tell, entry, running } = await scene({ one: {} })
+    tell((to) => to.changed(anInstance('one', { phase: 'pending', reason: 'pulling its image', ports: [] })))
+    expect([entry('one').record.state, entry('one').pendingReason, running]).toEqual([
+      'Pending',
+      'pulling its image',
+      [],
+    ])
+    tell((to) => to.changed(anInstance('one')))
+    expect(entry('one').record).toMatchObject({ state: 'Initializing', address: '203.0.113.9', node: 'north' })
+    expect([entry('one').pendingReason, running]).toEqual([undefined, ['one']])
+  })
+
+  it('changes nothing when it is said again', async () => {
+    const { tell, changes, running } = await scene({ one: starts })
+    const before = changes.length
+    tell((to) => to.changed(anInstance('one')))
+    tell((to) => to.changed(anInstance('one')))
+    expect([changes.length - before, running]).toEqual([0, ['one']])
+  })
+
+  it('is nothing to a server of the same name that came later', async () => {
+    const { tell, entry } = await scene({ one: starts })
+    tell((to) => to.changed(anInstance('one', { uid: 'earlier', phase: 'exited', exitCode: 1 })))
+    tell((to) => to.gone({ namespace: 'default', name: 'one' }, 'earlier'))
+    expect(entry('one').record.state).toBe('Initializing')
+  })
+
+  it.each([
+    ['exited with 0', { exitCode: 0 }, { reason: 'Exited', crash: false }],
+    ['exited with 3', { exitCode: 3 }, { reason: 'NonZeroExit', crash: true }],
+    ['ended, nobody knows how', {}, { reason: 'Gone', crash: true }],
+  ])('ends a server whose process %s', async (_, how, ending) => {
+    const { tell, entry, asked } = await scene({ one: starts })
+    tell((to) => to.changed(anInstance('one', { phase: 'exited', ...how })))
+    expect(entry('one').record).toMatchObject({ state: 'Terminating', ending })
+    expect(asked).toContain('one')
+  })
+
+  it('ends a server whose instance is gone, a crash unless it was Active', async () => {
+    const { tell, entry } = await scene({ one: standsBy, two: plays })
+    for (const name of ['one', 'two']) tell((to) => to.gone({ namespace: 'default', name }, `uid-of-${name}`))
+    expect(entry('one').record.ending).toMatchObject({ reason: 'Gone', crash: true })
+    expect(entry('two').record.ending).toMatchObject({ reason: 'Gone', crash: false })
+  })
+
+  it('ends a server whose instance was there and is gone before it ran: it is not begun over and over', async () => {
+    const { tell, entry } = await scene({ one: {} })
+    tell((to) => to.changed(anInstance('one', { phase: 'pending' })))
+    tell((to) => to.gone({ namespace: 'default', name: 'one' }, 'uid-of-one'))
+    expect(entry('one').record.ending).toMatchObject({ reason: 'Gone', crash: true })
+  })
+
+  it('is not heard any more after the watcher was stopped', async () => {
+    const { watch, tell, entry, isWatched } = await scene({ one: starts })
+    watch.stop()
+    tell((to) => to.changed(anInstance('one', { phase: 'exited', exitCode: 1 })))
+    expect([entry('one').record.state, isWatched()]).toEqual(['Initializing', false])
+  })
+})
+
+describe('a list', () => {
+  it('is read at the start, and finds what has ended while no host was there', async () => {
+    const { inventory, add } = stock()
+    const { backend, lists } = wires()
+    const { ctx } = surroundings(inventory, { backend })
+    const gone = add('one', standsBy)
+    const exited = add('two', plays)
+    const asleep = add('three', {})
+    const watch = instanceWatcher(ctx, {
+      running: () => {},
+      heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
+      stuck: () => {},
+      adopt: () => {},
+    })
+    const started = watch.start()
+    lists.shift()?.answer([anInstance('two', { phase: 'exited', exitCode: 0 })])
+    await started
+    expect(gone.record.ending).toMatchObject({ reason: 'Gone', crash: true })
+    expect(exited.record.ending).toMatchObject({ reason: 'Exited', crash: false })
+    expect(asleep.record.state).toBe('Pending')
+  })
+
+  it('rejects the start when it cannot be had', async () => {
+    const { inventory } = stock()
+    const { backend, lists } = wires()
+    const { ctx } = surroundings(inventory, { backend })
+    const watch = instanceWatcher(ctx, {
+      running: () => {},
+      heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
+      stuck: () => {},
+      adopt: () => {},
+    })
+    const started = watch.start()
+    lists.shift()?.fail(new Error('no daemon'))
+    await expect(started).rejects.toThrow('no daemon')
+  })
+
+  it('is read again when events may have been lost, and every minute', async () => {
+    const { tell, clock, lists, listed } = await scene()
+    expect(lists.length).toBe(0)
+    tell((to) => to.resync())
+    expect(lists.length).toBe(1)
+    await listed()
+    await clock.advance(59_999)
+    expect(lists.length).toBe(0)
+    await clock.advance(1)
+    expect(lists.length).toBe(1)
+  })
+
+  it('is read once more when events were lost while it was read', async () => {
+    const { tell, lists, listed } = await scene()
+    for (let i = 0; i < 5; i++) tell((to) => to.resync())
+    expect(lists.length).toBe(1)
+    await listed()
+    expect(lists.length).toBe(1)
+    await listed()
+    expect(lists.length).toBe(0)
+  })
+
+  it('does not take back what an event has said since it was begun', async () => {
+    const { tell, entry, listed } = await scene({ one: {}, two: starts })
+    tell((to) => to.resync())
+    tell((to) => to.changed(anInstance('one')))
+    tell((to) => to.changed(anInstance('two', { address: '203.0.113.77' })))
+    await listed(anInstance('two'))
+    expect(entry('one').record.state).toBe('Initializing')
+    expect(entry('two').record.address).toBe('203.0.113.77')
+  })
+
+  it('does not bring back an instance that went since it was begun', async () => {
+    const { tell, entry, listed } = await scene({ one: starts })
+    tell((to) => to.resync())
+    tell((to) => to.gone({ namespace: 'default', name: 'one' }, 'uid-of-one'))
+    await listed(anInstance('one'))
+    expect([entry('one').record.state, entry('one').instance]).toEqual(['Terminating', undefined])
+  })
+
+  it('does not end a server whose game has spoken since it was begun', async () => {
+    const { inventory, tell, entry, listed } = await scene({ one: {} })
+    tell((to) => to.resync())
+    inventory.update(entry('one'), { ...entry('one').record, ...starts })
+    await listed()
+    expect(entry('one').record.state).toBe('Initializing')
+  })
+
+  it('ends a server of which an event was lost', async () => {
+    const { tell, entry, listed } = await scene({ one: starts, two: starts })
+    tell((to) => to.resync())
+    await listed(anInstance('two', { phase: 'exited', exitCode: 1 }))
+    expect(entry('one').record.ending).toMatchObject({ reason: 'Gone' })
+    expect(entry('two').record.ending).toMatchObject({ reason: 'NonZeroExit' })
+  })
+
+  it('says nothing of a server that was not asked for yet', async () => {
+    const { tell, entry, listed } = await scene({ one: {} })
+    tell((to) => to.resync())
+    await listed()
+    expect(entry('one').record.state).toBe('Pending')
+  })
+
+  it('that fails is told once, tried again with pauses, and told when it works again', async () => {
+    const { tell, clock, lists, listed, events } = await scene()
+    const named = () => events.map(({ type }) => type)
+    tell((to) => to.resync())
+    for (const waitMs of [1_000, 2_000, 4_000]) {
+      lists.shift()?.fail(new Error('no daemon'))
+      await clock.advance(waitMs - 1)
+      expect(lists.length).toBe(0)
+      await clock.advance(1)
+      expect(lists.length).toBe(1)
+    }
+    expect(named()).toEqual(['BackendUnavailable'])
+    await listed()
+    expect(named()).toEqual(['BackendUnavailable', 'BackendRecovered'])
+  })
+
+  it('that is never answered is given up, and asked for again', async () => {
+    const { tell, clock, lists, events } = await scene()
+    tell((to) => to.resync())
+    await clock.advance(120_000)
+    expect(events).toMatchObject([{ type: 'BackendUnavailable' }])
+    await clock.advance(1_000)
+    expect(lists.length).toBe(2)
+  })
+
+  it('leaves no timer behind when the watcher is stopped', async () => {
+    const { watch, tell, clock, listed } = await scene()
+    tell((to) => to.resync())
+    watch.stop()
+    await listed()
+    expect(clock.pending).toBe(0)
+  })
+})
+
+describe('an instance that a list lacks', () => {
+  it.each([
+    ['is still there when it is found by its name', () => Promise.resolve(anInstance('one')), 'Active'],
+    ['is gone when it is not', () => Promise.resolve(undefined), 'Terminating'],
+    ['stays as it is when nobody can say', () => Promise.reject(new Error('no answer')), 'Active'],
+    ['stays as it is when nobody says anything', () => new Promise<undefined>(() => {}), 'Active'],
+  ])('%s', async (_, find, state) => {
+    const known: unknown[] = []
+    const { tell, entry, clock, lists, listed } = await scene({ one: plays }, (instance) => {
+      known.push(instance)
+      return find()
+    })
+    tell((to) => to.resync())
+    await listed()
+    await clock.advance(120_000)
+    expect(entry('one').record.state).toBe(state)
+    expect(known[0]).toEqual({
+      ref: { namespace: 'default', name: 'one' },
+      uid: 'uid-of-one',
+      ports: anInstance('one').ports,
+    })
+    // And the next list is read in its time.
+    await clock.advance(60_000)
+    expect(lists.length).toBe(1)
+  })
+
+  it('is what an event has said of it meanwhile', async () => {
+    const { tell, entry, clock, listed } = await scene({ one: plays }, async () => {
+      tell((to) => to.changed(anInstance('one', { phase: 'exited', exitCode: 0 })))
+      return anInstance('one')
+    })
+    tell((to) => to.resync())
+    await listed()
+    await clock.settle()
+    expect(entry('one').record.ending).toMatchObject({ reason: 'Exited' })
+  })
+})
+
+describe('an instance without a record', () => {
+  const orphan = anInstance('stranger')
+
+  it('is told of once, and ended when nobody has claimed a match on it for ten seconds', async () => {
+    const { tell, watch, clock, events, destroyed } = await scene()
+    tell((to) => to.changed(orphan))
+    tell((to) => to.changed(orphan))
+    expect(events).toMatchObject([{ type: 'OrphanFound', instance: orphan.ref }])
+    await clock.advance(9_999)
+    watch.sweep()
+    await clock.settle()
+    expect(destroyed).toEqual([])
+    await clock.advance(1)
+    watch.sweep()
+    await clock.settle()
+    expect(destroyed).toEqual(['stranger uid-of-stranger'])
+  })
+
+  it('is ended at once when its process has ended', async () => {
+    const { tell, watch, clock, destroyed } = await scene()
+    tell((to) => to.changed(anInstance('stranger', { phase: 'exited', exitCode: 0 })))
+    watch.sweep()
+    await clock.settle()
+    expect(destroyed).toEqual(['stranger uid-of-stranger'])
+  })
+
+  it('is kept for as long as it claims a match', async () => {
+    const { tell, watch, clock, destroyed } = await scene()
+    tell((to) => to.changed(orphan))
+    for (let second = 0; second < 60; second++) {
+      await clock.advance(1_000)
+      expect(watch.strangerSpoke('stranger.secret', 'Active')).toBe('Continue')
+      watch.sweep()
+    }
+    await clock.settle()
+    expect(destroyed).toEqual([])
+    expect(watch.strangerSpoke('stranger.secret', 'StandingBy')).toBe('Terminate')
+  })
+
+  it('has the full allowance again after the host was away', async () => {
+    const { tell, watch, clock, destroyed } = await scene()
+    tell((to) => to.changed(orphan))
+    watch.strangerSpoke('stranger.secret', 'Active')
+    await clock.suspend(3_600_000)
+    watch.forgive()
+    watch.sweep()
+    await clock.settle()
+    expect(destroyed).toEqual([])
+  })
+
+  it('is what its record says when another host has written one meanwhile', async () => {
+    const { tell, watch, clock, store, build, destroyed, adopted, inventory } = await scene()
+    tell((to) => to.changed(orphan))
+    await store.servers.create(aServerRecord(build.record, 'stranger', { uid: orphan.uid }))
+    await clock.advance(10_000)
+    watch.sweep()
+    await clock.settle()
+    expect([destroyed, adopted]).toEqual([[], ['stranger']])
+    expect(inventory.servers.get('default/stranger')?.record).toMatchObject({ state: 'Initializing' })
+  })
+
+  it('is ended later when it cannot be ended now', async () => {
+    const { tell, watch, clock, destroyed, failDestroy } = await scene()
+    failDestroy(new FleetError('unavailable', 'away'))
+    tell((to) => to.changed(orphan))
+    await clock.advance(10_000)
+    watch.sweep()
+    await clock.settle()
+    failDestroy(undefined)
+    watch.sweep()
+    await clock.settle()
+    expect(destroyed).toEqual([])
+    await clock.advance(10_000)
+    watch.sweep()
+    await clock.settle()
+    expect(destroyed).toEqual(['stranger uid-of-stranger'])
+  })
+
+  it('is forgotten when it is gone', async () => {
+    const { tell, watch, clock, listed, destroyed } = await scene()
+    tell((to) => to.changed(orphan))
+    tell((to) => to.gone(orphan.ref, orphan.uid))
+    tell((to) => to.changed(anInstance('other')))
+    tell((to) => to.resync())
+    await listed()
+    await clock.advance(20_000)
+    watch.sweep()
+    await clock.settle()
+    expect(destroyed).toEqual([])
+  })
+
+  it('is no orphan when nobody knows it: an id that no instance has is told to end', async () => {
+    const { watch } = await scene()
+    expect(watch.strangerSpoke('nobody.secret', 'Active')).toBe('Terminate')
+    expect(watch.strangerSpoke('no-dot-at-all', 'Active')).toBe('Terminate')
+  })
+})
+
+describe('a game whose token nobody knows', () => {
+  it('goes on with its match while that is on record, and is told to end otherwise', async () => {
+    const { watch, inventory, build } = await scene()
+    const entry = inventory.addServer(build, aServerRecord(build.record, 'lobby', { state: 'StandingBy' }), '1')
+    expect(watch.strangerSpoke('lobby.lost', 'Active')).toBe('Terminate')
+    inventory.update(entry, { ...entry.record, state: 'Active' })
+    expect(watch.strangerSpoke('lobby.lost', 'Active')).toBe('Continue')
+    expect(watch.strangerSpoke('lobby.lost', 'StandingBy')).toBe('Terminate')
+    inventory.update(entry, { ...entry.record, state: 'Terminating' })
+    expect(watch.strangerSpoke('lobby.lost', 'Active')).toBe('Terminate')
+  })
+})

@@ -1,0 +1,144 @@
+/** Changes of a build: written together, durable before they are in force, and made again upon what another has left. */
+import { FleetError } from 'gamekeeper'
+import { type CallFault, faultyStore, type PlannedFault, scriptedFaults, virtualClock } from 'gamekeeper/testing'
+import { describe, expect, it } from 'vitest'
+import { type BuildChange, buildWriter } from '../../../src/engine/persistence/build-writer.js'
+import { createInventory } from '../../../src/engine/state/inventory.js'
+import type { Build } from '../../../src/rules/model/resources.js'
+import { memoryStore } from '../../../src/stores/memory.js'
+import { aBuildRecord } from '../support.js'
+
+const on = (method: string, fault: CallFault): PlannedFault => ({ method: `builds.${method}`, fault })
+const crashed: BuildChange = (build) => ({ ...build, crashes: build.crashes + 1 })
+const wants =
+  (standingBy: number): BuildChange =>
+  (build) => ({ ...build, spec: { ...build.spec, standingBy } })
+
+async function scene(script: readonly PlannedFault[] = []) {
+  const clock = virtualClock()
+  const records = memoryStore()
+  const calls: string[] = []
+  const planned = scriptedFaults(script)
+  const store = faultyStore(records, {
+    clock,
+    calls: (call) => {
+      calls.push(call.method.replace('builds.', ''))
+      return planned(call)
+    },
+  })
+  const inventory = createInventory({ ready: () => {}, released: () => {}, changed: () => {} })
+  const record = aBuildRecord()
+  const build = inventory.addBuild(record, await records.builds.create(record))
+  const told: number[] = []
+  const missing: string[] = []
+  const writer = buildWriter(
+    store,
+    inventory,
+    (changed) => void told.push(changed.record.crashes),
+    () => {},
+    (gone) => void missing.push(gone.record.name),
+  )
+  const kept = async () => (await records.builds.get(record))?.record
+  const meddle = async (change: (build: Build) => Build) => {
+    const current = await records.builds.get(record)
+    if (current) await records.builds.update(change(current.record), current.revision)
+  }
+  return { clock, records, calls, build, writer, told, missing, kept, meddle }
+}
+
+describe('the build writer', () => {
+  it('makes a change durable before it is in force', async () => {
+    const { build, writer, kept } = await scene()
+    const done = writer.change(build, crashed)
+    expect(build.record.crashes).toBe(0)
+    await done
+    expect([build.record.crashes, (await kept())?.crashes]).toEqual([1, 1])
+  })
+
+  it('writes changes that come during a write together, and loses none', async () => {
+    const { build, writer, calls, kept, told } = await scene()
+    await Promise.all(Array.from({ length: 50 }, () => writer.change(build, crashed)))
+    expect([(await kept())?.crashes, calls, told]).toEqual([50, ['update', 'update'], [1, 50]])
+  })
+
+  it('writes nothing when a change changes nothing', async () => {
+    const { build, writer, calls } = await scene()
+    await writer.change(build, (record) => record)
+    expect(calls).toEqual([])
+  })
+
+  it('can be used again after it has come to rest', async () => {
+    const { build, writer, kept } = await scene()
+    await writer.change(build, crashed)
+    expect(build.changing).toBe(false)
+    await writer.change(build, crashed)
+    expect((await kept())?.crashes).toBe(2)
+  })
+
+  it.each([
+    ['was refused', { kind: 'refuse' } as const],
+    ['lost its reply', { kind: 'lose-reply' } as const],
+    ['is done late', { kind: 'delay-effect', ms: 500 } as const],
+  ])('counts once though its write %s', async (_, fault) => {
+    const { clock, build, writer, kept } = await scene([on('update', fault)])
+    await writer.change(build, crashed)
+    await clock.advance(1_000)
+    expect([build.record.crashes, (await kept())?.crashes]).toEqual([1, 1])
+  })
+
+  it('makes a change again upon what another has written', async () => {
+    const { build, writer, kept, meddle } = await scene()
+    await meddle(wants(7))
+    await writer.change(build, crashed)
+    expect(await kept()).toMatchObject({ crashes: 1, spec: { standingBy: 7 } })
+    expect(build.record).toEqual(await kept())
+  })
+
+  it('rejects a change that throws, and makes those beside it', async () => {
+    const { build, writer, kept } = await scene()
+    const refuse: BuildChange = () => {
+      throw new FleetError('invalid', 'no')
+    }
+    const outcomes = await Promise.allSettled([
+      writer.change(build, crashed),
+      writer.change(build, refuse),
+      writer.change(build, crashed),
+    ])
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect((await kept())?.crashes).toBe(2)
+  })
+
+  it('never makes a change that was refused, also when another attempt would allow it', async () => {
+    const { clock, build, writer, kept, meddle } = await scene([on('update', { kind: 'delay-reply', ms: 500 })])
+    const onlyUponSeven: BuildChange = (record) => {
+      if (record.spec.standingBy !== 7) throw new FleetError('invalid', 'not upon this')
+      return wants(9)(record)
+    }
+    const first = writer.change(build, crashed)
+    const others = Promise.allSettled([writer.change(build, onlyUponSeven), writer.change(build, crashed)])
+    await clock.advance(100)
+    await meddle(wants(7))
+    await clock.advance(500)
+    await first
+    expect((await others).map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
+    expect(await kept()).toMatchObject({ crashes: 2, spec: { standingBy: 7 } })
+  })
+
+  it('says that a build does not exist whose record is gone, or belongs to a later build of that name', async () => {
+    for (const successor of [false, true]) {
+      const { records, build, writer, missing } = await scene()
+      const current = await records.builds.get(build.record)
+      await records.builds.delete(build.record, current?.revision ?? '')
+      if (successor) await records.builds.create({ ...build.record, uid: 'later' })
+      await expect(writer.change(build, crashed)).rejects.toMatchObject({ code: 'not-found' })
+      expect([build.record.crashes, missing]).toEqual([0, [build.record.name]])
+    }
+  })
+
+  it('rejects with the error of the store after some attempts, and is not stuck then', async () => {
+    const { build, writer, kept } = await scene(Array.from({ length: 5 }, () => on('update', { kind: 'refuse' })))
+    await expect(writer.change(build, crashed)).rejects.toMatchObject({ code: 'unavailable' })
+    await writer.change(build, crashed)
+    expect((await kept())?.crashes).toBe(1)
+  })
+})

@@ -1,0 +1,378 @@
+/** What the writer makes of every way in which a write can end: the record is saved once, a session is never in doubt. */
+import { FleetError } from 'gamekeeper'
+import { type CallFault, faultyStore, type PlannedFault, scriptedFaults, virtualClock } from 'gamekeeper/testing'
+import { describe, expect, it } from 'vitest'
+import type { ServerEntry } from '../../../src/engine/state/entries.js'
+import { isSaved, LostServer, serverWriter } from '../../../src/engine/persistence/server-writer.js'
+import type { Server } from '../../../src/rules/model/resources.js'
+import { memoryStore } from '../../../src/stores/memory.js'
+import { aServerRecord, aSession, namesIn, standsBy, stock } from '../support.js'
+
+const ref = { namespace: 'default', name: 'arena-aaaaa' }
+const on = (method: string, fault: CallFault): PlannedFault => ({ method: `servers.${method}`, fault })
+const refuse: CallFault = { kind: 'refuse' }
+const loseReply: CallFault = { kind: 'lose-reply' }
+const times = (count: number, fault: PlannedFault) => Array.from({ length: count }, () => fault)
+
+/** A server that stands by, as the store has it, and a writer whose calls go as the script says. */
+async function scene(script: readonly PlannedFault[] = [], more: Partial<Server> = standsBy) {
+  const clock = virtualClock()
+  const records = memoryStore()
+  const calls: string[] = []
+  const planned = scriptedFaults(script)
+  const store = faultyStore(records, {
+    clock,
+    calls: (call) => {
+      calls.push(call.method.replace('servers.', ''))
+      return planned(call)
+    },
+  })
+  const { inventory, build, ready, add } = stock()
+  const record = aServerRecord(build.record, ref.name, more)
+  const entry = add(ref.name, more, await records.servers.create(record))
+  entry.stored = entry.record
+  const writer = serverWriter(store, inventory, clock)
+  const kept = async () => (await records.servers.get(ref))?.record
+  /** Another host, or an operator with a tool, writes. */
+  const meddle = async (change: Partial<Server>) => {
+    const current = await records.servers.get(ref)
+    if (current) await records.servers.update({ ...current.record, ...change }, current.revision)
+  }
+  return { clock, records, calls, inventory, build, ready, entry, add, writer, kept, meddle }
+}
+
+function becomes(entry: ServerEntry, change: Partial<Server>): Server {
+  return { ...entry.record, ...change }
+}
+
+const ending = { reason: 'NonZeroExit', message: 'its process exited with 1', crash: true, at: 1 } as const
+
+describe('saving a server', () => {
+  it('writes nothing when the store has it already', async () => {
+    const { entry, writer, calls } = await scene()
+    await writer.save(entry)
+    expect(calls).toEqual([])
+  })
+
+  it('creates a record that the store does not have', async () => {
+    const { records, inventory, build, writer } = await scene()
+    const entry = inventory.addServer(build, aServerRecord(build.record, 'arena-bbbbb'), undefined)
+    await writer.save(entry)
+    expect((await records.servers.get(entry.record))?.record).toEqual(entry.record)
+    expect(isSaved(entry)).toBe(true)
+  })
+
+  it('writes no more once its record is gone: whoever stands behind the write that found out goes on at once', async () => {
+    const { inventory, entry, records, writer, calls } = await scene()
+    await records.servers.delete(ref, entry.revision ?? '')
+    inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
+    const first = writer.save(entry).catch((error: unknown) => error)
+    await writer.save(entry).catch((error: unknown) => error)
+    expect(await first).toBeInstanceOf(LostServer)
+    expect(calls).toEqual(['update'])
+  })
+
+  it('writes the latest of many changes, one write at a time', async () => {
+    const { inventory, entry, writer, kept, calls } = await scene()
+    inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
+    const first = writer.save(entry)
+    inventory.update(entry, becomes(entry, { node: 'north' }))
+    inventory.update(entry, becomes(entry, { node: 'south' }))
+    await Promise.all([first, writer.save(entry), writer.save(entry)])
+    expect(calls).toEqual(['update', 'update'])
+    expect(await kept()).toMatchObject({ health: 'Unhealthy', node: 'south' })
+  })
+
+  it.each([
+    ['was refused', refuse],
+    ['lost its reply', loseReply],
+    ['is done late', { kind: 'delay-effect', ms: 500 } as const],
+  ])('reads back a write that %s before it writes again', async (_, fault) => {
+    const { clock, inventory, entry, writer, kept, calls } = await scene([on('update', fault)])
+    inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
+    await writer.save(entry)
+    expect(calls.slice(0, 2)).toEqual(['update', 'get'])
+    await clock.advance(1_000)
+    expect(await kept()).toEqual(entry.record)
+    expect(isSaved(entry)).toBe(true)
+  })
+
+  it('takes a lost reply for the success that it was, without another write', async () => {
+    const { inventory, entry, writer, calls } = await scene([on('update', loseReply)])
+    inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
+    await writer.save(entry)
+    expect(calls).toEqual(['update', 'get'])
+  })
+
+  it('takes the lost reply of a create for the success that it was', async () => {
+    const { inventory, build, writer, calls } = await scene([on('create', loseReply)])
+    const entry = inventory.addServer(build, aServerRecord(build.record, 'arena-bbbbb'), undefined)
+    await writer.save(entry)
+    expect([calls, isSaved(entry)]).toEqual([['create', 'get'], true])
+  })
+
+  it('writes upon what another has written', async () => {
+    const { inventory, entry, writer, kept, meddle } = await scene()
+    await meddle({ node: 'elsewhere' })
+    inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
+    await writer.save(entry)
+    expect(await kept()).toEqual(entry.record)
+  })
+
+  it('gives up after some attempts, and says what the store says', async () => {
+    const { inventory, entry, writer } = await scene(times(10, on('update', refuse)))
+    inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
+    await expect(writer.save(entry)).rejects.toMatchObject({ code: 'unavailable' })
+    expect(isSaved(entry)).toBe(false)
+  })
+
+  it('can be tried again after it failed', async () => {
+    const { inventory, entry, writer, kept } = await scene([on('update', refuse), on('get', refuse)])
+    inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
+    await expect(writer.save(entry)).rejects.toMatchObject({ code: 'unavailable' })
+    await writer.save(entry)
+    expect(await kept()).toMatchObject({ health: 'Unhealthy' })
+  })
+})
+
+describe('handing a server out', () => {
+  it('gives it the session in one write, and tells nobody before that is durable', async () => {
+    const { inventory, entry, writer, kept, calls } = await scene()
+    inventory.reserve(entry, aSession(1))
+    const saved = writer.save(entry)
+    expect(entry.record.session).toBeUndefined()
+    await saved
+    expect(await kept()).toMatchObject({ state: 'Active', session: aSession(1) })
+    expect([entry.record.state, entry.bucket, entry.intent, calls]).toEqual(['Active', 'active', undefined, ['update']])
+  })
+
+  it('takes a write of its own, when another one was on its way as it was reserved', async () => {
+    const { clock, inventory, entry, writer, kept } = await scene([
+      on('update', { kind: 'delay-reply', ms: 1_000 }),
+      on('update', { kind: 'delay-reply', ms: 1_000 }),
+    ])
+    inventory.update(entry, becomes(entry, { node: 'north' }))
+    const first = writer.save(entry)
+    inventory.reserve(entry, aSession(1))
+    const second = writer.save(entry)
+    await clock.advance(1_000)
+    await first
+    expect([entry.record.session, entry.intent]).toEqual([undefined, aSession(1)])
+    await clock.advance(1_000)
+    await second
+    expect(await kept()).toMatchObject({ state: 'Active', node: 'north', session: aSession(1) })
+    expect(entry.record).toMatchObject({ state: 'Active', node: 'north', session: aSession(1) })
+  })
+
+  it('gives it no session when it ended before the write', async () => {
+    const { inventory, entry, writer, kept } = await scene()
+    inventory.reserve(entry, aSession(1))
+    inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
+    await writer.save(entry)
+    expect([entry.record.session, entry.intent, inventory.serverBySession(aSession(1).id)]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ])
+    expect((await kept())?.session).toBeUndefined()
+  })
+
+  it('keeps the session bound when it ended during the write, until the store has forgotten it', async () => {
+    const { inventory, entry, writer, kept } = await scene()
+    inventory.reserve(entry, aSession(1))
+    const saved = writer.save(entry)
+    inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
+    await saved
+    expect([entry.record.session, isSaved(entry)]).toEqual([undefined, false])
+    expect(inventory.serverBySession(aSession(1).id)).toBe(entry)
+    await writer.save(entry)
+    expect(await kept()).toEqual(entry.record)
+    expect((await kept())?.session).toBeUndefined()
+    expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
+  })
+
+  it('keeps what else became of it during the write', async () => {
+    const { inventory, entry, writer } = await scene()
+    inventory.reserve(entry, aSession(1))
+    const saved = writer.save(entry)
+    inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
+    await saved
+    expect(entry.record).toMatchObject({ state: 'Active', session: aSession(1), health: 'Unhealthy' })
+    expect(isSaved(entry)).toBe(false)
+  })
+
+  it('is done when only the reply was lost', async () => {
+    const { inventory, entry, writer, calls } = await scene([on('update', loseReply)])
+    inventory.reserve(entry, aSession(1))
+    await writer.save(entry)
+    expect([entry.record.state, calls]).toEqual(['Active', ['update', 'get']])
+  })
+
+  it('lets a session stand that another host has given it', async () => {
+    const { inventory, entry, writer, kept, meddle } = await scene()
+    await meddle({ state: 'Active', session: aSession(2) })
+    inventory.reserve(entry, aSession(1))
+    await expect(writer.save(entry)).rejects.toBeInstanceOf(LostServer)
+    expect(await kept()).toMatchObject({ session: aSession(2) })
+    expect(entry.record).toMatchObject({ state: 'Active', session: aSession(2) })
+    expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
+    expect(inventory.serverBySession(aSession(2).id)).toBe(entry)
+  })
+
+  it('lets an end stand that another host has decided on', async () => {
+    const { inventory, entry, writer, kept, meddle } = await scene()
+    await meddle({ state: 'Terminating', ending })
+    inventory.reserve(entry, aSession(1))
+    await expect(writer.save(entry)).rejects.toBeInstanceOf(LostServer)
+    expect([entry.record, await kept()]).toMatchObject([
+      { state: 'Terminating', ending },
+      { state: 'Terminating', ending },
+    ])
+    expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
+    expect(isSaved(entry)).toBe(true)
+  })
+
+  it('takes a session for a write that came too late when that session has another server here', async () => {
+    const { inventory, entry, add, writer, kept, meddle } = await scene()
+    const other = add('arena-bbbbb', { ...standsBy, state: 'Active', session: aSession(2) })
+    await meddle({ state: 'Active', session: aSession(2) })
+    inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
+    await writer.save(entry)
+    expect(await kept()).toMatchObject({ state: 'StandingBy', health: 'Unhealthy' })
+    expect((await kept())?.session).toBeUndefined()
+    expect(inventory.serverBySession(aSession(2).id)).toBe(other)
+  })
+
+  it('never offers a server again whose record is gone: it ends', async () => {
+    const { records, inventory, build, ready, entry, writer } = await scene()
+    const current = await records.servers.get(ref)
+    await records.servers.delete(ref, current?.revision ?? '')
+    inventory.reserve(entry, aSession(1))
+    await expect(writer.save(entry)).rejects.toBeInstanceOf(LostServer)
+    expect(entry).toMatchObject({ recordGone: true, intent: undefined, bucket: 'terminating' })
+    expect([namesIn(build.buckets.ready), ready]).toEqual([[], [ref.name]])
+  })
+
+  it('never offers a server again whose name belongs to another record', async () => {
+    const { records, inventory, entry, writer, kept } = await scene()
+    const current = await records.servers.get(ref)
+    await records.servers.delete(ref, current?.revision ?? '')
+    await records.servers.create({ ...entry.record, uid: 'another' })
+    inventory.reserve(entry, aSession(1))
+    await expect(writer.save(entry)).rejects.toBeInstanceOf(LostServer)
+    expect([entry.recordGone, entry.bucket]).toEqual([true, 'terminating'])
+    expect(await kept()).toMatchObject({ uid: 'another', state: 'StandingBy' })
+  })
+})
+
+describe('a hand-out whose outcome nobody knows', () => {
+  async function inDoubt(fault: CallFault, later: readonly PlannedFault[] = []) {
+    const all = await scene([on('update', fault), on('get', refuse), ...later])
+    all.inventory.reserve(all.entry, aSession(1))
+    await expect(all.writer.save(all.entry)).rejects.toMatchObject({ code: 'unavailable' })
+    const granted: { readonly state: string; readonly session: string | undefined }[] = []
+    all.writer.doubt(all.entry, () => {
+      const { state, session } = all.entry.record
+      granted.push({ state, session: session?.id })
+    })
+    return { ...all, granted }
+  }
+
+  it('keeps the server bound to its session until the store has been read', async () => {
+    const { inventory, build, entry } = await inDoubt(loseReply)
+    expect(inventory.serverBySession(aSession(1).id)).toBe(entry)
+    expect(namesIn(build.buckets.ready)).toEqual([])
+  })
+
+  it('is the session’s when the write had landed', async () => {
+    const { entry, writer } = await inDoubt(loseReply)
+    await writer.resolve(entry)
+    expect(entry.record).toMatchObject({ state: 'Active', session: aSession(1) })
+    expect([entry.uncertain, entry.intent]).toEqual([false, undefined])
+  })
+
+  it('tells that it is the session’s once, however many ask', async () => {
+    const { entry, writer, granted } = await inDoubt(loseReply)
+    await Promise.all([writer.resolve(entry), writer.resolve(entry)])
+    expect(granted).toEqual([{ state: 'Active', session: aSession(1).id }])
+  })
+
+  it('is free again when the write had not landed', async () => {
+    const { build, inventory, entry, writer, granted } = await inDoubt(refuse)
+    await writer.resolve(entry)
+    expect(granted).toEqual([])
+    expect(namesIn(build.buckets.ready)).toEqual([ref.name])
+    expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
+  })
+
+  it('fences off a write that is still on its way, so that it can land no more', async () => {
+    const { clock, build, entry, writer, kept } = await inDoubt({ kind: 'delay-effect', ms: 5_000 })
+    await writer.resolve(entry)
+    await clock.advance(10_000)
+    expect((await kept())?.session).toBeUndefined()
+    expect(namesIn(build.buckets.ready)).toEqual([ref.name])
+  })
+
+  it('stays in doubt when a late write comes between the reading and the fence', async () => {
+    const { inventory, entry, writer, meddle } = await inDoubt(refuse, [on('update', refuse)])
+    await expect(writer.resolve(entry)).rejects.toMatchObject({ code: 'unavailable' })
+    expect([entry.uncertain, entry.intent]).toEqual([true, aSession(1)])
+    await meddle({ state: 'Active', session: aSession(1) })
+    await writer.resolve(entry)
+    expect(entry.record).toMatchObject({ state: 'Active', session: aSession(1) })
+    expect(inventory.serverBySession(aSession(1).id)).toBe(entry)
+  })
+
+  it('stays in doubt while the store does not answer', async () => {
+    const { entry, writer } = await inDoubt(loseReply, [on('get', refuse)])
+    await expect(writer.resolve(entry)).rejects.toMatchObject({ code: 'unavailable' })
+    expect(entry.uncertain).toBe(true)
+  })
+
+  it('is resolved once, however many ask', async () => {
+    const { entry, writer, calls } = await inDoubt(loseReply)
+    const before = calls.length
+    await Promise.all([writer.resolve(entry), writer.resolve(entry), writer.resolve(entry)])
+    expect(calls.length - before).toBe(1)
+  })
+
+  it('gives no session to a server that ended meanwhile', async () => {
+    const { inventory, entry, writer, kept } = await inDoubt(loseReply)
+    inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
+    await writer.resolve(entry)
+    await writer.save(entry)
+    expect(entry.record.session).toBeUndefined()
+    expect(await kept()).toEqual(entry.record)
+  })
+
+  it('ends a server whose record is gone', async () => {
+    const { records, entry, writer } = await inDoubt(refuse)
+    const current = await records.servers.get(ref)
+    await records.servers.delete(ref, current?.revision ?? '')
+    await expect(writer.resolve(entry)).rejects.toBeInstanceOf(LostServer)
+    expect(entry).toMatchObject({ recordGone: true, uncertain: false, intent: undefined, bucket: 'terminating' })
+  })
+
+  it('lets the session of another host stand', async () => {
+    const { entry, writer, meddle, granted } = await inDoubt(refuse)
+    await meddle({ state: 'Active', session: aSession(2) })
+    await expect(writer.resolve(entry)).rejects.toBeInstanceOf(LostServer)
+    expect(granted).toEqual([])
+    expect(entry).toMatchObject({ uncertain: false, intent: undefined, bucket: 'active' })
+    expect(entry.record.session).toEqual(aSession(2))
+  })
+
+  it('lets the end that another host has decided on stand', async () => {
+    const { entry, writer, meddle } = await inDoubt(refuse)
+    await meddle({ state: 'Terminating', ending })
+    await expect(writer.resolve(entry)).rejects.toBeInstanceOf(LostServer)
+    expect(entry).toMatchObject({ uncertain: false, intent: undefined, bucket: 'terminating' })
+  })
+})
+
+it('tells an error of the store from a lost server', async () => {
+  const { inventory, entry, writer } = await scene(times(10, on('update', refuse)))
+  inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
+  const error: unknown = await writer.save(entry).catch((thrown: unknown) => thrown)
+  expect([FleetError.is(error), error instanceof LostServer]).toEqual([true, false])
+})

@@ -1,0 +1,211 @@
+/** Every index says the same of the fleet, whatever is done to it. */
+import { fc, test } from '@fast-check/vitest'
+import { describe, expect, it } from 'vitest'
+import { type Bucket, countsOf, type ServerEntry, serversOf } from '../../../src/engine/state/entries.js'
+import { isAllocatable } from '../../../src/rules/planning/allocation.js'
+import { keyOf } from '../../../src/rules/model/resources.js'
+import { aBuildRecord, aServerRecord, aSession, namesIn, standsBy, stock } from '../support.js'
+
+describe('the inventory', () => {
+  it('finds a build by its name and by its buildID, until it is deleted', () => {
+    const { inventory, build } = stock()
+    const { buildID } = build.record.spec
+    expect([inventory.builds.get('default/arena'), inventory.buildByID(buildID)]).toEqual([build, build])
+    inventory.deleteBuild(build)
+    expect([inventory.builds.size, inventory.buildByID(buildID)]).toEqual([0, undefined])
+  })
+
+  it('finds a build whose buildID was edited by the new one, and leaves one that is claimed twice to the first', () => {
+    const { inventory, build } = stock()
+    const { buildID } = build.record.spec
+    const withID = (record: typeof build.record, id: string) => ({ ...record, spec: { ...record.spec, buildID: id } })
+    const other = inventory.addBuild(withID({ ...build.record, name: 'duel', uid: 'duel' }, 'of duel'), '1')
+    inventory.replaceBuild(other, withID(other.record, buildID), '2')
+    expect([inventory.buildByID('of duel'), inventory.buildByID(buildID)]).toEqual([undefined, build])
+    inventory.replaceBuild(build, withID(build.record, 'changed'), '2')
+    expect([inventory.buildByID('changed'), inventory.buildByID(buildID)]).toEqual([build, other])
+    inventory.replaceBuild(build, withID(build.record, buildID), '3')
+    inventory.deleteBuild(other)
+    expect(inventory.buildByID(buildID)).toBe(build)
+  })
+
+  it('keeps a deleted build until its last server is gone, while its name serves another', () => {
+    const { inventory, build, add } = stock()
+    const server = add('arena-aaaaa')
+    inventory.deleteBuild(build)
+    const next = inventory.addBuild({ ...aBuildRecord(), uid: 'later' }, '1')
+    expect([...inventory.everyBuild]).toEqual([build, next])
+    inventory.remove(server)
+    expect([...inventory.everyBuild]).toEqual([next])
+    expect(inventory.builds.get('default/arena')).toBe(next)
+    expect(inventory.buildByID(next.record.spec.buildID)).toBe(next)
+  })
+
+  it('tells of a server that can be handed out, once, in the tick in which it can', () => {
+    const { inventory, ready, add } = stock()
+    const server = add('arena-aaaaa', { state: 'Initializing' })
+    inventory.update(server, { ...server.record, state: 'StandingBy', health: 'Healthy' })
+    expect(ready).toEqual([])
+    inventory.update(server, { ...server.record, address: '203.0.113.7' })
+    expect(ready).toEqual(['arena-aaaaa'])
+    inventory.update(server, { ...server.record, node: 'north' })
+    expect(ready).toEqual(['arena-aaaaa'])
+  })
+
+  it('holds a server that is Unhealthy, or whose address is not known, apart from those that can be handed out', () => {
+    const { build, add } = stock()
+    add('arena-aaaaa', standsBy)
+    add('arena-bbbbb', { ...standsBy, health: 'Unhealthy' })
+    add('arena-ccccc', { state: 'StandingBy', health: 'Healthy' })
+    expect(namesIn(build.buckets.ready)).toEqual(['arena-aaaaa'])
+    expect(namesIn(build.buckets.unready)).toEqual(['arena-bbbbb', 'arena-ccccc'])
+    expect(countsOf(build)).toMatchObject({ standingBy: 3 })
+  })
+
+  it('puts a server that is reserved out of reach, and counts it as standing by until it is Active', () => {
+    const { inventory, build, add } = stock()
+    const server = add('arena-aaaaa', standsBy)
+    inventory.reserve(server, aSession(1))
+    expect([build.buckets.ready.size, build.buckets.reserved.size]).toEqual([0, 1])
+    expect(countsOf(build)).toMatchObject({ standingBy: 1, active: 0 })
+    expect(inventory.serverBySession(aSession(1).id)).toBe(server)
+    inventory.grant(server, { ...server.record, state: 'Active', session: aSession(1) })
+    expect(countsOf(build)).toMatchObject({ standingBy: 0, active: 1 })
+    expect(inventory.serverBySession(aSession(1).id)).toBe(server)
+  })
+
+  it('forgets the session of a reservation that ends, and the server can be handed out again', () => {
+    const { inventory, build, ready, add } = stock()
+    const server = add('arena-aaaaa', standsBy)
+    inventory.reserve(server, aSession(1))
+    inventory.release(server)
+    expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
+    expect(namesIn(build.buckets.ready)).toEqual(['arena-aaaaa'])
+    expect(ready).toEqual(['arena-aaaaa', 'arena-aaaaa'])
+  })
+
+  it('does not find a server by a session that it was meant for when another one has got it', () => {
+    const { inventory, add } = stock()
+    const server = add('arena-aaaaa', standsBy)
+    inventory.reserve(server, aSession(1))
+    inventory.grant(server, { ...server.record, state: 'Active', session: aSession(2) })
+    expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
+    expect(inventory.serverBySession(aSession(2).id)).toBe(server)
+  })
+
+  it('takes two spellings of one session for one', () => {
+    const { inventory, add } = stock()
+    const id = 'ABCDEF00-0000-4000-8000-000000000001'
+    const server = add('arena-aaaaa', { ...standsBy, state: 'Active', session: { id, initialPlayers: [] } })
+    expect(inventory.serverBySession(id.toLowerCase())).toBe(server)
+  })
+
+  it('does not lose the index of a session to the end of an older server that had it', () => {
+    const { inventory, add } = stock()
+    const older = add('arena-aaaaa', { state: 'Terminating', session: aSession(1) })
+    const newer = add('arena-bbbbb', { ...standsBy, state: 'Active', session: aSession(1) })
+    inventory.remove(older)
+    expect(inventory.serverBySession(aSession(1).id)).toBe(newer)
+  })
+
+  it('forgets all of a server that is removed', () => {
+    const { inventory, build, add } = stock()
+    const server = add('arena-aaaaa', standsBy)
+    build.heard.add(server)
+    build.todo.add(server)
+    inventory.reserve(server, aSession(1))
+    inventory.remove(server)
+    expect([...serversOf(build), ...build.todo, ...build.heard, ...inventory.servers.values()]).toEqual([])
+    expect(inventory.serverByHostId(server.hostId)).toBeUndefined()
+    expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
+  })
+
+  it('knows a server by its whole id only: the name is no secret', () => {
+    const { inventory, add } = stock()
+    const server = add('arena-aaaaa', { token: 'secret' })
+    expect(inventory.serverByHostId('arena-aaaaa.secret')).toBe(server)
+    expect(inventory.serverByHostId('arena-aaaaa.guess')).toBeUndefined()
+    expect(inventory.serverByHostId('arena-aaaaa')).toBeUndefined()
+  })
+
+  it('hands a server that becomes ready to whoever waits, before it tells of the change', () => {
+    const order: string[] = []
+    const { inventory, build, changes, add } = stock((entry) => {
+      order.push(`ready after ${changes.length} changes`)
+      inventory.reserve(entry, aSession(1))
+    })
+    const server = add('arena-aaaaa', { state: 'Initializing' })
+    inventory.update(server, { ...server.record, ...standsBy })
+    expect(order).toEqual(['ready after 0 changes'])
+    expect([build.buckets.ready.size, build.buckets.reserved.size]).toEqual([0, 1])
+    expect(changes).toEqual(['arena-aaaaa: Initializing → StandingBy'])
+  })
+})
+
+const states = ['Pending', 'Initializing', 'StandingBy', 'Active', 'Terminating'] as const
+const step = fc.record({
+  what: fc.constantFrom('add', 'update', 'reserve', 'grant', 'release', 'remove', 'respec'),
+  server: fc.nat(4),
+  state: fc.constantFrom(...states),
+  healthy: fc.boolean(),
+  session: fc.integer({ min: 1, max: 3 }),
+})
+
+describe('the indexes of the inventory', () => {
+  test.prop([fc.array(step, { maxLength: 80 })])('equal a recount after anything that is done to it', (steps) => {
+    const { inventory, build } = stock()
+    const entries = new Map<number, ServerEntry>()
+    for (const { what, server, state, healthy, session } of steps) {
+      const entry = entries.get(server)
+      const shape = { ...standsBy, state, health: healthy ? ('Healthy' as const) : ('Unhealthy' as const) }
+      if (what === 'respec') {
+        const spec = { ...build.record.spec, portsToExpose: [7000 + session] }
+        inventory.replaceBuild(build, { ...build.record, spec }, '2')
+      } else if (!entry) {
+        if (what !== 'add') continue
+        entries.set(server, inventory.addServer(build, aServerRecord(build.record, `arena-0000${server}`, shape), '1'))
+      } else if (what === 'remove') {
+        inventory.remove(entry)
+        entries.delete(server)
+      } else if (what === 'update' && !entry.intent) {
+        const { session: had, ...rest } = entry.record
+        inventory.update(entry, { ...rest, ...shape, ...(had && state !== 'StandingBy' && { session: had }) })
+      } else if (what === 'reserve' && entry.bucket === 'ready') {
+        inventory.reserve(entry, aSession(session))
+      } else if (what === 'grant' && entry.intent) {
+        inventory.grant(entry, { ...entry.record, state: 'Active', session: aSession(session) })
+      } else if (what === 'release') {
+        inventory.release(entry)
+      }
+      for (const other of entries.values()) {
+        for (const [bucket, set] of Object.entries(build.buckets)) expect(set.has(other)).toBe(bucket === other.bucket)
+        expect(other.bucket).toBe(expectedBucket(other))
+        expect(inventory.servers.get(keyOf(other.record))).toBe(other)
+      }
+      expect(Object.values(countsOf(build)).reduce((sum, count) => sum + count)).toBe(entries.size)
+      for (const n of [1, 2, 3]) {
+        const found = inventory.serverBySession(aSession(n).id)
+        if (found) expect([found.record.session?.id, found.intent?.id]).toContain(aSession(n).id)
+        if (found) expect(entries.get(Number(found.record.name.at(-1)))).toBe(found)
+      }
+    }
+  })
+})
+
+function expectedBucket({ record, intent, build }: ServerEntry): Bucket {
+  const old = record.templateHash !== build.templateHash
+  switch (record.state) {
+    case 'Pending':
+      return old ? 'oldPending' : 'pending'
+    case 'Initializing':
+      return old ? 'oldInitializing' : 'initializing'
+    case 'StandingBy':
+      if (intent) return 'reserved'
+      if (isAllocatable(record)) return old ? 'oldReady' : 'ready'
+      return old ? 'oldUnready' : 'unready'
+    case 'Active':
+      return 'active'
+    case 'Terminating':
+      return 'terminating'
+  }
+}

@@ -1,0 +1,140 @@
+/** GSDK protocol, "Requests": what the seven clients send, and whatever else may come. */
+import { test } from '@fast-check/vitest'
+import { describe, expect, it } from 'vitest'
+import { gameStates, type Heartbeat, readHeartbeat } from '../../../src/rules/game/heartbeat.js'
+import { anyJson, deepJson, frozen, parsed } from '../support.js'
+
+const read = (body: unknown) => readHeartbeat(frozen(body))
+
+describe('the heartbeat of', () => {
+  it.each<[string, string, Heartbeat]>([
+    [
+      'the protocol',
+      '{"CurrentGameState":"StandingBy","CurrentGameHealth":"Healthy","CurrentPlayers":[{"PlayerId":"amie"}]}',
+      { state: 'StandingBy', health: 'Healthy', players: ['amie'] },
+    ],
+    [
+      'Java: keys in lower camel case',
+      '{"currentGameState":"Active","currentGameHealth":"Healthy","currentPlayers":[{"playerId":"amie"}]}',
+      { state: 'Active', health: 'Healthy', players: ['amie'] },
+    ],
+    [
+      'Unity: playerId',
+      '{"CurrentGameState":"Active","CurrentGameHealth":"Healthy","CurrentPlayers":[{"playerId":"amie"},{"playerId":"bo"}]}',
+      { state: 'Active', health: 'Healthy', players: ['amie', 'bo'] },
+    ],
+    [
+      'Go without a health callback: no players either',
+      '{"CurrentGameState":"Initializing","CurrentGameHealth":"Unhealthy","CurrentPlayers":null}',
+      { state: 'Initializing', health: 'Unhealthy', players: [] },
+    ],
+    [
+      'a game that says nothing of its health',
+      '{"CurrentGameState":"StandingBy","CurrentGameHealth":"","CurrentPlayers":[]}',
+      { state: 'StandingBy', players: [] },
+    ],
+    ['a game that says only its state', '{"CurrentGameState":"StandingBy"}', { state: 'StandingBy', players: [] }],
+    [
+      'a game that says more than it has to',
+      '{"CurrentGameState":"Active","CurrentPlayers":[{"PlayerId":"amie","Name":"Amie"}],"IsShort":true}',
+      { state: 'Active', players: ['amie'] },
+    ],
+  ])('%s', (_client, body, heartbeat) => {
+    expect(read(parsed(body))).toStrictEqual(heartbeat)
+  })
+})
+
+describe('the state', () => {
+  it.each(gameStates)('%s is read, in any case', (state) => {
+    expect(read({ CurrentGameState: state }).state).toBe(state)
+    expect(read({ CURRENTGAMESTATE: state.toUpperCase() }).state).toBe(state)
+    expect(read({ currentgamestate: state.toLowerCase() }).state).toBe(state)
+  })
+
+  it.each<[string, unknown]>([
+    ['an unknown word', 'Sleeping'],
+    ['an empty string', ''],
+    ['a number', 2],
+    ['null', null],
+    ['an array that reads like a state', ['Active']],
+    ['an object without a way to be read as text', { toString: null, valueOf: null }],
+    ['a very deep array', deepJson],
+  ])('of %s is Invalid: a sign of life, no more', (_what, state) => {
+    expect(readHeartbeat({ CurrentGameState: state })).toStrictEqual({ state: 'Invalid', players: [] })
+  })
+})
+
+describe('the health', () => {
+  it.each([
+    ['Healthy', 'Healthy'],
+    ['healthy', 'Healthy'],
+    ['Unhealthy', 'Unhealthy'],
+    ['UNHEALTHY', 'Unhealthy'],
+  ])('%s is read as %s', (said, health) => {
+    expect(read({ CurrentGameHealth: said }).health).toBe(health)
+  })
+
+  it.each<[string, unknown]>([
+    ['an empty string', ''],
+    ['null', null],
+    ['an unknown word', 'fine'],
+    ['a boolean', true],
+    ['an object without a way to be read as text', { toString: null }],
+  ])('of %s says nothing', (_what, said) => {
+    expect(read({ CurrentGameState: 'Active', CurrentGameHealth: said })).toStrictEqual({
+      state: 'Active',
+      players: [],
+    })
+  })
+})
+
+describe('the players', () => {
+  it.each<[string, unknown, readonly string[]]>([
+    ['absent', undefined, []],
+    ['null', null, []],
+    ['none', [], []],
+    ['in their order, repeats included', [{ PlayerId: 'b' }, { PlayerId: 'a' }, { PlayerId: 'b' }], ['b', 'a', 'b']],
+    ['as mere strings', ['amie', 'bo'], ['amie', 'bo']],
+    ['among things that are none', [null, 7, {}, [], { PlayerId: 7 }, { playerid: 'amie' }], ['amie']],
+    ['of any character', [{ PlayerId: 'ámïe,?\u{1F600}' }], ['ámïe,?\u{1F600}']],
+    ['not a list', { PlayerId: 'amie' }, []],
+    ['a string', 'amie', []],
+  ])('%s', (_what, said, players) => {
+    expect(read({ CurrentPlayers: said }).players).toEqual(players)
+  })
+})
+
+describe('odd bodies', () => {
+  it.each<[string, unknown]>([
+    ['nothing', undefined],
+    ['null', null],
+    ['a string', 'Active'],
+    ['a number', 1],
+    ['an array', [{ CurrentGameState: 'Active' }]],
+    ['an empty object', {}],
+    ['a very deep array', deepJson],
+  ])('%s is a sign of life', (_what, body) => {
+    expect(readHeartbeat(body)).toStrictEqual({ state: 'Invalid', players: [] })
+  })
+
+  it('cannot reach the prototype of anything', () => {
+    expect(read(parsed('{"__proto__":{"CurrentGameState":"Active"},"constructor":1}')).state).toBe('Invalid')
+    expect(read(parsed('{"CurrentPlayers":[{"__proto__":{"PlayerId":"x"}}]}')).players).toEqual([])
+  })
+
+  const keys = [
+    'CurrentGameState',
+    'currentGameHealth',
+    'CURRENTPLAYERS',
+    'playerId',
+    'toString',
+    'valueOf',
+    '__proto__',
+  ]
+  test.prop([anyJson(...keys)])('of every shape are read as something, and never throw', (body) => {
+    const { state, health, players } = readHeartbeat(body)
+    expect(gameStates).toContain(state)
+    expect([undefined, 'Healthy', 'Unhealthy']).toContain(health)
+    expect(players.every((player) => typeof player === 'string')).toBe(true)
+  })
+})

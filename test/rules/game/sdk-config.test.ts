@@ -1,0 +1,108 @@
+/** GSDK protocol, "The process finds its configuration": the exact file, and the environment besides. */
+import { describe, expect, it } from 'vitest'
+import { portName, sdkConfigFile, type SdkConfigInput, sdkEnvironment } from '../../../src/rules/game/sdk-config.js'
+import { type GameContainer, gameContainerOf } from '../../../src/rules/validation/template.js'
+import { frozen } from '../support.js'
+
+const input: SdkConfigInput = frozen({
+  heartbeatEndpoint: '10.0.0.4:56001',
+  sessionHostId: 'arena-x7k2p.6f1c',
+  buildMetadata: { map: 'dust', odd: 'a,b?c=d é' },
+  buildID: 'b-1',
+  server: { namespace: 'default', name: 'arena-x7k2p' },
+  node: 'node-1',
+  publicAddress: '203.0.113.9',
+  ports: [
+    { name: 'game', listening: 7777, public: 10_003 },
+    { name: 'port_7778', listening: 7778, public: 10_004 },
+  ],
+  folders: {
+    logs: '/data/GameLogs/',
+    certificates: '/data/GameCertificates',
+    sharedContent: '/data/GameSharedContent',
+  },
+})
+
+const addressInAllSpellings = {
+  publicIpV4Address: '203.0.113.9',
+  publicIpV4Adress: '203.0.113.9',
+  IpV4Address: '203.0.113.9',
+}
+
+describe('the configuration file', () => {
+  it('has exactly the fields that the clients read', () => {
+    expect(sdkConfigFile(input)).toStrictEqual({
+      heartbeatEndpoint: '10.0.0.4:56001',
+      sessionHostId: 'arena-x7k2p.6f1c',
+      vmId: 'node-1',
+      logFolder: '/data/GameLogs/',
+      certificateFolder: '/data/GameCertificates',
+      sharedContentFolder: '/data/GameSharedContent',
+      buildMetadata: { map: 'dust', odd: 'a,b?c=d é' },
+      gamePorts: { game: '7777', port_7778: '7778' },
+      gameCertificates: {},
+      ...addressInAllSpellings,
+      fullyQualifiedDomainName: 'NOT_APPLICABLE',
+      gameServerConnectionInfo: {
+        ...addressInAllSpellings,
+        gamePortsConfiguration: [
+          { name: 'game', serverListeningPort: 7777, clientConnectionPort: 10_003 },
+          { name: 'port_7778', serverListeningPort: 7778, clientConnectionPort: 10_004 },
+        ],
+      },
+      serverInstanceNumber: 0,
+    })
+  })
+
+  it('has buildMetadata and gamePorts also when they are empty, as Java needs it', () => {
+    const file: unknown = JSON.parse(JSON.stringify(sdkConfigFile(frozen({ ...input, buildMetadata: {}, ports: [] }))))
+    expect(file).toMatchObject({
+      buildMetadata: {},
+      gamePorts: {},
+      gameCertificates: {},
+      gameServerConnectionInfo: { ...addressInAllSpellings, gamePortsConfiguration: [] },
+    })
+  })
+
+  it('is JSON: what is read is what was written', () => {
+    const file = sdkConfigFile(input)
+    expect(JSON.parse(JSON.stringify(file))).toStrictEqual(file)
+  })
+})
+
+describe('the environment', () => {
+  it('names the server, and holds what two of the clients fall back to', () => {
+    expect(sdkEnvironment(input)).toStrictEqual({
+      PF_BUILD_ID: 'b-1',
+      PF_TITLE_ID: '',
+      PF_REGION: '',
+      PF_VM_ID: 'node-1',
+      PF_SERVER_LOG_DIRECTORY: '/data/GameLogs/',
+      PF_GAMESERVER_NAME: 'arena-x7k2p',
+      PF_GAMESERVER_NAMESPACE: 'default',
+      PUBLIC_IPV4_ADDRESS: '203.0.113.9',
+      HEARTBEAT_ENDPOINT: '10.0.0.4:56001',
+      SESSION_HOST_ID: 'arena-x7k2p.6f1c',
+      GSDK_LOG_FOLDER: '/data/GameLogs/',
+      SHARED_CONTENT_FOLDER: '/data/GameSharedContent',
+    })
+  })
+})
+
+describe('the name of a port', () => {
+  const ports = (...list: readonly object[]): GameContainer =>
+    gameContainerOf(frozen({ spec: { containers: [{ name: 'game', ports: list }] } }))
+
+  it.each([
+    ['is what the template says', ports({ name: 'game', containerPort: 7777 }), 'game'],
+    ['is port_<number> without a name', ports({ containerPort: 7777 }), 'port_7777'],
+    ['is port_<number> when the template does not list it', ports({ name: 'query', containerPort: 7778 }), 'port_7777'],
+    [
+      'is found on either protocol',
+      ports({ containerPort: 7777 }, { name: 'game', containerPort: 7777, protocol: 'UDP' }),
+      'game',
+    ],
+  ])('%s', (_row, container, name) => {
+    expect(portName(container, 7777)).toBe(name)
+  })
+})

@@ -1,0 +1,106 @@
+/** Decisions, "Resources": names. GSDK protocol: what goes into the path of every heartbeat. */
+import { fc, test } from '@fast-check/vitest'
+import { describe, expect, it } from 'vitest'
+import {
+  isBuildName,
+  isNamespace,
+  maxBuildNameLength,
+  readSessionHostId,
+  serverName,
+  sessionHostId,
+  suffixLength,
+} from '../../../src/rules/model/names.js'
+import { anyJson } from '../support.js'
+
+const labels: readonly (readonly [string, unknown, boolean])[] = [
+  ['a word', 'arena', true],
+  ['one letter', 'a', true],
+  ['one digit', '7', true],
+  ['digits first', '2v2', true],
+  ['inner dashes', 'arena-2--eu', true],
+  ['nothing', '', false],
+  ['a dash first', '-arena', false],
+  ['a dash last', 'arena-', false],
+  ['only a dash', '-', false],
+  ['an upper-case letter', 'Arena', false],
+  ['an underscore', 'are_na', false],
+  ['a dot', 'are.na', false],
+  ['a slash', 'are/na', false],
+  ['a space', 'are na', false],
+  ['a line break at the end', 'arena\n', false],
+  ['a letter beyond ASCII', 'aréna', false],
+  ['a number', 7, false],
+  ['null', null, false],
+  ['what is not there', undefined, false],
+  ['an array that reads like a name', ['arena'], false],
+]
+
+describe('a build name', () => {
+  it.each(labels)('of %s', (_what, name, good) => {
+    expect(isBuildName(name)).toBe(good)
+  })
+
+  it('has at most 57 characters', () => {
+    expect(maxBuildNameLength).toBe(57)
+    expect(isBuildName('a'.repeat(57))).toBe(true)
+    expect(isBuildName('a'.repeat(58))).toBe(false)
+  })
+})
+
+describe('a namespace', () => {
+  it.each(labels)('of %s', (_what, name, good) => {
+    expect(isNamespace(name)).toBe(good)
+  })
+
+  it('has at most 63 characters', () => {
+    expect(isNamespace('a'.repeat(63))).toBe(true)
+    expect(isNamespace('a'.repeat(64))).toBe(false)
+  })
+
+  test.prop([anyJson()])('may be asked of anything', (value) => {
+    expect(isNamespace(value) || !isBuildName(value)).toBe(true)
+  })
+})
+
+const bytes = fc.uint8Array({ minLength: suffixLength, maxLength: suffixLength })
+const buildNames = fc.stringMatching(/^[a-z0-9]([-a-z0-9]{0,55}[a-z0-9])?$/)
+
+describe('a server name', () => {
+  it.each([
+    [[0, 1, 2, 3, 4], 'arena-abcde'],
+    [[25, 26, 35, 36, 255], 'arena-z09ad'],
+  ])('of the random bytes %j is %s', (random, name) => {
+    expect(serverName('arena', Uint8Array.from(random))).toBe(name)
+  })
+
+  test.prop([buildNames, bytes])('is <build>-<5 of [a-z0-9]>, and a label that Kubernetes takes', (build, random) => {
+    const name = serverName(build, random)
+    expect(name.startsWith(`${build}-`)).toBe(true)
+    expect(name.slice(build.length)).toMatch(/^-[a-z0-9]{5}$/)
+    expect(isNamespace(name), 'at most 63 characters').toBe(true)
+  })
+
+  it('can be any of 36 to the power of 5', () => {
+    const drawn = new Set(Array.from({ length: 256 }, (_, byte) => serverName('a', Uint8Array.of(0, 0, 0, 0, byte))))
+    expect(drawn.size).toBe(36)
+  })
+})
+
+describe('a session host id', () => {
+  test.prop([buildNames, bytes, fc.base64String()])('is read back as name and token', (build, random, token) => {
+    const name = serverName(build, random)
+    expect(readSessionHostId(sessionHostId(name, token))).toEqual({ name, token })
+  })
+
+  it('is <server name>.<token>', () => {
+    expect(sessionHostId('arena-x7k2p', '6f1c')).toBe('arena-x7k2p.6f1c')
+  })
+
+  it.each(['', 'arena-x7k2p', '.6f1c', '.'])('is not %j', (id) => {
+    expect(readSessionHostId(id)).toBeUndefined()
+  })
+
+  it('ends its name at the first dot', () => {
+    expect(readSessionHostId('arena.6f.1c')).toEqual({ name: 'arena', token: '6f.1c' })
+  })
+})

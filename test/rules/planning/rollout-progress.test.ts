@@ -1,0 +1,131 @@
+/** A rolling change carried out to its end, in every small build: it neither gets stuck nor takes more than a batch. */
+import { fc, test } from '@fast-check/vitest'
+import { describe, expect, it } from 'vitest'
+import { planRollout, rolloutBatch, type RolloutInput } from '../../../src/rules/planning/rollout.js'
+import { plan } from '../../../src/rules/planning/scaling.js'
+import { frozen } from '../support.js'
+
+interface Start {
+  readonly standingBy: number
+  readonly max: number
+  readonly active: number
+  readonly callers: number
+}
+
+/** Every build of at most 6 servers standing by, with as many Active ones and callers waiting as there can be. */
+const builds: readonly Start[] = upTo(0, 6).flatMap((standingBy) =>
+  upTo(standingBy, 9).flatMap((max) =>
+    upTo(0, max).flatMap((active) => upTo(0, 2).map((callers) => ({ standingBy, max, active, callers }))),
+  ),
+)
+
+function upTo(from: number, to: number): readonly number[] {
+  return Array.from({ length: to - from + 1 }, (_, i) => from + i)
+}
+
+/** The idle servers there can be. */
+const reachable = ({ standingBy, max, active, callers }: Start) =>
+  Math.max(0, Math.min(standingBy + callers, max - active))
+
+interface Idle {
+  readonly old: number
+  readonly starting: number
+  readonly ready: number
+}
+
+function planOf({ standingBy, max, active, callers }: Start, { old, starting, ready }: Idle) {
+  return planRollout(
+    frozen<RolloutInput>({
+      spec: { standingBy, max },
+      current: { pending: 0, initializing: starting, standingBy: ready },
+      outdated: { pending: 0, initializing: 0, standingBy: old },
+      ...{ active, callers, ending: 0, mayCreate: true },
+      ...{ maxCreatesPerReconcile: 20, maxDeletesPerReconcile: 20, maxPending: 5_000 },
+    }),
+  )
+}
+
+/** Carries out plans until nothing is left to do; `becomeReady` is what becomes of those that were starting before. */
+function carriedOut(start: Start, becomeReady: boolean): Idle {
+  let idle: Idle = { old: Math.min(start.standingBy, start.max - start.active), starting: 0, ready: 0 }
+  for (let pass = 0; pass < 200; pass++) {
+    const { create, replace, surplus } = planOf(start, idle)
+    const there = idle.old + idle.starting + idle.ready + start.active
+    if (create > 0 && there + create > start.max) expect.fail(`${JSON.stringify({ ...start, ...idle })} exceeds max`)
+    if (create + replace + surplus === 0 && (idle.starting === 0 || !becomeReady)) return idle
+    const old = idle.old - replace
+    idle = becomeReady
+      ? { old, starting: create, ready: idle.ready + idle.starting - surplus }
+      : { old, starting: idle.starting + create - surplus, ready: 0 }
+  }
+  return expect.fail(`${JSON.stringify(start)} never comes to rest`)
+}
+
+describe('a rolling change', () => {
+  it('ends with new servers only, as many as there can be', () => {
+    const wrong = builds.filter((start) => {
+      const { old, ready } = carriedOut(start, true)
+      return old !== 0 || ready !== reachable(start)
+    })
+    expect(wrong).toEqual([])
+  })
+
+  it('to a template that never gets ready takes at most one batch of the old servers', () => {
+    const wrong = builds.filter((start) => {
+      const before = Math.min(start.standingBy, start.max - start.active)
+      return carriedOut(start, false).old < before - rolloutBatch(reachable(start))
+    })
+    expect(wrong).toEqual([])
+  })
+
+  it('to a template whose servers crash again and again takes at most one batch of the old servers', () => {
+    const wrong = builds.filter((start) => {
+      const before = Math.min(start.standingBy, start.max - start.active)
+      let idle: Idle = { old: before, starting: 0, ready: 0 }
+      for (let pass = 0; pass < 50; pass++) {
+        // None is trusted, also while it is ready.
+        const { create, replace, surplus } = planOf(start, { ...idle, starting: idle.starting + idle.ready, ready: 0 })
+        // Those that were starting get ready, and those that were ready crash.
+        idle = { old: idle.old - replace, starting: create, ready: idle.starting - Math.min(idle.starting, surplus) }
+      }
+      return idle.old < before - rolloutBatch(reachable(start))
+    })
+    expect(wrong).toEqual([])
+  })
+
+  const few = fc.nat({ max: 8 })
+  const idle = fc.record({ pending: few, initializing: few, standingBy: few })
+  const anyInput = fc.record({
+    spec: fc.record({ standingBy: few, max: fc.nat({ max: 20 }) }),
+    ...{ current: idle, outdated: idle, active: few, ending: few, callers: few },
+    mayCreate: fc.boolean(),
+    ...{
+      maxCreatesPerReconcile: fc.integer({ min: 1, max: 9 }),
+      maxDeletesPerReconcile: fc.integer({ min: 1, max: 9 }),
+    },
+    maxPending: fc.constantFrom(5, 5_000),
+  })
+
+  test.prop([anyInput])('that is over is the plan of any other build', (input) => {
+    const over = frozen({ ...input, outdated: { pending: 0, initializing: 0, standingBy: 0 } })
+    const { create, destroy, partial } = plan({ ...over, ...over.current, spared: 0, draining: false })
+    const surplus = destroy.pending + destroy.initializing + destroy.standingBy
+    expect(planRollout(over)).toStrictEqual({ create, replace: 0, surplus, partial })
+  })
+
+  test.prop([anyInput])('keeps max and the limits of a pass, whatever the past has left', (input) => {
+    const { create, replace, surplus } = planRollout(frozen(input))
+    const sum = (counts: RolloutInput['current']) => counts.pending + counts.initializing + counts.standingBy
+    const there = sum(input.current) + sum(input.outdated) + input.active
+    if (create > 0) expect(there + create).toBeLessThanOrEqual(input.spec.max)
+    if (!input.mayCreate) expect(create).toBe(0)
+    expect([create <= input.maxCreatesPerReconcile, replace + surplus <= input.maxDeletesPerReconcile]).toEqual([
+      true,
+      true,
+    ])
+    expect([replace <= sum(input.outdated), surplus <= sum(input.current)]).toEqual([true, true])
+    expect(Math.min(create, replace, surplus)).toBeGreaterThanOrEqual(0)
+    // The old ones go first.
+    if (surplus > 0 && sum(input.current) <= input.spec.standingBy) expect(replace).toBe(sum(input.outdated))
+  })
+})

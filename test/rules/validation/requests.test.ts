@@ -1,0 +1,481 @@
+/** Decisions, "Resources", "Allocation" (first row) and "Management API" (patch): what callers hand in. */
+import { fc, test } from '@fast-check/vitest'
+import { describe, expect, it } from 'vitest'
+import {
+  type BuildInput,
+  checkBounds,
+  checkForBackend,
+  defaultNamespace,
+  readAllocationRequest,
+  readBuildInput,
+  readPatch,
+} from '../../../src/rules/validation/requests.js'
+import { anyJson, aSpec, deepJson, frozen, parsed } from '../support.js'
+
+const template = { spec: { containers: [{ name: 'game', image: 'arena:1' }] } }
+const goodSpec = { buildID: 'b-1', standingBy: 2, max: 5, portsToExpose: [7777], template }
+const goodBuild = frozen({ metadata: { name: 'arena', namespace: 'eu' }, spec: goodSpec })
+
+const withSpec = (changes: object): object => frozen({ ...goodBuild, spec: { ...goodSpec, ...changes } })
+const without = (field: keyof typeof goodSpec): object => withSpec({ [field]: undefined })
+const circular: Record<string, unknown> = {}
+circular['self'] = circular
+
+/** So many objects, one within the other. */
+const nested = (levels: number): object => (levels === 1 ? {} : { a: nested(levels - 1) })
+
+const refused = (field: string, message: string) => ({ ok: false, problem: { field, message } })
+const accepted = (value: unknown) => ({ ok: true, value })
+
+describe('a build that is complete', () => {
+  it('is read as it stands', () => {
+    expect(readBuildInput(goodBuild)).toStrictEqual(accepted(goodBuild))
+  })
+
+  it('is read with every optional field', () => {
+    const body = withSpec({ crashesToMarkUnhealthy: 1, buildMetadata: { map: 'dust', odd: 'a,b?c=d é\n', empty: '' } })
+    expect(readBuildInput(body)).toStrictEqual(accepted(body))
+  })
+
+  it('is in the namespace default when it names none', () => {
+    expect(defaultNamespace).toBe('default')
+    const metadata = { name: 'arena', namespace: 'default' }
+    expect(readBuildInput({ metadata: { name: 'arena' }, spec: goodSpec })).toStrictEqual(
+      accepted({ metadata, spec: goodSpec }),
+    )
+  })
+
+  it('may bring a status, and anything else outside its spec: ignored', () => {
+    const { metadata, spec } = goodBuild
+    const body = frozen({
+      apiVersion: 'mps.vendor.com/v1alpha1',
+      kind: 'GameServerBuild',
+      metadata: { ...metadata, labels: { a: 'b' }, uid: 'x' },
+      spec,
+      status: { currentActive: 'many' },
+      more: 1,
+    })
+    expect(readBuildInput(body)).toStrictEqual(accepted(goodBuild))
+  })
+
+  it('belongs to the fleet: what its author changes afterwards is not in it', () => {
+    const author = structuredClone({ ...goodBuild, spec: { ...goodSpec, buildMetadata: { map: 'dust' } } })
+    const before = structuredClone(author)
+    const read = readBuildInput(author)
+    author.spec.portsToExpose.push(1)
+    author.spec.buildMetadata.map = 'other'
+    author.spec.template.spec.containers[0] = { name: 'other', image: 'other' }
+    expect(read).toStrictEqual(accepted(before))
+  })
+})
+
+describe('the limits of a build', () => {
+  it.each<[string, object]>([
+    ['a name of 57 characters', { ...goodBuild, metadata: { name: 'a'.repeat(57), namespace: 'n'.repeat(63) } }],
+    ['a buildID of one character', withSpec({ buildID: ' ' })],
+    ['a buildID of 128 characters', withSpec({ buildID: 'é/,?'.repeat(32) })],
+    ['none standing by', withSpec({ standingBy: 0 })],
+    ['max 0', withSpec({ standingBy: 0, max: 0 })],
+    ['standingBy = max', withSpec({ standingBy: 5, max: 5 })],
+    ['very many', withSpec({ standingBy: 100_000, max: Number.MAX_SAFE_INTEGER })],
+    ['no ports', withSpec({ portsToExpose: [] })],
+    ['the lowest and the highest port', withSpec({ portsToExpose: [65_535, 1] })],
+    ['one crash makes it Unhealthy', withSpec({ crashesToMarkUnhealthy: 1 })],
+    ['no limits of its own', withSpec({ health: {} })],
+    [
+      'every limit of its own',
+      withSpec({
+        health: {
+          ...{ firstHeartbeatSeconds: 1, silenceSeconds: 2, initializingSeconds: 3, sessionSeconds: 4 },
+          endLongSessions: true,
+        },
+      }),
+    ],
+    ['empty buildMetadata', withSpec({ buildMetadata: {} })],
+  ])('%s', (_what, body) => {
+    expect(readBuildInput(frozen(body))).toMatchObject({ ok: true, value: body })
+  })
+})
+
+const labelRule = (most: number) =>
+  `must be 1 to ${most} lower-case letters, digits or inner dashes (RFC 1123 label), but`
+const count = 'must be an integer ≥ 0, but is'
+const port = 'must be an integer from 1 to 65535, but is'
+
+describe('a build is refused for', () => {
+  it.each<[string, unknown, string, string]>([
+    ['no body', undefined, 'body', 'must be a GameServerBuild object, but is absent'],
+    ['null', null, 'body', 'must be a GameServerBuild object, but is null'],
+    ['an array', [], 'body', 'must be a GameServerBuild object, but is []'],
+    ['a string', 'arena', 'body', 'must be a GameServerBuild object, but is "arena"'],
+    ['no metadata', { spec: goodSpec }, 'metadata', 'must be an object with a name, but is absent'],
+    ['metadata of another type', { metadata: 'x' }, 'metadata', 'must be an object with a name, but is "x"'],
+    ['no name', { metadata: {} }, 'metadata.name', `${labelRule(57)} is absent`],
+    ['a name of another type', { metadata: { name: 7 } }, 'metadata.name', `${labelRule(57)} is 7`],
+    ['an empty name', { metadata: { name: '' } }, 'metadata.name', `${labelRule(57)} is ""`],
+    ['a name that is no label', { metadata: { name: 'Arena_1' } }, 'metadata.name', `${labelRule(57)} is "Arena_1"`],
+    [
+      'a name of 57 that is no label',
+      { metadata: { name: '-'.repeat(57) } },
+      'metadata.name',
+      `${labelRule(57)} is "${'-'.repeat(57)}"`,
+    ],
+    ['a name of 58', { metadata: { name: 'a'.repeat(58) } }, 'metadata.name', `${labelRule(57)} has 58`],
+    [
+      'a namespace that is no label',
+      { metadata: { name: 'a', namespace: 'E U' } },
+      'metadata.namespace',
+      `${labelRule(63)} is "E U"`,
+    ],
+    [
+      'a namespace of 64',
+      { metadata: { name: 'a', namespace: 'n'.repeat(64) } },
+      'metadata.namespace',
+      `${labelRule(63)} has 64`,
+    ],
+    [
+      'a namespace null',
+      { metadata: { name: 'a', namespace: null } },
+      'metadata.namespace',
+      `${labelRule(63)} is null`,
+    ],
+    ['no spec', { metadata: { name: 'a' } }, 'spec', 'must be an object, but is absent'],
+    ['a spec of another type', { metadata: { name: 'a' }, spec: [1] }, 'spec', 'must be an object, but is [1]'],
+    [
+      'an unknown field in spec',
+      withSpec({ standingby: 3 }),
+      'spec.standingby',
+      'is not a field of a build; known are buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, health, template, buildMetadata',
+    ],
+    ['no buildID', without('buildID'), 'spec.buildID', 'must be a string of 1 to 128 characters, but is absent'],
+    [
+      'an empty buildID',
+      withSpec({ buildID: '' }),
+      'spec.buildID',
+      'must be a string of 1 to 128 characters, but is ""',
+    ],
+    [
+      'a buildID of another type',
+      withSpec({ buildID: 1 }),
+      'spec.buildID',
+      'must be a string of 1 to 128 characters, but is 1',
+    ],
+    [
+      'a buildID of 129',
+      withSpec({ buildID: 'x'.repeat(129) }),
+      'spec.buildID',
+      'must be a string of 1 to 128 characters, but has 129',
+    ],
+    ...(['standingBy', 'max'] as const).flatMap((field): [string, unknown, string, string][] => [
+      [`no ${field}`, without(field), `spec.${field}`, `${count} absent`],
+      [`${field} -1`, withSpec({ [field]: -1 }), `spec.${field}`, `${count} -1`],
+      [`${field} 1.5`, withSpec({ [field]: 1.5 }), `spec.${field}`, `${count} 1.5`],
+      [`${field} "2"`, withSpec({ [field]: '2' }), `spec.${field}`, `${count} "2"`],
+      [`${field} null`, withSpec({ [field]: null }), `spec.${field}`, `${count} null`],
+      [`${field} true`, withSpec({ [field]: true }), `spec.${field}`, `${count} true`],
+      [`${field} [2]`, withSpec({ [field]: [2] }), `spec.${field}`, `${count} [2]`],
+      [`${field} NaN`, withSpec({ [field]: NaN }), `spec.${field}`, `${count} NaN`],
+      [`${field} 2n`, withSpec({ [field]: 2n }), `spec.${field}`, `${count} 2`],
+      [`${field} too large to count`, withSpec({ [field]: 2 ** 53 }), `spec.${field}`, `${count} 9007199254740992`],
+    ]),
+    [
+      'standingBy above max',
+      withSpec({ standingBy: 6, max: 5 }),
+      'spec.standingBy',
+      'must be at most spec.max, but standingBy is 6 and max is 5',
+    ],
+    ['no ports', without('portsToExpose'), 'spec.portsToExpose', 'must be an array of ports, but is absent'],
+    [
+      'ports of another type',
+      withSpec({ portsToExpose: 7777 }),
+      'spec.portsToExpose',
+      'must be an array of ports, but is 7777',
+    ],
+    ['port 0', withSpec({ portsToExpose: [0] }), 'spec.portsToExpose[0]', `${port} 0`],
+    ['port 65536', withSpec({ portsToExpose: [1, 65_536] }), 'spec.portsToExpose[1]', `${port} 65536`],
+    ['half a port', withSpec({ portsToExpose: [80.5] }), 'spec.portsToExpose[0]', `${port} 80.5`],
+    ['a port as a string', withSpec({ portsToExpose: ['7777'] }), 'spec.portsToExpose[0]', `${port} "7777"`],
+    ['a port null', withSpec({ portsToExpose: [null] }), 'spec.portsToExpose[0]', `${port} null`],
+    [
+      'a port twice',
+      withSpec({ portsToExpose: [1, 7777, 7777] }),
+      'spec.portsToExpose[2]',
+      'must not repeat a port, but 7777 stands twice',
+    ],
+    ...[0, -1, 1.5, '3', null, true].map((limit): [string, unknown, string, string] => [
+      `crashesToMarkUnhealthy ${JSON.stringify(limit)}`,
+      withSpec({ crashesToMarkUnhealthy: limit }),
+      'spec.crashesToMarkUnhealthy',
+      `must be an integer ≥ 1, but is ${JSON.stringify(limit)}`,
+    ]),
+    ...['x', [], null, 5].map((health): [string, unknown, string, string] => [
+      `health ${JSON.stringify(health)}`,
+      withSpec({ health }),
+      'spec.health',
+      `must be an object of limits, but is ${JSON.stringify(health)}`,
+    ]),
+    [
+      'an unknown limit',
+      withSpec({ health: { silenceMs: 5 } }),
+      'spec.health.silenceMs',
+      'is not a limit of a build; known are firstHeartbeatSeconds, silenceSeconds, initializingSeconds, sessionSeconds, endLongSessions',
+    ],
+    ...['firstHeartbeatSeconds', 'silenceSeconds', 'initializingSeconds', 'sessionSeconds'].flatMap((limit) =>
+      [0, -1, 1.5, '60', null].map((value): [string, unknown, string, string] => [
+        `${limit} ${JSON.stringify(value)}`,
+        withSpec({ health: { [limit]: value } }),
+        `spec.health.${limit}`,
+        `must be an integer ≥ 1, in seconds, but is ${JSON.stringify(value)}`,
+      ]),
+    ),
+    [
+      'endLongSessions of another type',
+      withSpec({ health: { sessionSeconds: 60, endLongSessions: 'yes' } }),
+      'spec.health.endLongSessions',
+      'must be true or false, but is "yes"',
+    ],
+    [
+      'endLongSessions without a limit of sessions',
+      withSpec({ health: { endLongSessions: true } }),
+      'spec.health.endLongSessions',
+      'says nothing without spec.health.sessionSeconds',
+    ],
+    ['no template', without('template'), 'spec.template', 'must be a PodTemplateSpec object, but is absent'],
+    [
+      'a template that no backend could run',
+      withSpec({ template: { spec: { containers: [] } } }),
+      'spec.template.spec.containers',
+      'must be an array of at least one container, but is []',
+    ],
+    [
+      'buildMetadata null',
+      withSpec({ buildMetadata: null }),
+      'spec.buildMetadata',
+      'must be an object of strings, but is null',
+    ],
+    [
+      'buildMetadata []',
+      withSpec({ buildMetadata: [] }),
+      'spec.buildMetadata',
+      'must be an object of strings, but is []',
+    ],
+    [
+      'buildMetadata of numbers',
+      withSpec({ buildMetadata: { a: 'x', players: 8 } }),
+      'spec.buildMetadata.players',
+      'must be a string, but is 8',
+    ],
+  ])('%s', (_what, body, field, message) => {
+    expect(readBuildInput(frozen(body))).toStrictEqual(refused(field, message))
+  })
+
+  it.each<[string, object]>([
+    ['in a circle', { a: circular }],
+    ['with a bigint', { a: 5n }],
+    ['too deep for a stack', { a: deepJson }],
+    ['of 65 levels', nested(64)],
+  ])('a template %s', (_what, metadata) => {
+    expect(readBuildInput({ ...goodBuild, spec: { ...goodSpec, template: { ...template, metadata } } })).toMatchObject(
+      refused('spec.template', 'must be plain JSON, at most 64 levels deep, without circles or bigint'),
+    )
+  })
+
+  it('no template of 64 levels', () => {
+    const body = withSpec({ template: { ...template, metadata: nested(63) } })
+    expect(readBuildInput(body)).toStrictEqual(accepted(body))
+  })
+
+  it('a field that only seems to be there, by way of __proto__', () => {
+    const body = parsed('{"metadata":{"name":"a"},"spec":{"__proto__":{"buildID":"b"},"standingBy":0,"max":0}}')
+    expect(readBuildInput(body)).toMatchObject({ ok: false, problem: { field: 'spec.__proto__' } })
+  })
+})
+
+describe('what a backend makes of a build', () => {
+  it('is asked of its template, named where it stands', () => {
+    expect(checkForBackend(aSpec({ template }), 'process')).toMatchObject({
+      ok: false,
+      problem: { field: 'spec.template.spec.containers[0].command' },
+    })
+    expect(checkForBackend(aSpec({ template }), 'container')).toStrictEqual(accepted({ skipped: [] }))
+    expect(checkForBackend(aSpec({ template }), 'pod')).toStrictEqual(accepted({ skipped: [] }))
+  })
+})
+
+describe('a patch', () => {
+  it.each([{ standingBy: 0 }, { max: 0 }, { standingBy: 3, max: 7 }, { standingBy: 9, max: 1 }])(
+    'of %j is read; whether it fits is asked of the build',
+    (body) => {
+      expect(readPatch(frozen(body))).toStrictEqual(accepted(body))
+    },
+  )
+
+  it('may leave one of the two undefined', () => {
+    expect(readPatch({ standingBy: undefined, max: 3 })).toStrictEqual(accepted({ max: 3 }))
+  })
+
+  it.each<[string, unknown, string, string]>([
+    ['neither', {}, 'body', 'must name standingBy, max or both'],
+    ['nothing', undefined, 'body', 'must be an object with standingBy, max or both, but is absent'],
+    ['an array', [1], 'body', 'must be an object with standingBy, max or both, but is [1]'],
+    ['another key', { max: 3, portsToExpose: [] }, 'portsToExpose', 'cannot be patched; only standingBy and max can'],
+    ['a spec', { spec: { max: 3 } }, 'spec', 'cannot be patched; only standingBy and max can'],
+    ['a key without a name', { '': 1 }, '""', 'cannot be patched; only standingBy and max can'],
+    ['a status', { status: {} }, 'status', 'cannot be patched; only standingBy and max can'],
+    ...(['standingBy', 'max'] as const).flatMap((field): [string, unknown, string, string][] => [
+      [`${field} -1`, { [field]: -1 }, field, `${count} -1`],
+      [`${field} 0.5`, { [field]: 0.5 }, field, `${count} 0.5`],
+      [`${field} "3"`, { [field]: '3' }, field, `${count} "3"`],
+      [`${field} null`, { [field]: null }, field, `${count} null`],
+    ]),
+  ])('is refused for %s', (_what, body, field, message) => {
+    expect(readPatch(frozen(body))).toStrictEqual(refused(field, message))
+  })
+
+  it('must leave standingBy ≤ max, and is told both numbers otherwise', () => {
+    expect(checkBounds(3, 3, '')).toBeUndefined()
+    expect(checkBounds(0, 0, '')).toBeUndefined()
+    expect(checkBounds(4, 3, '')).toStrictEqual(
+      refused('standingBy', 'must be at most max, but standingBy is 4 and max is 3'),
+    )
+  })
+})
+
+describe('an allocation request', () => {
+  const sessionID = '01234567-89ab-cdef-0123-456789abcdef'
+  const good = frozen({ buildID: 'b-1', sessionID })
+
+  it.each<[string, object]>([
+    ['with what it needs', good],
+    ['with everything', { ...good, sessionCookie: 'map=dust é', initialPlayers: ['amie', 'bo', 'amie'] }],
+    ['with an empty cookie and no players', { ...good, sessionCookie: '', initialPlayers: [] }],
+    ['with a GUID in upper case, as it was written', { ...good, sessionID: sessionID.toUpperCase() }],
+    ['with the empty GUID', { ...good, sessionID: '00000000-0000-0000-0000-000000000000' }],
+    ['with a buildID that no build can have', { ...good, buildID: 'x'.repeat(500) }],
+  ])('%s is read as it stands', (_what, body) => {
+    expect(readAllocationRequest(frozen(body))).toStrictEqual(accepted(body))
+  })
+
+  it('may say more than it has to', () => {
+    expect(readAllocationRequest({ ...good, region: 'eu' })).toStrictEqual(accepted(good))
+  })
+
+  it('belongs to the fleet: what its author changes afterwards is not in it', () => {
+    const initialPlayers = ['amie']
+    const read = readAllocationRequest({ ...good, initialPlayers })
+    initialPlayers.push('bo')
+    expect(read).toStrictEqual(accepted({ ...good, initialPlayers: ['amie'] }))
+  })
+
+  it.each<[string, unknown, string, string]>([
+    ['nothing', undefined, 'body', 'must be an allocation request object, but is absent'],
+    ['a string', sessionID, 'body', `must be an allocation request object, but is "${sessionID}"`],
+    ['no buildID', { sessionID }, 'buildID', 'must be a non-empty string, but is absent'],
+    ['an empty buildID', { ...good, buildID: '' }, 'buildID', 'must be a non-empty string, but is ""'],
+    ['a buildID of another type', { ...good, buildID: 7 }, 'buildID', 'must be a non-empty string, but is 7'],
+    ['no sessionID', { buildID: 'b' }, 'sessionID', 'must be a GUID, but is absent'],
+    ['a sessionID of another type', { ...good, sessionID: 7 }, 'sessionID', 'must be a GUID, but is 7'],
+    ...[
+      '',
+      'lobby-7',
+      sessionID.slice(1),
+      `${sessionID}0`,
+      `{${sessionID}}`,
+      `${sessionID}\n`,
+      ` ${sessionID}`,
+      sessionID.replaceAll('-', ''),
+      sessionID.replace('a', 'g'),
+    ].map((id): [string, unknown, string, string] => [
+      `the sessionID ${JSON.stringify(id)}`,
+      { ...good, sessionID: id },
+      'sessionID',
+      `must be a GUID, but is ${JSON.stringify(id)}`,
+    ]),
+    ['a cookie of another type', { ...good, sessionCookie: {} }, 'sessionCookie', 'must be a string, but is {}'],
+    ['a cookie null', { ...good, sessionCookie: null }, 'sessionCookie', 'must be a string, but is null'],
+    [
+      'one player as a string',
+      { ...good, initialPlayers: 'amie' },
+      'initialPlayers',
+      'must be an array of strings, but is "amie"',
+    ],
+    [
+      'a player of another type',
+      { ...good, initialPlayers: ['amie', 7] },
+      'initialPlayers',
+      'must be an array of strings, but is ["amie",7]',
+    ],
+    ['players null', { ...good, initialPlayers: null }, 'initialPlayers', 'must be an array of strings, but is null'],
+  ])('is refused for %s', (_what, body, field, message) => {
+    expect(readAllocationRequest(frozen(body))).toStrictEqual(refused(field, message))
+  })
+
+  test.prop([fc.uuid(), fc.string({ minLength: 1 }), fc.option(fc.string()), fc.option(fc.array(fc.string()))])(
+    'that is valid is read as an equal one',
+    (id, buildID, cookie, players) => {
+      const body = frozen({
+        buildID,
+        sessionID: id,
+        ...(cookie !== null && { sessionCookie: cookie }),
+        ...(players !== null && { initialPlayers: players }),
+      })
+      expect(readAllocationRequest(body)).toStrictEqual(accepted(body))
+    },
+  )
+})
+
+const label = fc.stringMatching(/^[a-z0-9]([-a-z0-9]{0,10}[a-z0-9])?$/)
+const validBuild: fc.Arbitrary<BuildInput> = fc
+  .record({
+    metadata: fc.record({ name: label, namespace: label }),
+    counts: fc.tuple(fc.nat(), fc.nat()),
+    buildID: fc.string({ minLength: 1, maxLength: 128 }),
+    portsToExpose: fc.uniqueArray(fc.integer({ min: 1, max: 65_535 })),
+    extra: fc.record(
+      { crashesToMarkUnhealthy: fc.integer({ min: 1 }), buildMetadata: fc.dictionary(fc.string(), fc.string()) },
+      { requiredKeys: [] },
+    ),
+    labels: fc.dictionary(fc.string(), fc.string()),
+  })
+  .map(({ metadata, counts: [a, b], buildID, portsToExpose, extra, labels }) => ({
+    metadata,
+    spec: {
+      ...{ buildID, standingBy: Math.min(a, b), max: Math.max(a, b), portsToExpose },
+      template: { metadata: { labels }, ...template },
+      ...extra,
+    },
+  }))
+
+/** The keys of all three kinds of input, so that random bodies get past the first checks. */
+const keys = [
+  ...['metadata', 'name', 'namespace', 'spec', 'buildID', 'standingBy', 'max', 'portsToExpose', 'template'],
+  ...['buildMetadata', 'containers', 'env', 'ports', 'command', 'sessionID', 'initialPlayers', '__proto__', 'toString'],
+]
+
+describe('any input', () => {
+  test.prop([validBuild])('that is a valid build is read as an equal one', (build) => {
+    const body: unknown = frozen(parsed(JSON.stringify(build)))
+    expect(readBuildInput(body)).toEqual(accepted(body))
+  })
+
+  test.prop([anyJson(...keys)])('is accepted or refused with a field and a sentence, and never throws', (body) => {
+    for (const read of [readBuildInput, readPatch, readAllocationRequest]) {
+      const checked = read(body)
+      if (!checked.ok) expect(checked.problem.field.length * checked.problem.message.length).toBeGreaterThan(0)
+    }
+  })
+
+  test.prop([anyJson(...keys), fc.constantFrom(...keys)])('in any field of a build does no harm', (value, field) => {
+    for (const body of [withSpec({ [field]: value }), withSpec({ template: { spec: { containers: [value] } } })]) {
+      const checked = readBuildInput(body)
+      if (checked.ok) expect(checked.value).toEqual(body)
+    }
+  })
+
+  it('that is too deep for a stack is refused like any other', () => {
+    expect(readBuildInput(deepJson).ok).toBe(false)
+    expect(readBuildInput({ metadata: deepJson }).ok).toBe(false)
+    expect(readPatch({ max: deepJson }).ok).toBe(false)
+    expect(readAllocationRequest({ buildID: 'b', sessionID: deepJson }).ok).toBe(false)
+  })
+})

@@ -1,0 +1,38 @@
+/** A call that is given up when it is not answered. */
+import { virtualClock } from 'gamekeeper/testing'
+import { describe, expect, it } from 'vitest'
+import { withTimeout } from '../../src/util/with-timeout.js'
+
+describe('a bounded call', () => {
+  it('is given up after its time, and told so', async () => {
+    const clock = virtualClock()
+    let signal: AbortSignal | undefined
+    const call = withTimeout(clock, 5_000, 'the list', (given) => {
+      signal = given
+      return new Promise(() => {})
+    })
+    const failed = expect(call).rejects.toMatchObject({
+      code: 'unavailable',
+      message: 'the list was not answered within 5 s',
+    })
+    await clock.advance(5_000)
+    await failed
+    expect(signal?.aborted).toBe(true)
+  })
+
+  it.each([
+    ['answers', () => Promise.resolve()],
+    ['rejects', () => Promise.reject(new Error('no'))],
+    [
+      'throws at once',
+      () => {
+        throw new Error('no')
+      },
+    ],
+  ])('that %s leaves no timer behind', async (_, work: () => Promise<void>) => {
+    const clock = virtualClock()
+    await Promise.allSettled([withTimeout(clock, 5_000, 'the list', work)])
+    await clock.settle()
+    expect(clock.pending).toBe(0)
+  })
+})
