@@ -182,7 +182,7 @@ describe('a webhook', () => {
     expect(lost).toHaveLength(3)
     expect(failed[0]).toMatchObject({
       url: url.replace('?key=hidden', ''),
-      lost: lost[0]?.event.seq,
+      eventSeq: lost[0]?.event.seq,
       reason: 'it was answered with 404',
     })
     expect(failed[0]?.seq).toBeGreaterThan(0)
