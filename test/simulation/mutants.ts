@@ -104,8 +104,8 @@ const scaling: readonly Mutant[] = [
     name: 'a server being handed out counts as idle',
     kind: 'a ready server is killed although it is wanted',
     file: 'src/engine/reconcile/scaler.ts',
-    from: 'standingBy: buckets.ready.size + buckets.unready.size + buckets.oldReady.size',
-    to: 'standingBy: buckets.reserved.size + buckets.ready.size + buckets.unready.size + buckets.oldReady.size',
+    from: 'standingBy: buckets.ready.size + buckets.unready.size + buckets.outdatedReady.size',
+    to: 'standingBy: buckets.reserved.size + buckets.ready.size + buckets.unready.size + buckets.outdatedReady.size',
   },
   {
     name: 'a server being handed out does not count as Active',
@@ -118,7 +118,7 @@ const scaling: readonly Mutant[] = [
     name: 'scaling ends Active servers',
     kind: 'rollouts and scaling that kill matches',
     file: 'src/engine/reconcile/scaler.ts',
-    from: "'oldReady', 'ready'], destroy.standingBy, reason, message)",
+    from: "'outdatedReady', 'ready'], destroy.standingBy, reason, message)",
     to: "'active'], destroy.standingBy + destroy.pending, 'Deleted', message)",
   },
   {
@@ -185,7 +185,7 @@ const life: readonly Mutant[] = [
     name: 'a host that was suspended forgives nobody',
     kind: 'servers are ended for what the host slept through',
     file: 'src/engine/instances/ticker.ts',
-    from: 'parts.overdue.forgive()',
+    from: 'parts.timeouts.restartTimers()',
     to: '',
   },
   {
@@ -273,7 +273,7 @@ const records: readonly Mutant[] = [
     name: 'an engine that is over goes on',
     kind: 'a host that leads no more acts',
     file: 'src/engine/persistence/leadership-guard.ts',
-    from: 'over ??= error',
+    from: 'closedWith ??= error',
     to: 'void error',
   },
   {
@@ -281,8 +281,8 @@ const records: readonly Mutant[] = [
     kind: 'leaked processes and ports',
     seeds: 300,
     file: 'src/engine/reconcile/server-actions.ts',
-    from: 'if (entry.asked) {',
-    to: 'if (entry.asked && !entry.asked) {',
+    from: 'if (entry.createRequested) {',
+    to: 'if (entry.createRequested && !entry.createRequested) {',
   },
   {
     name: 'a Pending server of before is forgotten',
