@@ -1,7 +1,7 @@
 /** A fleet's calls over HTTP, with the same methods as `Fleet`, so that code can take either. */
 import { FleetError } from '../contracts/errors.js'
 import type { AllocateOptions, Builds, Details, Fleet, Servers } from '../contracts/fleet.js'
-import type { CallOptions } from '../contracts/options.js'
+import type { CallOptions } from '../contracts/call-options.js'
 import type { AllocationRequest, RefLike } from '../rules/model/resources.js'
 import type {
   Allocation,
