@@ -1,6 +1,7 @@
 /** The part of dockerode that this backend needs, and how it is loaded when the host app passes no client. */
 import { createRequire } from 'node:module'
 import { FleetError, messageOf } from '../../src/contracts/errors.js'
+import { codeOf } from '../../src/platform/error-code.js'
 import { isLoopback } from '../../src/platform/own-address.js'
 
 /** A client of the engine's API, such as dockerode's `new Docker()`. */
@@ -38,7 +39,7 @@ export function defaultClient(): DockerClient {
   try {
     loaded = createRequire(here)('dockerode')
   } catch (error) {
-    const isMissing = error instanceof Error && 'code' in error && error.code === 'MODULE_NOT_FOUND'
+    const isMissing = codeOf(error) === 'MODULE_NOT_FOUND'
     const why = isMissing ? 'is not installed' : `cannot be loaded (${messageOf(error)})`
     throw new FleetError('internal', `dockerBackend needs the package dockerode, which ${why}: ${install}`, {
       cause: error,

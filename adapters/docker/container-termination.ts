@@ -2,10 +2,9 @@
 import type { Clock } from '../../src/contracts/clock.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
-import type { Creations } from '../shared/creations.js'
+import type { Creation, Creations } from '../shared/creations.js'
 import type { Listeners } from '../shared/listeners.js'
 import type { Termination } from '../shared/terminations.js'
-import type { ContainerCreation } from './container-creation.js'
 import type { Containers } from './containers.js'
 import type { EngineApi } from './engine-api.js'
 import { statusOf } from './engine-errors.js'
@@ -17,7 +16,7 @@ export interface ContainerTerminationDependencies {
   readonly api: EngineApi
   readonly clock: Clock
   readonly containers: Containers
-  readonly creations: Creations<ContainerCreation>
+  readonly creations: Pick<Creations<Creation>, 'settled' | 'forgetRejected'>
   readonly listeners: Listeners
   /** Longest single wait for the engine. */
   readonly timeoutMs: number

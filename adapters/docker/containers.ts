@@ -4,10 +4,9 @@ import type { CallOptions } from '../../src/contracts/call-options.js'
 import type { Logger } from '../../src/contracts/logger.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
 import { isObject } from '../../src/rules/validation/problem.js'
-import type { Creations } from '../shared/creations.js'
+import type { Creation, Creations } from '../shared/creations.js'
 import type { Listeners } from '../shared/listeners.js'
 import { ContainerCache } from './container-cache.js'
-import type { ContainerCreation } from './container-creation.js'
 import type { ContainerEvent } from './container-events.js'
 import type { EngineApi } from './engine-api.js'
 import {
@@ -29,7 +28,7 @@ export interface ContainersDependencies {
   readonly fleet: string
   /** Name of the engine's machine. */
   readonly node: string
-  readonly creations: Creations<ContainerCreation>
+  readonly creations: Pick<Creations<Creation>, 'has' | 'settled'>
   readonly listeners: Listeners
   readonly logger: Logger
 }

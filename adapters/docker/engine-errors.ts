@@ -1,5 +1,6 @@
 /** Translates failed calls of the Docker engine into FleetErrors. Pure. */
 import { FleetError, messageOf } from '../../src/contracts/errors.js'
+import { codeOf } from '../../src/platform/error-code.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 
 /** HTTP status of the engine's error response; undefined when it did not respond. */
@@ -38,10 +39,6 @@ export function engineFailure(error: unknown, what: string, endpoint: string): F
   }
   const message = `the Docker engine could not ${what}: ${responseMessage(error) || `HTTP ${status} from ${endpoint}`}`
   return new FleetError(status === 400 ? 'invalid' : 'unavailable', message, cause)
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined
 }
 
 /** Those of the requested ports that another container or program holds. Undefined when the call failed for another reason. */

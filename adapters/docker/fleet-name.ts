@@ -3,6 +3,7 @@ import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../src/contracts/clock.js'
 import { FleetError, messageOf } from '../../src/contracts/errors.js'
+import { codeOf } from '../../src/platform/error-code.js'
 import { makeDirectories } from '../../src/platform/make-directories.js'
 import { isFleetName } from './options.js'
 
@@ -30,7 +31,7 @@ async function readStored(path: string): Promise<string | undefined> {
   try {
     text = (await readFile(path, 'utf8')).trim()
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    if (codeOf(error) === 'ENOENT') return undefined
     throw error
   }
   if (isFleetName(text)) return text
