@@ -4,7 +4,9 @@
 export const maxBuildNameLength = 57
 export const maxNamespaceLength = 63
 
-const label = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
+/** An RFC 1123 label, apart from its length. */
+export const labelPattern = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'
+const label = new RegExp(labelPattern)
 
 /** An RFC 1123 label of at most `maxBuildNameLength` characters. */
 export function isBuildName(name: unknown): name is string {
