@@ -103,7 +103,7 @@ export const podTemplate = {
   required: ['spec'],
   expected: 'a PodTemplateSpec object',
   description:
-    'A Kubernetes PodTemplateSpec, at most 64 levels deep. Its first container is the game server. Which other fields have an effect depends on the backend.',
+    'A Kubernetes PodTemplateSpec, at most 64 levels deep. Its first container is the game server, unless an annotation names another. Which fields have an effect depends on the backend.',
   examples: [{ spec: { containers: [{ name: 'game', image: 'registry.example.com/arena:1' }] } }],
   properties: {
     spec: {
@@ -118,7 +118,7 @@ export const podTemplate = {
           items: container,
           minItems: 1,
           expected: 'an array of at least one container',
-          description: 'The first one is the game server.',
+          description: 'At least one.',
         },
         terminationGracePeriodSeconds: {
           ...count,
