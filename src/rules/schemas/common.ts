@@ -30,7 +30,7 @@ export const playerIDs = {
 export const buildName = {
   type: 'string',
   maxLength: maxBuildNameLength,
-  pattern: labelPattern,
+  pattern: labelPattern.source,
   expected: `an RFC 1123 label of 1 to ${maxBuildNameLength} lowercase letters, digits and inner dashes`,
   description: 'Unique within its namespace. The names of its servers start with it.',
   examples: ['arena'],
@@ -39,7 +39,7 @@ export const buildName = {
 export const namespace = {
   type: 'string',
   maxLength: maxNamespaceLength,
-  pattern: labelPattern,
+  pattern: labelPattern.source,
   expected: `an RFC 1123 label of 1 to ${maxNamespaceLength} lowercase letters, digits and inner dashes`,
   description: 'Default: `default`.',
 } as const satisfies StringSchema
