@@ -1,8 +1,8 @@
-/** Splits what an engine streams: text into lines, lines into JSON, and the frames of a log into text. Pure but for reading. */
+/** Splits the engine's streams into lines, JSON lines and log frames. */
 import type { Readable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
 
-/** The lines of a stream, wherever its chunks end. What comes after the last newline is a line as well. */
+/** An unterminated last line counts as a line. */
 export async function* linesOf(chunks: AsyncIterable<Buffer | string>): AsyncGenerator<string> {
   const decoder = new StringDecoder('utf8')
   let rest = ''
@@ -16,7 +16,7 @@ export async function* linesOf(chunks: AsyncIterable<Buffer | string>): AsyncGen
   if (rest !== '') yield rest
 }
 
-/** A line that is no JSON is left out: it was cut off by the end of a connection. */
+/** Skips lines that are not valid JSON: the end of the connection cut them off. */
 export async function* jsonLinesOf(stream: Readable): AsyncGenerator {
   for await (const line of linesOf(stream)) {
     if (line === '') continue
@@ -33,8 +33,8 @@ export async function* jsonLinesOf(stream: Readable): AsyncGenerator {
 const headBytes = 8
 
 /**
- * The payloads of a log of a container without a terminal, in the order in which they were written: each stands behind 8
- * bytes, of which the first names the stream and the last four are its length.
+ * The frames of the log of a container without a terminal. Each has a header of 8 bytes: the first names the stream, the
+ * last four are the length of the payload.
  */
 export async function* framesOf(stream: Readable): AsyncGenerator<{ readonly from: number; readonly payload: Buffer }> {
   let pending = Buffer.alloc(0)

@@ -1,4 +1,4 @@
-/** Turns a template into what the engine creates a container from, and says what it cannot be. Pure. */
+/** Translates a pod template into the body of the engine's `create`, and rejects what Docker cannot do. Pure. */
 import type { InstanceSpec } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { declaredEnvironment } from '../../src/rules/game/environment.js'
@@ -11,17 +11,17 @@ import { isPullPolicy, type PullPolicy, pullPolicies, type ResolvedDockerOptions
 import { quantityOf } from './quantity.js'
 import { sdkConfigPath, sdkFolders } from './sdk-files.js'
 
-/** The name under which containers know the machine that they run on. */
+/** The name by which containers reach the machine that they run on. */
 export const hostName = 'host.docker.internal'
 
 export interface Engine {
   /** Name of its machine. */
   readonly node: string
-  /** What it writes logs with unless told otherwise. */
+  /** Its default log driver. */
   readonly logDriver: string
 }
 
-export interface TranslateInput {
+export interface ContainerConfigInput {
   readonly spec: InstanceSpec
   readonly identity: Identity
   readonly fleet: string
@@ -29,46 +29,46 @@ export interface TranslateInput {
   readonly options: ResolvedDockerOptions
 }
 
-export interface Translated {
+export interface ContainerConfig {
   readonly image: string
   readonly pullPolicy: PullPolicy
-  /** What the engine's `create` takes. */
+  /** Body of the engine's `create`. */
   readonly body: object
   readonly sdk: SdkConfigInput
 }
 
-/** Throws `invalid`, naming the field. What every backend that reads the first container refuses is refused already. */
+/** Throws `invalid`, naming the field. Covers only what the validation common to all backends does not. */
 export function checkForDocker({ template }: Pick<InstanceSpec, 'template'>): void {
   const { image = '', imagePullPolicy, workingDir, ports, limits } = gameContainerOf(template)
   const at = 'spec.template.spec.containers[0]'
-  const refuse = (field: string, must: string, found: unknown) => {
+  const reject = (field: string, must: string, found: unknown) => {
     throw new FleetError('invalid', `${at}.${field} ${must}, but is ${shown(found)}`)
   }
-  if (!readImageName(image)) refuse('image', "must be an image's name like arena:1 or ghcr.io/studio/arena:1", image)
+  if (!readImageName(image)) reject('image', 'must be an image name such as arena:1 or ghcr.io/studio/arena:1', image)
   if (imagePullPolicy !== undefined && !isPullPolicy(imagePullPolicy)) {
-    refuse('imagePullPolicy', `must be one of ${pullPolicies.join(', ')}`, imagePullPolicy)
+    reject('imagePullPolicy', `must be one of ${pullPolicies.join(', ')}`, imagePullPolicy)
   }
   if (workingDir !== undefined && !workingDir.startsWith('/')) {
-    refuse('workingDir', 'must be an absolute path inside the container', workingDir)
+    reject('workingDir', 'must be an absolute path inside the container', workingDir)
   }
   const sctp = ports.findIndex(({ protocol }) => protocol === 'SCTP')
-  if (sctp >= 0) refuse(`ports[${sctp}].protocol`, 'must be TCP or UDP, which share one public number', 'SCTP')
+  if (sctp >= 0) reject(`ports[${sctp}].protocol`, 'must be TCP or UDP, which share one public port', 'SCTP')
   const { memory, cpu } = limits
-  if (memory !== undefined && !(quantityOf(memory) >= leastMemoryBytes)) {
-    refuse('resources.limits.memory', 'must be at least 6Mi, the least that Docker takes', memory)
+  if (memory !== undefined && !(quantityOf(memory) >= minMemoryBytes)) {
+    reject('resources.limits.memory', 'must be at least 6Mi, the minimum of Docker', memory)
   }
   if (memory !== undefined && quantityOf(memory) > Number.MAX_SAFE_INTEGER) {
-    refuse('resources.limits.memory', 'must be less than 8Pi, which no machine has', memory)
+    reject('resources.limits.memory', 'must be less than 8Pi', memory)
   }
-  if (cpu !== undefined && !(quantityOf(cpu) >= leastCpus)) {
-    refuse('resources.limits.cpu', 'must be at least 10m, the least that Docker takes', cpu)
+  if (cpu !== undefined && !(quantityOf(cpu) >= minCpus)) {
+    reject('resources.limits.cpu', 'must be at least 10m, the minimum of Docker', cpu)
   }
 }
 
-const leastMemoryBytes = 6 * 2 ** 20
-const leastCpus = 0.01
+const minMemoryBytes = 6 * 2 ** 20
+const minCpus = 0.01
 
-export function translate(input: TranslateInput): Translated {
+export function containerConfig(input: ContainerConfigInput): ContainerConfig {
   const { spec, identity, fleet, options } = input
   const container = gameContainerOf(spec.template)
   const sdk = sdkOf(input, container)
@@ -85,7 +85,7 @@ export function translate(input: TranslateInput): Translated {
   )
   const body = {
     Image: image,
-    // A command without arguments gets none: those of the image were meant for the image's command.
+    // A command without args must not get the image's args, which belong to the image's command.
     ...(command.length > 0 && { Entrypoint: command.map(expand) }),
     ...(args.length > 0 && { Cmd: args.map(expand) }),
     ...(workingDir !== undefined && { WorkingDir: workingDir }),
@@ -94,23 +94,22 @@ export function translate(input: TranslateInput): Translated {
     ExposedPorts: Object.fromEntries(keys.map(([key]) => [key, {}])),
     HostConfig: hostConfig(input, container, keys),
   }
-  return { ...pullOf(spec.template, options), body, sdk }
+  return { ...imageOf(spec.template, options), body, sdk }
 }
 
-/** The image of a template, and when it is pulled. */
-export function pullOf(
+export function imageOf(
   template: InstanceSpec['template'],
   options: Pick<ResolvedDockerOptions, 'pullPolicy'>,
-): Pick<Translated, 'image' | 'pullPolicy'> {
+): Pick<ContainerConfig, 'image' | 'pullPolicy'> {
   const { image = '', imagePullPolicy } = gameContainerOf(template)
   return { image, pullPolicy: isPullPolicy(imagePullPolicy) ? imagePullPolicy : options.pullPolicy }
 }
 
-/** A number is one for both, whatever the template says: the spec's ports name no protocol. */
+/** Both, whatever the template says: `portsToExpose` names no protocol. */
 const protocols = ['tcp', 'udp'] as const
 
 function hostConfig(
-  { spec, engine, options }: TranslateInput,
+  { spec, engine, options }: ContainerConfigInput,
   { limits }: GameContainer,
   keys: readonly (readonly [string, { readonly public: number }])[],
 ): object {
@@ -119,7 +118,7 @@ function hostConfig(
   const bytes = memory === undefined ? 0 : Math.floor(quantityOf(memory))
   const reachesHost = spec.sdk.heartbeatEndpoint.startsWith(`${hostName}:`)
   return {
-    // The exit code must outlive the end; whether there is to be another server is the fleet's to say.
+    // Restarts are up to the fleet, which needs the exit code of the ended container.
     RestartPolicy: { Name: 'no' },
     AutoRemove: false,
     Init: init,
@@ -131,7 +130,7 @@ function hostConfig(
     ...(capabilities.add.length > 0 && { CapAdd: capabilities.add }),
     ...(capabilities.drop.length > 0 && { CapDrop: capabilities.drop }),
     ...logConfig(engine, options),
-    // Without swap, as on Kubernetes: a limit is a limit.
+    // No swap, as on Kubernetes.
     ...(memory !== undefined && { Memory: bytes, MemorySwap: bytes }),
     ...(cpu !== undefined && { NanoCpus: Math.round(quantityOf(cpu) * 1e9) }),
   }
@@ -143,7 +142,7 @@ function logConfig({ logDriver }: Engine, { log }: ResolvedDockerOptions): objec
   return { LogConfig: { Type: logDriver, Config: { 'max-size': '10m', 'max-file': '2' } } }
 }
 
-function sdkOf({ spec, identity, engine }: TranslateInput, container: GameContainer): SdkConfigInput {
+function sdkOf({ spec, identity, engine }: ContainerConfigInput, container: GameContainer): SdkConfigInput {
   return {
     ...spec.sdk,
     buildID: spec.build.buildID,

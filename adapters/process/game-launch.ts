@@ -1,14 +1,15 @@
-/** Turns an instance's spec into a running process: environment, configuration file, command, supervisor. */
+/** Turns an instance's spec into a running process: environment, SDK configuration, command, supervisor. */
 import { closeSync, openSync } from 'node:fs'
 import type { InstanceSpec } from '../../src/contracts/backend.js'
 import type { Clock } from '../../src/contracts/clock.js'
 import { FleetError, messageOf } from '../../src/contracts/errors.js'
+import { codeOf } from '../../src/platform/error-code.js'
 import { identityOf, type ProcessIdentity } from '../../src/platform/process-identity.js'
 import { portName, sdkConfigFile, type SdkConfigInput } from '../../src/rules/game/sdk-config.js'
 import { gameContainerOf } from '../../src/rules/validation/template.js'
 import { locateCommand } from './command.js'
 import { gameEnvironment } from './environment.js'
-import { codeOf, type InstanceFiles } from './files.js'
+import type { InstanceFiles } from './files.js'
 import { GameProcess } from './game-process.js'
 import type { Exit, InstanceRecord } from './record.js'
 import { startSupervisor } from './supervisor.js'
@@ -23,12 +24,12 @@ export interface LaunchInput {
   readonly onExit: () => void
 }
 
-/** Ready to start, or why it never will. */
+/** `rejected`: the command can never run. */
 export type Prepared =
-  | { readonly ok: true; start(): Promise<GameProcess | { readonly refused: Exit }> }
-  | { readonly ok: false; readonly refused: Exit }
+  | { readonly ok: true; start(): Promise<GameProcess | { readonly rejected: Exit }> }
+  | { readonly ok: false; readonly rejected: Exit }
 
-/** Writes the game's configuration and finds its command. Nothing runs before `start` is called. */
+/** Writes the SDK configuration and locates the command. No process starts before `start` is called. */
 export async function prepareLaunch(input: LaunchInput): Promise<Prepared> {
   const { spec, record, nonce, files, clock } = input
   const { ref } = record
@@ -39,7 +40,7 @@ export async function prepareLaunch(input: LaunchInput): Promise<Prepared> {
     server: ref,
     node: record.node,
     publicAddress: record.address,
-    // On one machine there is nothing between the players and the game: both numbers are the public one.
+    // No port mapping on one machine: the game listens on the public port.
     ports: record.ports.map((port) => ({
       name: portName(container, port.container),
       listening: port.public,
@@ -58,7 +59,7 @@ export async function prepareLaunch(input: LaunchInput): Promise<Prepared> {
   const [command = '', ...args] = [...container.command, ...container.args].map((part) => environment.expand(part))
   const workingDir = container.workingDir ?? process.cwd()
   const located = locateCommand(command, workingDir, environment.env['PATH'])
-  if (!located.ok) return { ok: false, refused: { code: located.exitCode, reason: located.reason } }
+  if (!located.ok) return { ok: false, rejected: { code: located.exitCode, reason: located.reason } }
   await files.writeSdkConfig(ref, sdkConfigFile(sdk))
 
   const runDirectory = files.runDirectory(ref, nonce)
@@ -88,30 +89,27 @@ export async function prepareLaunch(input: LaunchInput): Promise<Prepared> {
       })
     } catch (error) {
       if (scarce.has(codeOf(error))) {
-        throw new FleetError('unavailable', `no process can be started now: ${messageOf(error)}`, { cause: error })
+        throw new FleetError('unavailable', `cannot start a process: ${messageOf(error)}`, { cause: error })
       }
-      return { refused: { code: 126, reason: `cannot run ${command}: ${messageOf(error)}` } }
+      return { rejected: { code: 126, reason: `cannot run ${command}: ${messageOf(error)}` } }
     } finally {
-      // The game has its own copy.
+      // The game has its own descriptor.
       closeSync(log)
     }
   }
   return { ok: true, start }
 }
 
-/**
- * Who the supervisor is; nobody when it has ended already, or when that cannot be told now. It runs all the same, and
- * must be kept: its mark tells it then.
- */
+/** Empty when the supervisor has already ended or cannot be identified now. The run is then identified by its mark. */
 function leaderOf(pid: number): { readonly leader?: ProcessIdentity } {
   try {
     const leader = identityOf(pid)
     return leader ? { leader } : {}
   } catch {
-    // As said above: no reason to lose a process that was started.
+    // The process was started and must not be lost.
     return {}
   }
 }
 
-/** The machine is out of something and may have it again; any other failure is the command line's or its directory's. */
+/** A shortage of the machine, which may pass; other failures are due to the command or its directory. */
 const scarce: ReadonlySet<string> = new Set(['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE'])

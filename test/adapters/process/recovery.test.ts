@@ -4,7 +4,7 @@ import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, 
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, expect, test } from 'vitest'
-import { callOffStart, startSupervisor } from '../../../adapters/process/supervisor.js'
+import { cancelStart, startSupervisor } from '../../../adapters/process/supervisor.js'
 import type { InstanceSpec } from '../../../src/contracts/backend.js'
 import { identityOf } from '../../../src/platform/process-identity.js'
 import { cleanUp, contentOf, exited, freshDirectory, gameOf, idle, numberIn, onCleanUp } from './support.js'
@@ -107,7 +107,7 @@ test('a record without start is called off: it is not listed, and a supervisor t
   const started = join(directory, 'started')
   const runDirectory = join(directory, 'run-abc')
   mkdirSync(runDirectory)
-  expect(callOffStart(runDirectory)).toBe(true)
+  expect(cancelStart(runDirectory)).toBe(true)
   const log = openSync(join(directory, 'log'), 'a')
   const child = await startSupervisor({
     runDirectory,
@@ -188,7 +188,7 @@ test('an instance without readable record is told, ended and removed, and the ot
   const warn = (_: object, message: string) => void warnings.push(message)
   const next = open(directory, { logger: { debug: nothing, info: nothing, warn, error: nothing } })
   expect(await next.list()).toEqual([])
-  expect(warnings).toEqual([expect.stringContaining('no readable record')])
+  expect(warnings).toEqual([expect.stringContaining('record is unreadable')])
   await until('its game is gone', () => !runs(pid))
   expect(readdirSync(join(directory, 'instances'))).toEqual(['README'])
 })

@@ -1,43 +1,43 @@
-/** Public ports of one machine: hands out numbers that neither this fleet nor another program holds. Binds sockets. */
+/** Public ports of this machine: picks those that neither this fleet nor another program holds. Binds sockets to find out. */
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { FleetError } from '../../src/contracts/errors.js'
-import { candidatePorts, type PortRange } from '../../src/rules/model/ports.js'
+import { codeOf } from '../../src/platform/error-code.js'
+import type { PortRange } from '../../src/rules/model/ports.js'
+import { PortRotation, portsExhausted } from '../shared/port-rotation.js'
 
 /**
- * Keeps no books: what is held is read from the instances each time, so that no number can leak. A number is taken in
- * the same tick in which it was found free, so that concurrent callers get different ones.
+ * Stores no allocations: held ports are read from the instances on every call, so none can leak. A port is reserved before
+ * it is probed, so that concurrent callers get different ones.
  */
 export class PortPool {
-  readonly #range: PortRange
+  readonly #rotation: PortRotation
   readonly #held: () => Iterable<number>
   readonly #addresses: readonly string[]
-  #last: number
 
-  /** `held` gives the numbers of all instances, those that are just being taken included. */
+  /** `held` returns the ports of all instances, including those being taken. */
   constructor(range: PortRange, publicAddress: string, held: () => Iterable<number>) {
-    this.#range = range
+    this.#rotation = new PortRotation(range)
     this.#held = held
     this.#addresses = probedAddresses(publicAddress)
-    this.#last = range.first - 1
   }
 
   /**
-   * Adds `count` numbers to `into`, which must be among what `held` gives. Rejects with `ports-exhausted`; then it is
-   * for the caller to drop `into`.
+   * Adds `count` ports to `into`, whose contents `held` must return. When it rejects, as with `ports-exhausted`, the caller
+   * discards `into`.
    */
   async take(count: number, into: number[]): Promise<void> {
     let foreign = 0
     let held = new Set(this.#held())
-    const candidates = candidatePorts(this.#range, held, this.#last)
+    const candidates = this.#rotation.candidates(held)
     for (let missing = count; missing > 0;) {
       const next = candidates.next()
       if (next.done) throw this.#exhausted(count, into, foreign)
       const port = next.value
       if (held.has(port)) continue
       into.push(port)
-      this.#last = port
+      this.#rotation.advance(port)
       const free = await isFree(port, this.#addresses)
       if (free) missing--
       else {
@@ -49,20 +49,18 @@ export class PortPool {
   }
 
   #exhausted(count: number, own: readonly number[], foreign: number): FleetError {
-    const { first, last } = this.#range
+    const { range } = this.#rotation
     let held = 0
-    for (const port of new Set(this.#held())) if (port >= first && port <= last && !own.includes(port)) held++
-    return new FleetError(
-      'ports-exhausted',
-      `not enough free public ports in ${first}-${last} for a server that exposes ${count}: ` +
-        `${held} held by other servers of this fleet, ${foreign} by other programs`,
-    )
+    for (const port of new Set(this.#held()))
+      if (port >= range.first && port <= range.last && !own.includes(port)) held++
+    const detail = `${held} held by other servers of this fleet, ${foreign} by other programs`
+    return portsExhausted(range, count, detail)
   }
 }
 
 /**
- * The wildcards see every other socket on Linux. Elsewhere a socket bound to one address does not stop a second one on
- * the wildcard, so the likely addresses are tried by themselves.
+ * On Linux a wildcard conflicts with every other socket. Elsewhere it does not conflict with a socket bound to one address,
+ * so the likely addresses are probed as well.
  */
 function probedAddresses(publicAddress: string): readonly string[] {
   const wildcards = ['::', '0.0.0.0']
@@ -70,7 +68,7 @@ function probedAddresses(publicAddress: string): readonly string[] {
 }
 
 async function isFree(port: number, addresses: readonly string[]): Promise<boolean> {
-  // One after the other: two sockets of ours on one number would stand in each other's way.
+  // Sequentially: two probes of one port would conflict with each other.
   for (const address of addresses) {
     if (!(await canBind(() => bindTcp(port, address)))) return false
     if (!(await canBind(() => bindUdp(port, address)))) return false
@@ -83,18 +81,18 @@ async function canBind(bind: () => Promise<void>): Promise<boolean> {
     await bind()
     return true
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    const code = codeOf(error)
     if (code === 'EADDRINUSE' || code === 'EACCES' || code === 'EPERM') return false
-    // This machine has no such address or no such protocol: nobody can hold the number there.
+    // This machine does not have the address or protocol, so no program can hold the port there.
     if (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT' || code === 'EINVAL' || code === 'ENOTFOUND') return true
-    throw new FleetError('unavailable', 'cannot find out which public ports are free', { cause: error })
+    throw new FleetError('unavailable', 'cannot probe public ports', { cause: error })
   }
 }
 
 async function bindTcp(port: number, host: string): Promise<void> {
   const server = createServer()
   try {
-    // Exclusive: a worker of node:cluster would else share the primary's sockets.
+    // Exclusive, since a worker of node:cluster would otherwise share the primary's sockets.
     server.listen({ port, host, exclusive: true })
     await once(server, 'listening')
   } finally {

@@ -1,10 +1,10 @@
 /** What becomes of a template, without an engine. */
 import { describe, expect, it } from 'vitest'
 import { readImageName } from '../../../adapters/docker/image-name.js'
-import { framesOf, linesOf } from '../../../adapters/docker/lines.js'
+import { framesOf, linesOf } from '../../../adapters/docker/streams.js'
 import { resolveDockerOptions, type DockerBackendOptions } from '../../../adapters/docker/options.js'
 import { quantityOf } from '../../../adapters/docker/quantity.js'
-import { checkForDocker, translate } from '../../../adapters/docker/translate.js'
+import { checkForDocker, containerConfig } from '../../../adapters/docker/container-config.js'
 import { Readable } from 'node:stream'
 import { specOf } from './support.js'
 
@@ -14,7 +14,7 @@ function bodyOf(container: object, options: DockerBackendOptions = {}, heartbeat
     { container: 7777, public: 10_001 },
     { container: 7000, public: 10_002 },
   ]
-  return translate({
+  return containerConfig({
     spec,
     identity: { ref: spec.ref, uid: spec.uid, address: '203.0.113.7', ports },
     fleet: 'f1',
@@ -141,9 +141,9 @@ describe('what Docker cannot be told is refused', () => {
 describe('options', () => {
   it.each<[DockerBackendOptions & Record<string, unknown>, string]>([
     [{ port: 1 }, 'dockerBackend: unknown option port; known options: docker, directory'],
-    [{ fleet: 'Red Team' }, 'dockerBackend: fleet must be lower case letters'],
+    [{ fleet: 'Red Team' }, 'dockerBackend: fleet must be at most 40 lower-case letters'],
     [{ portRange: '2-1' }, 'dockerBackend: portRange must be'],
-    [{ networks: ['host'] }, 'dockerBackend: networks must be networks on which ports can be opened, but is "host"'],
+    [{ networks: ['host'] }, 'dockerBackend: networks must be networks that can publish ports, but is "host"'],
     [{ labels: { 'gamekeeper.uid': '1' } }, 'dockerBackend: labels must not begin with gamekeeper.'],
     [{ readTimeoutMs: 0 }, 'dockerBackend: readTimeoutMs must be an integer ≥ 1, but is 0'],
   ])('%j is refused', (options, message) => {
