@@ -129,7 +129,7 @@ export class Scaler {
     if (crashedTemplate !== templateHash) return { count: buckets.ready.size, nextMs: 0 }
     const { clock, limits } = this.#ctx
     let count = 0
-    for (const { readySince = Infinity } of buckets.ready) {
+    for (const { standingBySince: readySince = Infinity } of buckets.ready) {
       const nextMs = readySince + limits.backoffResetMs - clock.elapsed()
       if (nextMs > 0) return { count, nextMs }
       count++
@@ -205,7 +205,7 @@ function activeOrReserved({ buckets }: BuildEntry): number {
 /** Terminating servers that the store does not have as Terminating yet. */
 function unsavedTerminations({ buckets }: BuildEntry): number {
   let count = 0
-  for (const { stored, recordGone } of buckets.terminating) {
+  for (const { stored, recordDeleted: recordGone } of buckets.terminating) {
     if (stored?.state !== 'Terminating' && !recordGone) count++
   }
   return count
@@ -213,8 +213,8 @@ function unsavedTerminations({ buckets }: BuildEntry): number {
 
 /** Idle servers that run an earlier template. */
 function outdatedIn({ buckets }: BuildEntry): number {
-  const { oldPending, oldInitializing, oldUnready, oldReady } = buckets
-  return oldPending.size + oldInitializing.size + oldUnready.size + oldReady.size
+  const { outdatedPending, outdatedInitializing, outdatedUnready, outdatedReady } = buckets
+  return outdatedPending.size + outdatedInitializing.size + outdatedUnready.size + outdatedReady.size
 }
 
 /** The shortest of the waits that lie ahead; undefined when there is none. */

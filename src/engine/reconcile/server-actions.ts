@@ -73,7 +73,7 @@ export function needsProtection({ backend }: Pick<EngineContext, 'backend'>, ent
 
 /** Its present record is not durable, and no write of it is in progress. */
 export function needsSaving(entry: ServerEntry): boolean {
-  if (entry.saving || entry.recordGone) return false
+  if (entry.saving || entry.recordDeleted) return false
   return entry.uncertain || isUnsaved(entry)
 }
 
