@@ -156,8 +156,8 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
 
     stats() {
       const leads = term.leads()
-      const { inventory, waiting } = leads ? term.engine() : { inventory: undefined, waiting: () => 0 }
-      const builds = inventory ? buildStats(inventory, waiting) : []
+      const engine = leads ? term.engine() : undefined
+      const builds = engine ? buildStats(engine.inventory, (build) => engine.waiting(build)) : []
       return { leads, heartbeats: term.heartbeats, builds }
     },
 

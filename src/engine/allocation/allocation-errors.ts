@@ -8,13 +8,13 @@ import type { BuildEntry } from '../state/entries.js'
 export function noServerError(build: BuildEntry, waitedMs: number): FleetError {
   const { record, buckets } = build
   const { name, spec } = record
-  const after = waitedMs > 0 ? ` after a wait of ${Math.round(waitedMs / 100) / 10} s` : ''
+  const after = waitedMs > 0 ? ` (waited ${Math.round(waitedMs / 100) / 10} s)` : ''
   const isUnhealthy = buildHealth(record) === 'Unhealthy'
   const code = refusal(buckets.active.size + buckets.reserved.size, spec.max)
   switch (code) {
     case 'max-reached': {
       const advice = isUnhealthy ? unhealthyAdvice : '; retry when a match has ended'
-      return new FleetError(code, `all ${spec.max} servers of build ${name} are in use${after}${advice}`)
+      return new FleetError(code, `every server of build ${name} is in use, and max is ${spec.max}${after}${advice}`)
     }
     case 'none-standing-by': {
       const advice = isUnhealthy ? unhealthyAdvice : '; retry soon'
@@ -24,7 +24,7 @@ export function noServerError(build: BuildEntry, waitedMs: number): FleetError {
 }
 
 const unhealthyAdvice =
-  ', and the build is Unhealthy, so no new servers are created; raise or remove its crashesToMarkUnhealthy'
+  '; the build is Unhealthy and gets no new ones until its crashesToMarkUnhealthy is raised or removed'
 
 export function isNoServerError(error: unknown): boolean {
   return FleetError.is(error, 'none-standing-by') || FleetError.is(error, 'max-reached')

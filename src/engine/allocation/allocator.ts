@@ -133,7 +133,7 @@ export class Allocator {
   }
 
   #reserveReady(build: BuildEntry, session: Session): ServerEntry | undefined {
-    const entry = pick(build.buckets.ready, build.buckets.oldReady)
+    const entry = pick(build.buckets.ready, build.buckets.outdatedReady)
     if (entry) this.#reserve(entry, session)
     return entry
   }
@@ -170,7 +170,7 @@ export class Allocator {
     this.#ctx.requeue(entry)
     if (error instanceof LostServer) return
     // The session stays bound to this server until the store has been read back.
-    this.#deps.writer.doubt(entry, () => {
+    this.#deps.writer.markUncertain(entry, () => {
       if (!this.#ctx.deposedError()) this.#reportAllocated(entry, session, since)
     })
     throw outcomeUnknownError(error)
@@ -178,7 +178,7 @@ export class Allocator {
 
   async #resolveUncertain(entry: ServerEntry): Promise<void> {
     try {
-      await this.#deps.writer.resolve(entry)
+      await this.#deps.writer.resolveUncertain(entry)
     } catch (error) {
       if (!(error instanceof LostServer)) throw outcomeUnknownError(error)
       this.#ctx.requeue(entry)

@@ -99,7 +99,7 @@ export function instanceWatcher(ctx: EngineContext, parts: InstanceWatcherDepend
           ...(interrupted && { interrupted }),
         }
         inventory.update(entry, transition(entry.record, event, now))
-        ctx.touch(entry)
+        ctx.requeue(entry)
       }
     }
   }
@@ -119,7 +119,7 @@ export function instanceWatcher(ctx: EngineContext, parts: InstanceWatcherDepend
     if (wasThere) {
       inventory.update(entry, transition(entry.record, { type: 'gone' }, clock.now()))
     }
-    ctx.touch(entry)
+    ctx.requeue(entry)
   }
 
   async function list(): Promise<void> {
@@ -237,7 +237,7 @@ export function instanceWatcher(ctx: EngineContext, parts: InstanceWatcherDepend
         return
       }
       const graceMs = phase === 'exited' ? 0 : limits.silenceMs
-      await ctx.destroying(() =>
+      await ctx.destroyLimiter(() =>
         withTimeout(clock, graceMs + limits.callTimeoutMs, `the end of ${ref.name}`, (signal) =>
           backend.destroy(ref, uid, { graceMs, signal }),
         ),

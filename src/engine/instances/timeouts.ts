@@ -2,12 +2,10 @@
  * Finds what has taken too long: silence, a start that does not end, a session without end. Looks at the front of lists
  * that are in the order of time, so its cost is that of what it finds.
  */
-import { messageOf } from '../../contracts/errors.js'
 import { type LifeLimits, lifeLimits } from '../../rules/lifecycle/limits.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
-import { withCondition, withoutCondition } from '../../rules/model/status.js'
-import type { BuildWriter } from '../persistence/build-writer.js'
-import { buildEvent, type EngineContext } from '../context.js'
+import type { Conditions } from '../reporting/conditions.js'
+import type { EngineContext } from '../context.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { LinkedSet } from '../state/linked-set.js'
 
@@ -18,7 +16,7 @@ export interface Timeouts {
   restartTimers(): void
 }
 
-export function timeouts(ctx: EngineContext, buildWriter: BuildWriter): Timeouts {
+export function timeouts(ctx: EngineContext, conditions: Conditions): Timeouts {
   const { clock, inventory, responsiveClock: listening } = ctx
 
   function silent(set: LinkedSet<ServerEntry>, limitMs: number, spoke: boolean): void {
@@ -54,30 +52,7 @@ export function timeouts(ctx: EngineContext, buildWriter: BuildWriter): Timeouts
         inventory.update(entry, transition(entry.record, event, clock.now()))
       }
     }
-    tell(build, seconds, long)
-  }
-
-  function tell(build: BuildEntry, seconds: number, long: readonly ServerEntry[]): void {
-    const told = build.record.conditions.find(({ type }) => type === 'LongSession')
-    const names = long.slice(0, 5).map((entry) => entry.record.name)
-    const message = `${long.length} sessions last longer than ${seconds} s: ${names.join(', ')}${long.length > 5 ? '…' : ''}`
-    if (build.writing || build.deleted || (long.length === 0 ? !told : told?.message === message)) return
-    buildWriter
-      .change(build, (record) => ({
-        ...record,
-        conditions:
-          long.length === 0
-            ? withoutCondition(record.conditions, 'LongSession')
-            : withCondition(record.conditions, {
-                type: 'LongSession',
-                reason: 'SessionTooLong',
-                message,
-                since: clock.now(),
-              }),
-      }))
-      .catch((error: unknown) => {
-        ctx.emitter.emit({ type: 'ReconcileFailed', ...buildEvent(ctx, build.record, messageOf(error)) })
-      })
+    conditions.startLongSessions(build, seconds, long)
   }
 
   return {

@@ -8,14 +8,11 @@ import { retryGraceMs } from '../allocation/retry-grace.js'
 
 export class FailoverGrace {
   readonly #ctx: EngineContext
-  readonly #expired: () => void
   readonly #surplus = new Map<BuildEntry, number>()
   #cancel = () => {}
 
-  /** `expired` is called when the grace is over. */
-  constructor(ctx: EngineContext, expired: () => void) {
+  constructor(ctx: EngineContext) {
     this.#ctx = ctx
-    this.#expired = expired
   }
 
   /** Records the present surplus of each build. */
@@ -27,11 +24,11 @@ export class FailoverGrace {
     }
   }
 
-  /** Starts the timer that ends the grace. */
+  /** Starts the timer that ends the grace, and reconciles every build then. */
   start(): void {
     this.#cancel = this.#ctx.clock.after(retryGraceMs, () => {
       this.#surplus.clear()
-      this.#expired()
+      for (const build of this.#ctx.inventory.everyBuild) this.#ctx.enqueue(build)
     })
   }
 

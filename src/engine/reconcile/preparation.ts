@@ -150,7 +150,7 @@ export class Preparation {
       waiting.delete(entry)
       if (!isWaiting(entry)) continue
       entry.retry = { failures: entry.retry.failures, until: this.#ctx.clock.elapsed() }
-      entry.build.todo.add(entry)
+      entry.build.needsAction.add(entry)
     }
   }
 

@@ -31,16 +31,13 @@ export class Reconciler {
   /** Reconciles one build; returns in how many ms to reconcile it again without an event. */
   reconcile(build: BuildEntry): number | undefined {
     if (this.#ctx.stopped()) return undefined
-    return earlier(
-      earlier(this.#deps.scaler.scale(build), this.#startActions(build)),
-      this.#clearConditions(build),
-    )
+    return earlier(earlier(this.#deps.scaler.scale(build), this.#startActions(build)), this.#clearConditions(build))
   }
 
   /** Starts every action that can start now; returns when the first back-off is over. */
   #startActions(build: BuildEntry): number | undefined {
     let earliestMs: number | undefined
-    for (const entry of build.todo) {
+    for (const entry of build.needsAction) {
       if (entry.busy && !needsSaving(entry)) continue
       const backoffMs = entry.retry.until - this.#ctx.clock.elapsed()
       if (backoffMs > 0) earliestMs = earlier(earliestMs, backoffMs)
@@ -93,11 +90,11 @@ export class Reconciler {
 
   /** Clears conditions that no longer hold; returns when to check again. */
   #clearConditions(build: BuildEntry): number | undefined {
-    if (build.deleted || build.changing || build.record.conditions.length === 0) return undefined
+    if (build.deleted || build.writing || build.record.conditions.length === 0) return undefined
     const now = this.#ctx.clock.elapsed()
-    const { pending, oldPending } = build.buckets
+    const { pending, outdatedPending } = build.buckets
     // No server is Pending during a back-off, but the cause of it remains.
-    const isTrying = pending.size + oldPending.size > 0 || build.backoff.until > now
+    const isTrying = pending.size + outdatedPending.size > 0 || build.backoff.until > now
     if (hasCondition(build.record, 'CreateBlocked') && !isTrying) return this.#clear(build, 'CreateBlocked')
     if (!hasCondition(build.record, 'Crashing')) return undefined
     // Crashes are forgotten, except for their count, once the servers stay up.

@@ -21,8 +21,13 @@ export interface ScalerDependencies {
 
 /** In the order in which they are terminated: servers that cannot be allocated before those that can. */
 const currentBuckets = ['pending', 'initializing', 'unready', 'ready'] as const
-const outdatedBuckets = ['oldPending', 'oldInitializing', 'oldUnready', 'oldReady'] as const
-const startingBuckets: ReadonlySet<Bucket> = new Set(['pending', 'initializing', 'oldPending', 'oldInitializing'])
+const outdatedBuckets = ['outdatedPending', 'outdatedInitializing', 'outdatedUnready', 'outdatedReady'] as const
+const startingBuckets: ReadonlySet<Bucket> = new Set([
+  'pending',
+  'initializing',
+  'outdatedPending',
+  'outdatedInitializing',
+])
 
 export class Scaler {
   readonly #ctx: EngineContext
@@ -58,9 +63,9 @@ export class Scaler {
     const { limits } = this.#ctx
     const { buckets } = build
     const { create, destroy, partial } = plan({
-      pending: buckets.pending.size + buckets.oldPending.size,
-      initializing: buckets.initializing.size + buckets.oldInitializing.size,
-      standingBy: buckets.ready.size + buckets.unready.size + buckets.oldReady.size + buckets.oldUnready.size,
+      pending: buckets.pending.size + buckets.outdatedPending.size,
+      initializing: buckets.initializing.size + buckets.outdatedInitializing.size,
+      standingBy: buckets.ready.size + buckets.unready.size + buckets.outdatedReady.size + buckets.outdatedUnready.size,
       active: activeOrReserved(build),
       ending: unsavedTerminations(build),
       callers: this.#deps.callers(build),
@@ -76,9 +81,15 @@ export class Scaler {
     if (destroy.pending + destroy.initializing + destroy.standingBy === 0) return partial
     const reason: EndingReason = draining ? 'Drained' : 'ScaledDown'
     const message = draining ? 'its build is draining' : surplusMessage
-    this.#terminate(build, ['oldPending', 'pending'], destroy.pending, reason, message)
-    this.#terminate(build, ['oldInitializing', 'initializing'], destroy.initializing, reason, message)
-    this.#terminate(build, ['oldUnready', 'unready', 'oldReady', 'ready'], destroy.standingBy, reason, message)
+    this.#terminate(build, ['outdatedPending', 'pending'], destroy.pending, reason, message)
+    this.#terminate(build, ['outdatedInitializing', 'initializing'], destroy.initializing, reason, message)
+    this.#terminate(
+      build,
+      ['outdatedUnready', 'unready', 'outdatedReady', 'ready'],
+      destroy.standingBy,
+      reason,
+      message,
+    )
     return partial
   }
 
@@ -94,9 +105,9 @@ export class Scaler {
         standingBy: proven,
       },
       outdated: {
-        pending: buckets.oldPending.size,
-        initializing: buckets.oldInitializing.size,
-        standingBy: buckets.oldReady.size + buckets.oldUnready.size,
+        pending: buckets.outdatedPending.size,
+        initializing: buckets.outdatedInitializing.size,
+        standingBy: buckets.outdatedReady.size + buckets.outdatedUnready.size,
       },
       active: activeOrReserved(build),
       ending: unsavedTerminations(build),
@@ -115,8 +126,8 @@ export class Scaler {
 
   /** Servers that the backend has not been called for yet start with the present template. */
   #updateUnstarted(build: BuildEntry): void {
-    for (const entry of build.buckets.oldPending) {
-      if (entry.asked) continue
+    for (const entry of build.buckets.outdatedPending) {
+      if (entry.createRequested) continue
       this.#ctx.inventory.update(entry, { ...draftOf(entry.record), ...templateOf(build) })
     }
   }
@@ -129,8 +140,8 @@ export class Scaler {
     if (crashedTemplate !== templateHash) return { count: buckets.ready.size, nextMs: 0 }
     const { clock, limits } = this.#ctx
     let count = 0
-    for (const { standingBySince: readySince = Infinity } of buckets.ready) {
-      const nextMs = readySince + limits.backoffResetMs - clock.elapsed()
+    for (const { standingBySince = Infinity } of buckets.ready) {
+      const nextMs = standingBySince + limits.backoffResetMs - clock.elapsed()
       if (nextMs > 0) return { count, nextMs }
       count++
     }
@@ -161,7 +172,7 @@ export class Scaler {
       health: 'Unknown',
     }
     const entry = inventory.addServer(build, record, undefined)
-    build.todo.add(entry)
+    build.needsAction.add(entry)
     emitter.emit({ type: 'ServerCreated', ...serverEvent(this.#ctx, entry, `${name} was created`) })
   }
 
@@ -205,8 +216,8 @@ function activeOrReserved({ buckets }: BuildEntry): number {
 /** Terminating servers that the store does not have as Terminating yet. */
 function unsavedTerminations({ buckets }: BuildEntry): number {
   let count = 0
-  for (const { stored, recordDeleted: recordGone } of buckets.terminating) {
-    if (stored?.state !== 'Terminating' && !recordGone) count++
+  for (const { stored, recordDeleted } of buckets.terminating) {
+    if (stored?.state !== 'Terminating' && !recordDeleted) count++
   }
   return count
 }

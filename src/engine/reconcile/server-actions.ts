@@ -29,7 +29,7 @@ export class ServerActions {
     await this.save(entry)
     // It changed while it was being written: its present record must be durable before anything is done about it.
     const isBeingAllocated = entry.intent !== undefined && entry.record.state !== 'Terminating'
-    if (!entry.recordGone && !isBeingAllocated && !isSaved(entry)) return 0
+    if (!entry.recordDeleted && !isBeingAllocated && !isSaved(entry)) return 0
     if (entry.record.state === 'Pending' && !entry.instance) {
       const waitMs = await this.#deps.starter.start(entry)
       if (waitMs !== undefined) return waitMs
@@ -38,16 +38,16 @@ export class ServerActions {
     } else if (needsProtection(this.#ctx, entry)) {
       await this.#protect(entry)
     }
-    if (!needsAction(this.#ctx, entry)) entry.build.todo.delete(entry)
+    if (!needsAction(this.#ctx, entry)) entry.build.needsAction.delete(entry)
     return undefined
   }
 
   /** Makes the present record durable, also while another action is in progress. Throws the store's error. */
   async save(entry: ServerEntry): Promise<void> {
-    if (entry.recordGone) return
+    if (entry.recordDeleted) return
     const { writer } = this.#deps
     try {
-      if (entry.uncertain) await writer.resolve(entry)
+      if (entry.uncertain) await writer.resolveUncertain(entry)
       // The allocation writes its own intent, unless the server has ended since.
       else if (!entry.intent || entry.record.state === 'Terminating') await writer.save(entry)
     } catch (error) {

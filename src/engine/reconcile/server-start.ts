@@ -61,7 +61,7 @@ export class ServerStarter {
 
   #create(entry: ServerEntry): Promise<Instance> {
     const { agentAddress, backend, clock, limits } = this.#ctx
-    entry.asked = true
+    entry.createRequested = true
     const spec = instanceSpec(entry, agentAddress)
     return withTimeout(clock, limits.callTimeoutMs, `the start of ${entry.record.name}`, (signal) =>
       backend.create(spec, { signal }),
@@ -75,7 +75,7 @@ export class ServerStarter {
     if (!this.#deps.validateSpec(entry.build)) return this.#waitForValidSpec(entry)
     if (isCurrent(entry)) return this.#deps.preparation.prepareFor(entry)
     // The next reconcile gives the present template to a server that the backend has not been called for.
-    return entry.asked ? this.#replace(entry) : 0
+    return entry.createRequested ? this.#replace(entry) : 0
   }
 
   #waitForValidSpec(entry: ServerEntry): number {
@@ -101,7 +101,9 @@ export class ServerStarter {
 }
 
 function hasBlockedServer({ buckets }: BuildEntry): boolean {
-  return [buckets.pending, buckets.oldPending].some((bucket) => [...bucket].some(({ instance }) => instance?.blocked))
+  return [buckets.pending, buckets.outdatedPending].some((bucket) =>
+    [...bucket].some(({ instance }) => instance?.blocked),
+  )
 }
 
 function instanceSpec(entry: ServerEntry, heartbeatEndpoint: string): InstanceSpec {

@@ -4,13 +4,13 @@ import { graceSecondsOf } from '../../rules/validation/template.js'
 import { withTimeout } from '../../util/with-timeout.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import type { BuildWriter } from '../persistence/build-writer.js'
-import type { Details } from '../persistence/detail-writer.js'
+import type { DetailWriter } from '../persistence/detail-writer.js'
 import { withCrashing } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 
 export interface ServerTerminatorDependencies {
   readonly buildWriter: BuildWriter
-  readonly details: Details
+  readonly details: DetailWriter
 }
 
 const maxDeleteAttempts = 5
@@ -29,9 +29,9 @@ export class ServerTerminator {
     const { backend, clock, emitter, inventory, limits } = this.#ctx
     await this.#countCrash(entry)
     const { gameMs, backendMs } = gracePeriods(entry)
-    const waitMs = (entry.endingSince ?? 0) + gameMs - clock.elapsed()
+    const waitMs = (entry.terminatingSince ?? 0) + gameMs - clock.elapsed()
     if (waitMs > 0 && entry.instance?.phase === 'running') return waitMs
-    if (entry.asked) {
+    if (entry.createRequested) {
       const { ref } = entry
       // An instance listed as exited may still run: what is left of the game's part goes to the backend.
       const graceMs = backendMs + Math.max(0, waitMs)
@@ -92,7 +92,7 @@ export class ServerTerminator {
 function gracePeriods(entry: ServerEntry): { readonly gameMs: number; readonly backendMs: number } {
   const { record, build } = entry
   const graceMs = 1_000 * (record.graceSeconds ?? graceSecondsOf(build.record.spec.template))
-  const gameMs = entry.told ? graceMs / 2 : 0
+  const gameMs = entry.learnsByHeartbeat ? graceMs / 2 : 0
   return { gameMs, backendMs: graceMs - gameMs }
 }
 

@@ -31,7 +31,7 @@ export class SpecValidation {
     const isValid = !hasCondition(reviewed, 'Invalid')
     if (reviewed === record) {
       if (isValid) this.#valid.set(build, record.spec)
-    } else if (!build.changing) {
+    } else if (!build.writing) {
       this.#conditions.startSpecReview(build, (current) => this.#review(current))
     }
     return isValid

@@ -101,8 +101,9 @@ export class Conditions {
     const known = build.record.conditions.find(({ type }) => type === 'LongSession')
     const message = longSessionMessage(limitSeconds, servers)
     const isCurrent = servers.length === 0 ? !known : known?.message === message
-    if (build.changing || build.deleted || isCurrent) return
-    const condition = () => ({ type: 'LongSession', reason: 'SessionTooLong', message, since: this.#ctx.clock.now() }) as const
+    if (build.writing || build.deleted || isCurrent) return
+    const condition = () =>
+      ({ type: 'LongSession', reason: 'SessionTooLong', message, since: this.#ctx.clock.now() }) as const
     this.#builds
       .change(build, (record) => ({
         ...record,

@@ -21,11 +21,24 @@ export class EventReporter {
     this.#ctx.emitter.emit({ type: 'BuildHealthChanged', ...buildEvent(this.#ctx, record, message), health })
   }
 
+  /** Fields of the template that concern another backend only. */
+  fieldsSkipped(build: Build, fields: readonly string[]): void {
+    if (fields.length === 0) return
+    const { backend, emitter, logger } = this.#ctx
+    const message = `the ${backend.name} backend ignores ${fields.join(', ')}`
+    logger.info({ build: build.name, backend: backend.name, fields }, 'backend ignores template fields')
+    emitter.emit({ type: 'TemplateFieldsSkipped', ...buildEvent(this.#ctx, build, message), fields })
+  }
+
   serverState(entry: ServerEntry, before: Server): void {
     const { name, state } = entry.record
     if (state === before.state) return
     // Without a spread: every allocation comes through here.
-    const { at, build, server, message } = serverEvent(this.#ctx, entry, `${name} went from ${before.state} to ${state}`)
+    const { at, build, server, message } = serverEvent(
+      this.#ctx,
+      entry,
+      `${name} went from ${before.state} to ${state}`,
+    )
     this.#ctx.emitter.emit({
       type: 'ServerStateChanged',
       at,
@@ -49,7 +62,7 @@ export class EventReporter {
 
   serverTerminating(entry: ServerEntry, { crash, message, reason }: Ending): void {
     const { name } = entry.record
-    if (crash) this.#ctx.logger.warn({ server: name, reason, message }, 'server crashed')
+    if (crash) this.#ctx.logger.warn({ server: name, reason, cause: message }, 'server crashed')
     this.#ctx.emitter.emit({
       type: 'ServerEnding',
       ...serverEvent(this.#ctx, entry, `${name} is terminating: ${message}`),

@@ -1,5 +1,5 @@
 /** Reports that a server cannot be started: as an event, and as a condition of its build until a server starts again. */
-import { FleetError, messageOf } from '../../contracts/errors.js'
+import { FleetError } from '../../contracts/errors.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
 import type { Conditions } from './conditions.js'
