@@ -15,7 +15,8 @@ import { needsProtection } from './reconcile/server-actions.js'
 import type { Conditions } from './reporting/conditions.js'
 import type { EventReporter } from './reporting/event-reporter.js'
 import type { StartFailures } from './reporting/start-failures.js'
-import { type Bucket, type BuildEntry, isCurrent, isDrained, type ServerEntry } from './state/entries.js'
+import type { Bucket, BuildEntry, ServerEntry } from './state/entries.js'
+import { isCurrent, isDrained } from './state/queries.js'
 
 export interface ChangeHandlerDependencies {
   readonly builds: Pick<BuildOperations, 'buildIDChanged'>

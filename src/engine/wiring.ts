@@ -4,7 +4,7 @@
  */
 import type { FleetError } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
-import type { Observers } from '../contracts/observer.js'
+import type { Observers } from '../util/observers.js'
 import type { ResolvedOptions } from '../contracts/options.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
 import { noBackoff } from '../rules/lifecycle/backoff.js'
@@ -16,17 +16,17 @@ import { BuildCreation } from './builds/build-creation.js'
 import { BuildOperations } from './builds/build-operations.js'
 import { ChangeHandlers } from './change-handlers.js'
 import type { EngineContext } from './context.js'
-import { heartbeats } from './instances/heartbeats.js'
-import { type InstanceWatcher, instanceWatcher } from './instances/instance-watcher.js'
-import { responsiveClock } from './instances/responsive-clock.js'
-import { ticker } from './instances/ticker.js'
-import { timeouts } from './instances/timeouts.js'
-import { type BuildWriter, buildWriter } from './persistence/build-writer.js'
-import { type DetailWriter, detailWriter } from './persistence/detail-writer.js'
+import { Heartbeats } from './instances/heartbeats.js'
+import { InstanceWatcher } from './instances/instance-watcher.js'
+import { ResponsiveClock } from './instances/responsive-clock.js'
+import { Ticker } from './instances/ticker.js'
+import { Timeouts } from './instances/timeouts.js'
+import { BuildWriter } from './persistence/build-writer.js'
+import { DetailWriter } from './persistence/detail-writer.js'
 import type { LeadershipGuard } from './persistence/leadership-guard.js'
-import { loader } from './persistence/loader.js'
-import { type ServerWriter, serverWriter } from './persistence/server-writer.js'
-import { storeResync } from './persistence/store-resync.js'
+import { Loader } from './persistence/loader.js'
+import { ServerWriter } from './persistence/server-writer.js'
+import { StoreResync } from './persistence/store-resync.js'
 import { Drainer } from './reconcile/drain.js'
 import { FailoverGrace } from './reconcile/failover-grace.js'
 import { Preparation } from './reconcile/preparation.js'
@@ -43,7 +43,7 @@ import { StartFailures } from './reporting/start-failures.js'
 import { StatusPublisher } from './reporting/status-publisher.js'
 import { ServerAdoption } from './server-adoption.js'
 import type { BuildEntry } from './state/entries.js'
-import { createInventory, type Inventory } from './state/inventory.js'
+import { Inventory } from './state/inventory.js'
 
 export interface EngineDependencies {
   /** Gives access to the store and the backend. Closed by a change of leadership, or by the engine once it has stopped. */
@@ -71,7 +71,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const { guard, options, observers } = engineDeps
   const { clock, limits } = options
   const { store } = guard
-  const inventory = createInventory({
+  const inventory = new Inventory({
     ready: (entry) => waitQueue.serve(entry),
     released: (entry) => drainer.released(entry),
     changed: (entry, before, from) => changes.serverChanged(entry, before, from),
@@ -81,29 +81,27 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
 
   const retryGrace = new RetryGrace(clock, limits.maxWaiting, ctx.enqueue)
   const waitQueue = new WaitQueue(clock, retryGrace, ctx.enqueue)
-  const writer = serverWriter(store, inventory, clock)
-  const builds = buildWriter(
-    store,
-    inventory,
-    (build, before) => changes.buildChanged(build, before),
-    ctx.enqueue,
-    (build) => resync.recordMissing(build),
-  )
-  const details = detailWriter(ctx)
-  const load = loader(ctx)
+  const writer = new ServerWriter(store, inventory, clock)
+  const builds = new BuildWriter(store, inventory, {
+    changed: (build, before) => changes.buildChanged(build, before),
+    idle: ctx.enqueue,
+    recordMissing: (build) => resync.recordMissing(build),
+  })
+  const details = new DetailWriter(ctx)
+  const loader = new Loader(ctx)
   const events = new EventReporter(ctx)
   const conditions = new Conditions(ctx, builds)
   const startFailures = new StartFailures(ctx, events, conditions)
   const drainer = new Drainer(ctx)
 
-  const received = heartbeats(ctx, details.changed)
-  const watcher = instanceWatcher(ctx, {
-    running: received.expect,
+  const heartbeats = new Heartbeats(ctx, (entry) => details.changed(entry))
+  const watcher = new InstanceWatcher(ctx, {
+    running: (entry) => heartbeats.expect(entry),
     heartbeat,
     stuck: (entry, reason) => startFailures.startReport(entry, reason),
     adopt: (found) => adoption.adopt(found),
   })
-  const tick = ticker(ctx, { timeouts: timeouts(ctx, conditions), watcher, details })
+  const ticker = new Ticker(ctx, { timeouts: new Timeouts(ctx, conditions), watcher, details })
 
   const { failoverGrace, preparation, status, workQueue } = reconcileParts(ctx, observers, {
     writer,
@@ -118,11 +116,11 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   })
 
   const allocator = new Allocator(ctx, { writer, waitQueue, retryGrace, isDraining })
-  const creation = new BuildCreation(ctx, { events, load: load.loadBuild })
+  const creation = new BuildCreation(ctx, { events, load: (found) => loader.loadBuild(found) })
   const operations = new BuildOperations(ctx, { creation, events, waitQueue, writer: builds })
   const changes = new ChangeHandlers(ctx, { builds: operations, conditions, drainer, events, startFailures, waitQueue })
-  const adoption = new ServerAdoption(ctx, { loader: load, writer, changes })
-  const resync = storeResync(ctx, {
+  const adoption = new ServerAdoption(ctx, { loader, writer, changes })
+  const resync = new StoreResync(ctx, {
     adoptBuild: (found) => creation.adopt(found),
     findLostBuilds: () => creation.recoverUncertain(),
     builds,
@@ -132,7 +130,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   })
 
   function heartbeat(hostId: string, beat: Heartbeat): HeartbeatAnswer {
-    return received.receive(hostId, beat, () =>
+    return heartbeats.receive(hostId, beat, () =>
       state.loaded ? watcher.unknownHeartbeat(hostId, beat.state) : 'Continue',
     )
   }
@@ -145,11 +143,11 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     drainer,
     failoverGrace,
     heartbeat,
-    loader: load,
+    loader,
     preparation,
     resync,
     status,
-    ticker: tick,
+    ticker,
     waitQueue,
     watcher,
     workQueue,
@@ -168,7 +166,7 @@ function engineContext(
     backend: guard.backend,
     store: guard.store,
     clock,
-    responsiveClock: responsiveClock(clock),
+    responsiveClock: new ResponsiveClock(clock),
     limits,
     logger,
     emitter,
@@ -221,7 +219,7 @@ function reconcileParts(ctx: EngineContext, observers: Observers, deps: Reconcil
   const workQueue = new WorkQueue<BuildEntry>(ctx.clock, (build) => {
     preparation.reconcile(build)
     status.schedule(build)
-    if (observers.idle) return reconciler.reconcile(build)
+    if (observers.isEmpty) return reconciler.reconcile(build)
     return observers.timed(
       () => reconciler.reconcile(build),
       (observer, ms) => observer.reconciled?.(ms),

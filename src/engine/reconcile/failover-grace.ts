@@ -3,7 +3,8 @@
  * retry here, so these servers are not scaled down for the length of the retry grace.
  */
 import type { EngineContext } from '../context.js'
-import { type BuildEntry, countsOf } from '../state/entries.js'
+import type { BuildEntry } from '../state/entries.js'
+import { countsOf } from '../state/queries.js'
 import { retryGraceMs } from '../allocation/retry-grace.js'
 
 export class FailoverGrace {

@@ -7,7 +7,8 @@ import { messageOf } from '../../contracts/errors.js'
 import { afterFailure, type Backoff, noBackoff } from '../../rules/lifecycle/backoff.js'
 import { backoffLimits, buildEvent, type EngineContext } from '../context.js'
 import { type Conditions, hasCondition } from '../reporting/conditions.js'
-import { type BuildEntry, type ServerEntry, serversOf } from '../state/entries.js'
+import type { BuildEntry, ServerEntry } from '../state/entries.js'
+import { serversOf } from '../state/queries.js'
 
 /** `doubted`: a start has failed since, so something may be missing after all. */
 type Outcome = 'ready' | 'doubted' | { readonly error: unknown; readonly backoff: Backoff }

@@ -10,7 +10,8 @@ import type { InstanceWatcher } from '../instances/instance-watcher.js'
 import { isSaved } from '../persistence/server-writer.js'
 import { type Conditions, hasCondition } from '../reporting/conditions.js'
 import type { StartFailures } from '../reporting/start-failures.js'
-import { type BuildEntry, isCurrent, type ServerEntry } from '../state/entries.js'
+import type { BuildEntry, ServerEntry } from '../state/entries.js'
+import { isCurrent } from '../state/queries.js'
 import type { Preparation } from './preparation.js'
 
 export interface ServerStarterDependencies {

@@ -96,21 +96,15 @@ export class Conditions {
     this.#builds.change(build, review).catch((error: unknown) => this.#reportFailure(build, error))
   }
 
-  /** Starts to set `LongSession` for these servers, or to clear it when there are none; no write if nothing changes. */
-  startLongSessions(build: BuildEntry, limitSeconds: number, servers: readonly ServerEntry[]): void {
-    const known = build.record.conditions.find(({ type }) => type === 'LongSession')
-    const message = longSessionMessage(limitSeconds, servers)
-    const isCurrent = servers.length === 0 ? !known : known?.message === message
-    if (build.writing || build.deleted || isCurrent) return
-    const condition = () =>
-      ({ type: 'LongSession', reason: 'SessionTooLong', message, since: this.#ctx.clock.now() }) as const
+  /** Starts to set `LongSession` with this message, or to clear it without one; no write if nothing changes. */
+  updateLongSession(build: BuildEntry, message: string | undefined): void {
+    const current = build.record.conditions.find(({ type }) => type === 'LongSession')
+    if (build.writing || build.deleted || current?.message === message) return
+    const { clock } = this.#ctx
     this.#builds
       .change(build, (record) => ({
         ...record,
-        conditions:
-          servers.length === 0
-            ? withoutCondition(record.conditions, 'LongSession')
-            : withCondition(record.conditions, condition()),
+        conditions: setOrClear(record.conditions, 'LongSession', 'SessionTooLong', message, clock.now()),
       }))
       .catch((error: unknown) => this.#reportFailure(build, error))
   }
@@ -134,10 +128,4 @@ export class Conditions {
   #reportFailure({ record }: BuildEntry, error: unknown): void {
     this.#ctx.emitter.emit({ type: 'ReconcileFailed', ...buildEvent(this.#ctx, record, messageOf(error)) })
   }
-}
-
-function longSessionMessage(limitSeconds: number, servers: readonly ServerEntry[]): string {
-  const shown = servers.slice(0, 5).map((entry) => entry.record.name)
-  const more = servers.length > 5 ? '…' : ''
-  return `sessions longer than ${limitSeconds} s: ${servers.length} (${shown.join(', ')}${more})`
 }

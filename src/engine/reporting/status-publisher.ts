@@ -1,7 +1,8 @@
 /** Publishes the counts of builds to the store's status, for people who read it there: at most every 250 ms per build. */
 import { gameServerBuild } from '../../rules/model/wire.js'
 import type { EngineContext } from '../context.js'
-import { type BuildEntry, countsOf, generationsOf } from '../state/entries.js'
+import type { BuildEntry } from '../state/entries.js'
+import { countsOf, generationsOf } from '../state/queries.js'
 
 const delayMs = 250
 

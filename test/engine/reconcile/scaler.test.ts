@@ -1,6 +1,6 @@
 /** Scaling one build: how much of the plan it carries out at once, and which servers it terminates first. */
 import { describe, expect, it } from 'vitest'
-import { countsOf } from '../../../src/engine/state/entries.js'
+import { countsOf } from '../../../src/engine/state/queries.js'
 import { Scaler } from '../../../src/engine/reconcile/scaler.js'
 import { standsBy, stock, surroundings } from '../support.js'
 
