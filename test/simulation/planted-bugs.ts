@@ -34,7 +34,7 @@ const allocation: readonly PlantedBug[] = [
   {
     name: 'the store accepts a write with an old revision',
     standsFor: 'replicas with stale views overwrite each other',
-    file: 'src/testing/simulation/store-model.ts',
+    file: 'src/testing/simulation/models/store-model.ts',
     from: "if (current.revision !== expected) throw new FleetError('conflict', `${keyOf(record)} has changed`)",
     to: '',
   },
