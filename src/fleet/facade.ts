@@ -3,7 +3,7 @@ import type { Backend } from '../contracts/backend.js'
 import type { CallOptions } from '../contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
-import type { AllocateOptions, Explanation, Fleet, FleetStats } from '../contracts/fleet.js'
+import type { AllocateOptions, ServerHistory, Fleet, FleetStats } from '../contracts/fleet.js'
 import type { ResolvedOptions } from '../contracts/options.js'
 import type { Store } from '../contracts/store.js'
 import { buildStats } from '../engine/reporting/stats.js'
@@ -102,7 +102,7 @@ function statsOf(term: LeaderTerm): FleetStats {
   return { leads: true, heartbeats, builds: buildStats(engine.inventory, (build) => engine.waiting(build)) }
 }
 
-function explain(term: LeaderTerm, view: ResourceView, like: RefLike, { signal }: CallOptions): Explanation {
+function explain(term: LeaderTerm, view: ResourceView, like: RefLike, { signal }: CallOptions): ServerHistory {
   throwIfAborted(signal)
   const ref = toRef(like)
   const entry = lookUp(term.engine().inventory.servers, ref)
