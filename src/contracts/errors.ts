@@ -1,6 +1,6 @@
 /** The error class of gamekeeper. Every failure that a caller can handle has a stable `code`. */
 
-/** `docs/errors.md` explains each code; a test keeps the two in step. */
+/** `docs/reference/errors.md` explains each code; a test keeps the two in step. */
 export const errorCodes = [
   'invalid',
   'not-found',
