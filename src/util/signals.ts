@@ -1,7 +1,7 @@
-/** Waits for work that goes on without whoever waits for it. */
+/** Waiting with an abort signal. */
 import { FleetError } from '../contracts/errors.js'
 
-/** Settles as `work` does, or rejects with `aborted` as soon as the signal has fired. */
+/** Settles like `work`, or rejects with `aborted` when the signal fires. The work itself continues. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return work
   let stop = () => {}

@@ -146,11 +146,11 @@ describe('with client certificates', () => {
     expect(seen).toEqual(['somebody-else', true, 'matchmaker', true])
   })
 
-  it('the line in docs/security.md works as it stands there', async () => {
+  it('the line in docs/guides/securing.md works as it stands there', async () => {
     const { allocationUrl } = await open(withCertificates())
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
-    const page = await readFile(join(import.meta.dirname, '../../docs/security.md'), 'utf8')
+    const page = await readFile(join(import.meta.dirname, '../../docs/guides/securing.md'), 'utf8')
     const line = /^curl --cacert [^]*?'$/m.exec(page)?.[0] ?? ''
     const real = line
       .replace('https://127.0.0.1:5000', allocationUrl)
@@ -191,7 +191,10 @@ describe('files that change', () => {
     await place(await ours.issue('renewed'))
     await until(async () => (await shownBy(url)) === 'renewed')
     expect(said.filter(({ level }) => level === 'info')).toEqual([
-      expect.objectContaining({ message: 'management.tls: the files have changed and are in use now' }),
+      expect.objectContaining({
+        message: 'reloaded changed TLS files',
+        fields: expect.objectContaining({ option: 'management.tls' }),
+      }),
     ])
   })
 
@@ -209,7 +212,10 @@ describe('files that change', () => {
     await until(() => complaints().length > 0)
     expect(await shownBy(url)).toBe('server')
     expect(complaints()).toEqual([
-      expect.objectContaining({ message: 'management.tls: the files cannot be used; those of before stay in use' }),
+      expect.objectContaining({
+        message: 'changed TLS files are unusable; keeping the current ones',
+        fields: expect.objectContaining({ option: 'management.tls' }),
+      }),
     ])
     await copyFile(ours.cert, at('ca'))
     await place(await ours.issue('mended'))
@@ -250,9 +256,9 @@ describe('what cannot be served is refused at the start', () => {
     [
       'a key of another certificate',
       () => ({ ...server, key: stranger.key }),
-      /the key is not that of the certificate/,
+      /the key does not match the certificate/,
     ],
-    ['authorities that are none', () => ({ ...server, ca: server.key }), /holds no certificate/],
+    ['authorities that are none', () => ({ ...server, ca: server.key }), /contains no certificate/],
     [
       'certificates that nobody signs',
       () => ({ ...server, requestCert: true }),

@@ -1,6 +1,6 @@
 /**
  * The shapes in which the management API reads and answers: its own, or those of another project, so that what was
- * written for that one works here. Each difference is a row in docs/http-api.md. Pure.
+ * written for that one works here. Each difference is a row in docs/reference/http-api.md. Pure.
  */
 import { isObject } from '../../rules/validation/problem.js'
 import { specFields } from '../../rules/validation/requests.js'

@@ -4,7 +4,7 @@
 export const roles = ['allocate', 'read', 'manage'] as const
 export type Role = (typeof roles)[number]
 
-/** Shown in docs/security.md; a test keeps the two equal. */
+/** Shown in docs/guides/securing.md; a test keeps the two equal. */
 export const operations = {
   allocate: 'allocate',
   listBuilds: 'read',

@@ -1,4 +1,4 @@
-/** What one host takes on at most, over HTTP: defaults, and how they are checked. Shown in docs/http-api.md. */
+/** What one host takes on at most, over HTTP: defaults, and how they are checked. Shown in docs/reference/http-api.md. */
 import { FleetError } from '../../contracts/errors.js'
 import { defaultHttpServerLimits, type HttpServerLimits } from '../../platform/http-server.js'
 import { shown } from '../../rules/validation/problem.js'
