@@ -62,7 +62,7 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
   }
 
   return Object.freeze({
-    ...withInternals({ emit: term.emitter.emit, log: term.emitter.logged() }),
+    ...withInternals({ emit: term.emitter.emit, log: term.emitter.logged(), maxWaitMs: limits.maxWaitMs }),
     agentAddress,
 
     builds: Object.freeze<Fleet['builds']>({

@@ -8,6 +8,8 @@ export interface FleetInternals {
   /** Tells an event of the fleet's surroundings as one of its own. */
   readonly emit: FleetEmitter['emit']
   readonly log: LoggedEvents
+  /** `limits.maxWaitMs`. */
+  readonly maxWaitMs: number
 }
 
 const key = Symbol.for('gamekeeper.inside')
