@@ -15,7 +15,8 @@ import {
 import type { Versioned } from '../contracts/store.js'
 import type { BuildWriter } from './persistence/build-writer.js'
 import { buildEvent, type EngineContext, refOf } from './context.js'
-import { type BuildEntry, serversOf } from './state/entries.js'
+import type { BuildEntry } from './state/entries.js'
+import { serversOf } from './state/queries.js'
 import { lookUp } from './state/inventory.js'
 import { isInvalid } from './reconcile/spec-validation.js'
 import type { WaitQueue } from './allocation/wait-queue.js'
@@ -201,7 +202,7 @@ export function buildOperations(
       await deleteRecord(build)
     } catch (error) {
       // It may be gone all the same: that will be looked at.
-      writer.doubt(build)
+      writer.markUncertain(build)
       throw error
     }
     forget(build)

@@ -1,6 +1,7 @@
 /** What a host calls: checks what it is given, asks the engine of this term of leadership, and shows records as resources. */
 import type { Backend, LogsOptions } from '../contracts/backend.js'
-import { countsOf, generationsOf, type ServerEntry, serversOf } from '../engine/state/entries.js'
+import type { ServerEntry } from '../engine/state/entries.js'
+import { countsOf, generationsOf, serversOf } from '../engine/state/queries.js'
 import { lookUp } from '../engine/state/inventory.js'
 import { buildStats } from '../engine/reporting/stats.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
@@ -8,7 +9,9 @@ import { healthCheck } from './health.js'
 import type { AllocateOptions, Explanation, Fleet } from '../contracts/fleet.js'
 import { withInternals } from './internals.js'
 import type { LeaderTerm } from './leader-term.js'
-import type { CallOptions, DrainResult, DrainOptions, ResolvedOptions } from '../contracts/options.js'
+import type { FleetObserver } from '../contracts/observer.js'
+import type { CallOptions } from '../contracts/call-options.js'
+import type { DrainOptions, DrainResult, ResolvedOptions } from '../contracts/options.js'
 import { shown } from '../rules/validation/problem.js'
 import { type AllocationRequest, keyOf, type Ref, type RefLike } from '../rules/model/resources.js'
 import { defaultNamespace, readAllocationRequest } from '../rules/validation/requests.js'
@@ -140,7 +143,7 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
     }),
 
     allocate(request: AllocationRequest, options: AllocateOptions = {}): Promise<Allocation> {
-      if (term.observers.idle) return allocate(request, options)
+      if (term.observers.isEmpty) return allocate(request, options)
       return term.observers.timedCall(
         () => allocate(request, options),
         (observer, outcome, ms) => observer.allocated?.(outcome, ms),
@@ -150,8 +153,8 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
     heartbeat: term.heartbeat,
     on: term.emitter.on,
     events: term.emitter.read,
-    observe: term.observers.add,
-    health: healthCheck({ ...resolved, store, backend, hindrance: term.hindrance, leads: term.leads }),
+    observe: (observer: FleetObserver) => term.observers.add(observer),
+    health: healthCheck({ ...resolved, store, backend, notReadyReason: term.notReadyReason, leads: term.leads }),
 
     stats() {
       const leads = term.leads()

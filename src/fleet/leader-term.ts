@@ -1,9 +1,9 @@
 /** Runs an engine for as long as this host leads, one change of leadership after the other. */
 import { type Engine, startEngine } from '../engine/engine.js'
-import { type LeadershipGuard, leadershipGuard } from '../engine/persistence/leadership-guard.js'
+import { LeadershipGuard } from '../engine/persistence/leadership-guard.js'
 import { FleetError, messageOf } from '../contracts/errors.js'
 import { fleetEmitter } from './emitter.js'
-import { type Observers, observersOf } from '../contracts/observer.js'
+import { Observers } from '../util/observers.js'
 import type { FleetOptions, ResolvedOptions } from '../contracts/options.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
 import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
@@ -18,7 +18,7 @@ export interface LeaderTerm {
   readonly emitter: ReturnType<typeof fleetEmitter>
   readonly observers: Observers
   /** Why this host hands out nothing now, if that is so. */
-  hindrance(): string | undefined
+  notReadyReason(): string | undefined
   leads(): boolean
   readonly heartbeats: number
   close(): Promise<void>
@@ -32,7 +32,7 @@ export function leaderTerm(
 ): LeaderTerm {
   const { logger, clock, elector, limits } = resolved
   const emitter = fleetEmitter(logger, limits.eventLogSize)
-  const observers = observersOf(clock, logger)
+  const observers = new Observers(clock, logger)
   let heartbeats = 0
   const goOn: HeartbeatAnswer = {
     operation: 'Continue',
@@ -62,7 +62,7 @@ export function leaderTerm(
   async function elected(): Promise<void> {
     if (closed || engine || !leads) return
     try {
-      door = leadershipGuard(store, options.backend, observers)
+      door = new LeadershipGuard(store, options.backend, observers)
       engine = await startEngine({ guard: door, options: resolved, emitter, agentAddress, observers })
       firstWord?.resolve()
       emitter.emit({ type: 'LeadershipChanged', at: clock.now(), leads: true, message: 'this host leads the fleet' })
@@ -100,7 +100,7 @@ export function leaderTerm(
       leads = false
       leader = by
       // At once, also upon an engine that is just starting: whatever it does from now on is another host's to do.
-      door?.shut(notLeading())
+      door?.close(notLeading())
       changes = changes.then(lost)
     },
   })
@@ -122,7 +122,7 @@ export function leaderTerm(
     },
     observers,
     leads: () => leads && engine !== undefined && !closed,
-    hindrance() {
+    notReadyReason() {
       if (closed) return 'this fleet is closed'
       if (!engine || !leads) return notLeading().message
       return engine.isDraining() ? 'the fleet is being drained' : undefined

@@ -68,7 +68,7 @@ describe('an allocation is refused', () => {
     ['no sessionID', { buildID }, /^sessionID must be a GUID, but is absent$/],
     ['a sessionID that is no GUID', { buildID, sessionID: 'one' }, /^sessionID must be a GUID, but is "one"$/],
     ['a cookie of a wrong type', { ...request, sessionCookie: {} }, /^sessionCookie must be a string/],
-    ['players of a wrong type', { ...request, initialPlayers: [1] }, /^initialPlayers must be an array of strings/],
+    ['players of a wrong type', { ...request, initialPlayers: [1] }, /^initialPlayers\[0\] must be a string/],
   ])('with 400 for %s', async (_, body, message) => {
     const reply = await allocate(body)
     expect(reply.status).toBe(400)

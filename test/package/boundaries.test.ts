@@ -52,7 +52,7 @@ describe('imports', () => {
     ['src/rules/x.ts', `import { y } from './y.js'`],
     ['src/engine/x.ts', `import type { Build } from '../rules/model/resources.js'`],
     ['src/fleet/create-fleet.ts', `import { fileStore } from '../stores/file.js'`],
-    ['src/http/openapi/x.ts', `import { z } from 'zod/mini'`],
+    ['src/http/core/x.ts', `import type { Socket } from 'node:net'`],
     ['adapters/memory/x.ts', `import { Listeners } from '../shared/listeners.js'`],
     ['adapters/memory/x.ts', `import { FleetError } from '../../src/contracts/errors.js'`],
     ['examples/server/x.ts', `import { memoryBackend } from 'gamekeeper/memory'`],

@@ -27,8 +27,8 @@ test('it says what it honours and where its records belong', () => {
 })
 
 test.each<[object, RegExp]>([
-  [{ directory: '' }, /^processBackend: directory must be a string/],
-  [{ publicAddress: 7 }, /^processBackend: publicAddress must be a string .* but is 7$/],
+  [{ directory: '' }, /^processBackend: directory must be a non-empty string/],
+  [{ publicAddress: 7 }, /^processBackend: publicAddress must be a non-empty string, but is 7$/],
   [{ node: ' ' }, /^processBackend: node must/],
   [{ portRange: '10-5' }, /^processBackend: portRange must be two ports/],
   [{ portRange: { first: 0, last: 5 } }, /^processBackend: portRange must be \{ first, last \}/],
@@ -38,7 +38,7 @@ test.each<[object, RegExp]>([
   [{ logRetentionMs: -1 }, /^processBackend: logRetentionMs must be an integer ≥ 0/],
   [{ maxLogFiles: 1.5 }, /^processBackend: maxLogFiles/],
   [{ pollIntervalMs: 0 }, /^processBackend: pollIntervalMs must be an integer ≥ 1/],
-  [{ portrange: '1-2' }, /^processBackend: portrange is not an option; known are directory, /],
+  [{ portrange: '1-2' }, /^processBackend: unknown option portrange; known options: directory, /],
 ])('%j is refused by name', (options, message) => {
   const wrong: ProcessBackendOptions = options
   expect(() => processBackend(wrong)).toThrow(

@@ -3,7 +3,7 @@ import type { Backend, BackendListener, Instance } from 'gamekeeper'
 import { FleetError } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
 import type { ServerEntry } from '../../../src/engine/state/entries.js'
-import { instanceWatcher } from '../../../src/engine/instances/instance-watcher.js'
+import { InstanceWatcher } from '../../../src/engine/instances/instance-watcher.js'
 import { memoryStore } from '../../../src/stores/memory.js'
 import { aServerRecord, standsBy, stock, surroundings } from '../support.js'
 
@@ -58,7 +58,7 @@ async function scene(
   })
   const running: string[] = []
   const adopted: string[] = []
-  const watch = instanceWatcher(ctx, {
+  const watch = new InstanceWatcher(ctx, {
     running: (entry) => void running.push(entry.record.name),
     heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
     stuck: () => {},
@@ -159,7 +159,7 @@ describe('a list', () => {
     const gone = add('one', standsBy)
     const exited = add('two', plays)
     const asleep = add('three', {})
-    const watch = instanceWatcher(ctx, {
+    const watch = new InstanceWatcher(ctx, {
       running: () => {},
       heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
       stuck: () => {},
@@ -177,7 +177,7 @@ describe('a list', () => {
     const { inventory } = stock()
     const { backend, lists } = wires()
     const { ctx } = surroundings(inventory, { backend })
-    const watch = instanceWatcher(ctx, {
+    const watch = new InstanceWatcher(ctx, {
       running: () => {},
       heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
       stuck: () => {},
@@ -332,11 +332,11 @@ describe('an instance without a record', () => {
     tell((to) => to.changed(orphan))
     expect(events).toMatchObject([{ type: 'OrphanFound', instance: orphan.ref }])
     await clock.advance(9_999)
-    watch.sweep()
+    watch.destroyOrphans()
     await clock.settle()
     expect(destroyed).toEqual([])
     await clock.advance(1)
-    watch.sweep()
+    watch.destroyOrphans()
     await clock.settle()
     expect(destroyed).toEqual(['stranger uid-of-stranger'])
   })
@@ -344,7 +344,7 @@ describe('an instance without a record', () => {
   it('is ended at once when its process has ended', async () => {
     const { tell, watch, clock, destroyed } = await scene()
     tell((to) => to.changed(anInstance('stranger', { phase: 'exited', exitCode: 0 })))
-    watch.sweep()
+    watch.destroyOrphans()
     await clock.settle()
     expect(destroyed).toEqual(['stranger uid-of-stranger'])
   })
@@ -354,21 +354,21 @@ describe('an instance without a record', () => {
     tell((to) => to.changed(orphan))
     for (let second = 0; second < 60; second++) {
       await clock.advance(1_000)
-      expect(watch.strangerSpoke('stranger.secret', 'Active')).toBe('Continue')
-      watch.sweep()
+      expect(watch.unknownHeartbeat('stranger.secret', 'Active')).toBe('Continue')
+      watch.destroyOrphans()
     }
     await clock.settle()
     expect(destroyed).toEqual([])
-    expect(watch.strangerSpoke('stranger.secret', 'StandingBy')).toBe('Terminate')
+    expect(watch.unknownHeartbeat('stranger.secret', 'StandingBy')).toBe('Terminate')
   })
 
   it('has the full allowance again after the host was away', async () => {
     const { tell, watch, clock, destroyed } = await scene()
     tell((to) => to.changed(orphan))
-    watch.strangerSpoke('stranger.secret', 'Active')
+    watch.unknownHeartbeat('stranger.secret', 'Active')
     await clock.suspend(3_600_000)
-    watch.forgive()
-    watch.sweep()
+    watch.restartTimers()
+    watch.destroyOrphans()
     await clock.settle()
     expect(destroyed).toEqual([])
   })
@@ -378,7 +378,7 @@ describe('an instance without a record', () => {
     tell((to) => to.changed(orphan))
     await store.servers.create(aServerRecord(build.record, 'stranger', { uid: orphan.uid }))
     await clock.advance(10_000)
-    watch.sweep()
+    watch.destroyOrphans()
     await clock.settle()
     expect([destroyed, adopted]).toEqual([[], ['stranger']])
     expect(inventory.servers.get('default/stranger')?.record).toMatchObject({ state: 'Initializing' })
@@ -389,14 +389,14 @@ describe('an instance without a record', () => {
     failDestroy(new FleetError('unavailable', 'away'))
     tell((to) => to.changed(orphan))
     await clock.advance(10_000)
-    watch.sweep()
+    watch.destroyOrphans()
     await clock.settle()
     failDestroy(undefined)
-    watch.sweep()
+    watch.destroyOrphans()
     await clock.settle()
     expect(destroyed).toEqual([])
     await clock.advance(10_000)
-    watch.sweep()
+    watch.destroyOrphans()
     await clock.settle()
     expect(destroyed).toEqual(['stranger uid-of-stranger'])
   })
@@ -409,15 +409,15 @@ describe('an instance without a record', () => {
     tell((to) => to.resync())
     await listed()
     await clock.advance(20_000)
-    watch.sweep()
+    watch.destroyOrphans()
     await clock.settle()
     expect(destroyed).toEqual([])
   })
 
   it('is no orphan when nobody knows it: an id that no instance has is told to end', async () => {
     const { watch } = await scene()
-    expect(watch.strangerSpoke('nobody.secret', 'Active')).toBe('Terminate')
-    expect(watch.strangerSpoke('no-dot-at-all', 'Active')).toBe('Terminate')
+    expect(watch.unknownHeartbeat('nobody.secret', 'Active')).toBe('Terminate')
+    expect(watch.unknownHeartbeat('no-dot-at-all', 'Active')).toBe('Terminate')
   })
 })
 
@@ -425,11 +425,11 @@ describe('a game whose token nobody knows', () => {
   it('goes on with its match while that is on record, and is told to end otherwise', async () => {
     const { watch, inventory, build } = await scene()
     const entry = inventory.addServer(build, aServerRecord(build.record, 'lobby', { state: 'StandingBy' }), '1')
-    expect(watch.strangerSpoke('lobby.lost', 'Active')).toBe('Terminate')
+    expect(watch.unknownHeartbeat('lobby.lost', 'Active')).toBe('Terminate')
     inventory.update(entry, { ...entry.record, state: 'Active' })
-    expect(watch.strangerSpoke('lobby.lost', 'Active')).toBe('Continue')
-    expect(watch.strangerSpoke('lobby.lost', 'StandingBy')).toBe('Terminate')
+    expect(watch.unknownHeartbeat('lobby.lost', 'Active')).toBe('Continue')
+    expect(watch.unknownHeartbeat('lobby.lost', 'StandingBy')).toBe('Terminate')
     inventory.update(entry, { ...entry.record, state: 'Terminating' })
-    expect(watch.strangerSpoke('lobby.lost', 'Active')).toBe('Terminate')
+    expect(watch.unknownHeartbeat('lobby.lost', 'Active')).toBe('Terminate')
   })
 })

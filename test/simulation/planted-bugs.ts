@@ -1,0 +1,344 @@
+/** Planted bugs: each is one small change of the sources that the simulation has to find. */
+import type { Change } from './bundle.js'
+
+export interface PlantedBug extends Change {
+  readonly name: string
+  /** The kind of defect, as seen in similar projects or found by this simulation. */
+  readonly standsFor: string
+  /** Maximum number of seeds to try, for a bug that is hard to hit. Default 60. */
+  readonly seeds?: number
+}
+
+const allocation: readonly PlantedBug[] = [
+  {
+    name: 'a server is reserved only after an await',
+    standsFor: 'two callers get the same server',
+    file: 'src/engine/allocation/allocator.ts',
+    from: 'let entry = reserveNow(build, session)',
+    to: 'let entry = build.buckets.ready.first; await Promise.resolve(); if (entry) reserve(entry, session)',
+  },
+  {
+    name: 'a second call for a session does not join the first',
+    standsFor: 'two parallel calls for one session get two servers',
+    file: 'src/engine/allocation/allocator.ts',
+    from: 'if (first) return join(first, request, options)',
+    to: '',
+  },
+  {
+    name: 'an allocation is answered before its session is stored',
+    standsFor: 'a match is lost when its host crashes',
+    file: 'src/engine/allocation/allocator.ts',
+    from: 'try {\n          await writer.save(entry)\n          // It ended',
+    to: 'writer.save(entry).catch(() => {})\n        if (entry) return allocationOf(entry.record)\n        try {\n          await writer.save(entry)\n          // It ended',
+  },
+  {
+    name: 'the store accepts a write with an old revision',
+    standsFor: 'replicas with stale views overwrite each other',
+    file: 'src/testing/simulation/models/store-model.ts',
+    from: "if (current.revision !== expected) throw new FleetError('conflict', `${keyOf(record)} has changed`)",
+    to: '',
+  },
+  {
+    name: 'a server that terminates during its allocation is still allocated',
+    standsFor: 'a Terminating server is allocated',
+    seeds: 300,
+    file: 'src/engine/allocation/allocator.ts',
+    from: 'if (entry.record.session?.id !== session.id) continue',
+    to: '',
+  },
+  {
+    name: 'an Unhealthy server is allocated',
+    standsFor: 'a caller gets a server that cannot run a match',
+    file: 'src/rules/planning/allocation.ts',
+    from: "server.health !== 'Unhealthy' &&",
+    to: '',
+  },
+  {
+    name: 'a server that becomes ready is not given to a waiting caller',
+    standsFor: 'callers have to poll for a free server',
+    file: 'src/engine/allocation/wait-queue.ts',
+    from: 'rooms.get(entry.build)?.first?.take(entry)',
+    to: '',
+  },
+  {
+    name: 'deleting a build does not dismiss its waiting callers',
+    standsFor: 'a waiting caller gets no answer',
+    file: 'src/engine/build-operations.ts',
+    from: "room.dismiss(new FleetError('not-found', `build",
+    to: "void (new FleetError('not-found', `build",
+  },
+  {
+    name: 'a write with an unknown outcome is not read back',
+    standsFor: 'a lost reply leaves a session with two servers',
+    seeds: 300,
+    file: 'src/engine/allocation/allocator.ts',
+    from: 'if (held?.uncertain) {',
+    to: 'if (held?.uncertain && !held.uncertain) {',
+  },
+  {
+    name: 'an allocation is confirmed by a write that does not contain it',
+    standsFor: 'a game starts a session that is not in the store',
+    seeds: 300,
+    file: 'src/engine/persistence/server-writer.ts',
+    from: 'if (!session || session !== entry.intent) return',
+    to: 'session = entry.intent; if (!session) return',
+  },
+  {
+    name: 'losing leadership does not dismiss waiting callers',
+    standsFor: 'a waiting caller gets no answer after a failover',
+    file: 'src/engine/engine.ts',
+    from: 'room.dismiss(error)',
+    to: 'void error',
+  },
+]
+
+const scaling: readonly PlantedBug[] = [
+  {
+    name: 'Pending servers do not count against max',
+    standsFor: 'more servers than max: 510 of 500',
+    file: 'src/rules/planning/scaling.ts',
+    from: 'const room = input.spec.max - idle - input.active',
+    to: 'const room = input.spec.max - idle + input.pending - input.active',
+  },
+  {
+    name: 'a reserved server counts as idle',
+    standsFor: 'a ready server is terminated although it is needed',
+    file: 'src/engine/reconcile/scaler.ts',
+    from: 'standingBy: buckets.ready.size + buckets.unready.size + buckets.outdatedReady.size',
+    to: 'standingBy: buckets.reserved.size + buckets.ready.size + buckets.unready.size + buckets.outdatedReady.size',
+  },
+  {
+    name: 'a reserved server does not count as Active',
+    standsFor: 'a stale view leads to more servers than max',
+    file: 'src/engine/reconcile/scaler.ts',
+    from: 'return buckets.active.size + buckets.reserved.size',
+    to: 'return buckets.active.size',
+  },
+  {
+    name: 'scaling down terminates Active servers',
+    standsFor: 'scaling and rolling updates kill matches',
+    file: 'src/engine/reconcile/scaler.ts',
+    from: "'outdatedReady', 'ready'], destroy.standingBy, reason, message)",
+    to: "'active'], destroy.standingBy + destroy.pending, 'Deleted', message)",
+  },
+  {
+    name: 'the surplus is counted twice',
+    standsFor: 'standingBy and max drop together: all five servers are terminated where two should stay',
+    file: 'src/rules/planning/scaling.ts',
+    from: 'Math.max(0, idle - wanted - spared, -room)',
+    to: 'Math.max(0, idle - wanted - spared) + Math.max(0, -room)',
+  },
+  {
+    name: 'a rolling update replaces all servers at once',
+    standsFor: 'a rolling update leaves no server standing by',
+    file: 'src/rules/planning/rollout.ts',
+    from: 'const replaced = Math.min(old, ',
+    to: 'const replaced = Math.max(old, ',
+  },
+  {
+    name: 'a rolling update continues although no new server gets ready',
+    standsFor: 'a bad template replaces the working servers',
+    file: 'src/rules/planning/rollout.ts',
+    from: 'rolloutBatch(wanted) - onTheWay - missing))',
+    to: 'rolloutBatch(wanted) - missing))',
+  },
+  {
+    name: 'a template that crashed is trusted again at once',
+    standsFor: 'a bad template replaces the working servers, one at a time',
+    file: 'src/engine/reconcile/scaler.ts',
+    from: 'if (crashedTemplate !== templateHash) return',
+    to: 'if (templateHash) return',
+    seeds: 300,
+  },
+  {
+    name: 'a caller whose wait timed out stops counting as demand',
+    standsFor: 'a server is terminated before the caller it was started for retries',
+    file: 'src/engine/engine.ts',
+    from: 'room.waiting(build) + expected.count(build)',
+    to: 'room.waiting(build)',
+  },
+  {
+    name: 'a crash causes no back-off',
+    standsFor: '1.27 million creates in 25 hours with a bad template',
+    file: 'src/engine/change-handlers.ts',
+    from: 'entry.build.backoff = afterFailure(entry.build.backoff, clock.elapsed(), backoffLimits(ctx))',
+    to: '',
+  },
+  {
+    name: 'an Unhealthy build gets new servers',
+    standsFor: 'servers of a broken build are created forever',
+    file: 'src/engine/reconcile/scaler.ts',
+    from: "&& buildHealth(build.record) === 'Healthy'",
+    to: '',
+  },
+]
+
+const life: readonly PlantedBug[] = [
+  {
+    name: 'missing heartbeats terminate an Active server',
+    standsFor: 'five seconds without a heartbeat end a match',
+    file: 'src/rules/lifecycle/lifecycle.ts',
+    from: "case 'silent':\n      if (!isIdle(server)) return withHealth(server, 'Unhealthy')",
+    to: "case 'silent':",
+  },
+  {
+    name: 'a host does not restart heartbeat timeouts after a suspension',
+    standsFor: 'servers are terminated for heartbeats that a suspended host missed',
+    file: 'src/engine/instances/ticker.ts',
+    from: 'timeouts.restartTimers()',
+    to: '',
+  },
+  {
+    name: 'a deleted instance is ignored',
+    standsFor: 'servers of a dead node stay forever',
+    file: 'src/rules/lifecycle/lifecycle.ts',
+    from: "case 'gone':\n      return ended(",
+    to: "case 'gone':\n      if (server) return server\n      return ended(",
+  },
+  {
+    name: 'a crash is not counted',
+    standsFor: 'crash counts are too low',
+    file: 'src/engine/reconcile/server-actions.ts',
+    from: 'crashes: record.crashes + 1',
+    to: 'crashes: record.crashes',
+  },
+  {
+    name: 'a server is deleted before its crash is counted',
+    standsFor: 'a crash count is lost when the host restarts',
+    file: 'src/engine/reconcile/server-actions.ts',
+    from: '    await countCrash(entry)\n',
+    to: '    countCrash(entry).catch(() => {})\n',
+  },
+  {
+    name: 'an instance that is missing from the list is not noticed',
+    standsFor: 'a server stays in one state forever',
+    file: 'src/engine/instances/instance-resync.ts',
+    from: 'if (found) this.#observer.observe(found)\n    else this.#observer.observeMissing(entry)',
+    to: 'if (found) this.#observer.observe(found)',
+  },
+  {
+    name: 'a crash is counted again after a restart',
+    standsFor: 'crash counts are too high after a restart',
+    file: 'src/engine/reconcile/server-actions.ts',
+    from: 'countedCrashes: [...withoutRemoved(entry.build, record.countedCrashes), uid],',
+    to: 'countedCrashes: record.countedCrashes,',
+  },
+]
+
+const records: readonly PlantedBug[] = [
+  {
+    name: 'an instance is created before its record is written',
+    standsFor: 'orphaned instances',
+    file: 'src/engine/persistence/server-writer.ts',
+    from: 'return entry.record === entry.stored && entry.intent === undefined',
+    to: "return entry.record.state === 'Pending' || (entry.record === entry.stored && entry.intent === undefined)",
+  },
+  {
+    name: 'an instance is deleted before Terminating is stored',
+    standsFor: 'after a host crash, an intended deletion counts as a crash',
+    file: 'src/engine/reconcile/server-actions.ts',
+    from: '&& !isSaved(entry)) return 0',
+    to: '&& !entry) return 0',
+  },
+  {
+    name: 'a game is told to terminate before Terminating is stored',
+    standsFor: 'after a host crash, a terminating server is allocated',
+    file: 'src/engine/instances/heartbeats.ts',
+    from: "state === 'Terminating' && isEndCertain(entry)",
+    to: "state === 'Terminating' && (entry || isEndCertain(entry))",
+  },
+  {
+    name: 'a resync ignores changed builds',
+    standsFor: 'the fleet keeps a stale view forever',
+    file: 'src/engine/persistence/store-resync.ts',
+    from: 'if (known.revision !== found.revision) await this.#refreshBuild(known)',
+    to: '',
+  },
+  {
+    name: 'the search for a free port does not wrap around',
+    standsFor: 'ports leak',
+    seeds: 300,
+    file: 'src/rules/model/ports.ts',
+    from: 'for (let i = 0; i < size; i++)',
+    to: 'for (let i = 0; i < size - start; i++)',
+  },
+  {
+    name: 'only the number of players is compared',
+    standsFor: 'a change of players that keeps their number is not noticed',
+    file: 'src/engine/instances/heartbeats.ts',
+    from: 'if (a[i] !== b[i]) return false',
+    to: 'if (a[i] === undefined) return false',
+  },
+  {
+    name: 'a stopped engine keeps acting',
+    standsFor: 'a deposed host still acts',
+    file: 'src/engine/persistence/leadership-guard.ts',
+    from: 'this.#closedWith ??= error',
+    to: 'void error',
+  },
+  {
+    name: 'an instance is not deleted',
+    standsFor: 'processes and ports leak',
+    seeds: 300,
+    file: 'src/engine/reconcile/server-actions.ts',
+    from: 'if (entry.createRequested) {',
+    to: 'if (entry.createRequested && !entry.createRequested) {',
+  },
+  {
+    name: 'a new leader does not load Pending servers',
+    standsFor: 'a create that a crashed host started is lost',
+    file: 'src/engine/persistence/loader.ts',
+    from: 'of inOrder) this.loadServer(server)',
+    to: "of inOrder) if (server.record.state !== 'Pending') this.loadServer(server)",
+  },
+  {
+    name: 'a resync ignores deleted builds',
+    standsFor: 'the fleet keeps a stale view forever',
+    seeds: 300,
+    file: 'src/engine/persistence/store-resync.ts',
+    from: 'if (!present.has(key) && isIn(build, namespace)) await this.#refreshBuild(build)',
+    to: 'void present',
+  },
+]
+
+const watching: readonly PlantedBug[] = [
+  {
+    name: 'watch events of builds are dropped',
+    standsFor: 'edits take effect only by chance',
+    file: 'src/engine/persistence/store-resync.ts',
+    from: 'changed: (found) => this.#run(this.#buildChanged(found)),',
+    to: 'changed: () => {},',
+  },
+  {
+    name: 'a stale watch event overwrites a newer record',
+    standsFor: 'a late event reverts a newer change',
+    file: 'src/engine/persistence/store-resync.ts',
+    from: 'if (known.revision !== found.revision) await this.#refreshBuild(known)\n    }',
+    to: 'this.#ctx.inventory.replaceBuild(known, found.record, found.revision)\n      this.#ctx.enqueue(known)\n    }',
+  },
+  {
+    name: 'deletion events of server records are dropped',
+    standsFor: 'an orphaned process keeps its port',
+    file: 'src/engine/persistence/store-resync.ts',
+    from: 'gone: (ref) => this.#run(this.#serverGone(ref)),',
+    to: 'gone: () => {},',
+  },
+  {
+    name: 'an invalid spec is reported for Healthy builds only',
+    standsFor: 'an edit is ignored without an explanation',
+    seeds: 300,
+    file: 'src/engine/reconcile/scaler.ts',
+    from: 'const breaksRule = parts.breaksRule(build)',
+    to: "const breaksRule = buildHealth(build.record) === 'Healthy' && parts.breaksRule(build)",
+  },
+  {
+    name: 'changing a buildID does not dismiss its waiting callers',
+    standsFor: 'a waiting caller gets no answer',
+    seeds: 300,
+    file: 'src/engine/build-operations.ts',
+    from: "room.dismiss(new FleetError('not-found', message), build)",
+    to: 'void message',
+  },
+]
+
+export const plantedBugs: readonly PlantedBug[] = [...allocation, ...scaling, ...life, ...records, ...watching]
