@@ -1,6 +1,6 @@
 /** The one error class of gamekeeper. Every failure that a caller may act on has a stable `code`. */
 
-/** What each code means is told in `docs/errors.md`; a test keeps the two equal. */
+/** What each code means is told in `docs/reference/errors.md`; a test keeps the two equal. */
 export const errorCodes = [
   'invalid',
   'not-found',

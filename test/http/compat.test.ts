@@ -1,4 +1,4 @@
-/** `compat: 'thundernetes'`: each row of its table in docs/http-api.md, and the calls that its web console makes. */
+/** `compat: 'thundernetes'`: each row of its table in docs/reference/http-api.md, and the calls that its web console makes. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { managementRoutes } from '../../src/http/index.js'
 import { createFleet, type Fleet, systemClock } from '../../src/index.js'

@@ -1,4 +1,4 @@
-/** docs/http-api.md against the routes: every curl line works, every operation and status is one that there is. */
+/** docs/reference/http-api.md against the routes: every curl line works, every operation and status is one that there is. */
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -15,7 +15,7 @@ import type { Fleet } from '../../src/index.js'
 import { call } from './client.js'
 import { build, memoryFleet, standingBy } from './fleet.js'
 
-const text = await readFile(fileURLToPath(new URL('../../docs/http-api.md', import.meta.url)), 'utf8')
+const text = await readFile(fileURLToPath(new URL('../../docs/reference/http-api.md', import.meta.url)), 'utf8')
 
 interface CurlLine {
   readonly method: string
@@ -42,7 +42,7 @@ const curlLines = [...text.matchAll(/```sh\n([^]*?)```/g)].flatMap(([, block = '
 const section = (title: string) => text.split(`\n## ${title}\n`)[1]?.split('\n## ')[0] ?? ''
 const statusesIn = (part: string) => new Set([...part.matchAll(/^\| (\d{3}) \|/gm)].map(([, status]) => Number(status)))
 
-describe('docs/http-api.md', () => {
+describe('docs/reference/http-api.md', () => {
   let fleet: Fleet
   let served: Served
   beforeAll(async () => {
@@ -104,13 +104,13 @@ describe('docs/http-api.md', () => {
     const always = [200, 405, 413]
     expect(statusesIn(section('Allocation'))).toEqual(new Set([...always, ...Object.values(allocationStatuses)]))
     expect(statusesIn(section('Management'))).toEqual(new Set([...always, ...Object.values(managementStatuses)]))
-    expect(statusesIn(section('The agent'))).toEqual(new Set([...always, 400, 404]))
+    expect(statusesIn(section('Agent'))).toEqual(new Set([...always, 400, 404]))
   })
 })
 
-describe('docs/security.md', () => {
+describe('docs/guides/securing.md', () => {
   it('lists every operation with the role that it takes', async () => {
-    const page = await readFile(fileURLToPath(new URL('../../docs/security.md', import.meta.url)), 'utf8')
+    const page = await readFile(fileURLToPath(new URL('../../docs/guides/securing.md', import.meta.url)), 'utf8')
     const rows = [...page.matchAll(/^\| `(\w+)` \| (\w+) \|$/gm)]
     expect(Object.fromEntries(rows.map(([, name, role]) => [name, role]))).toEqual(operations)
   })

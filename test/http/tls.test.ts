@@ -139,11 +139,11 @@ describe('with client certificates', () => {
     expect(seen).toEqual(['somebody-else', true, 'matchmaker', true])
   })
 
-  it('the line in docs/security.md works as it stands there', async () => {
+  it('the line in docs/guides/securing.md works as it stands there', async () => {
     const { allocationUrl } = await open(withCertificates())
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
-    const page = await readFile(join(import.meta.dirname, '../../docs/security.md'), 'utf8')
+    const page = await readFile(join(import.meta.dirname, '../../docs/guides/securing.md'), 'utf8')
     const line = /^curl --cacert [^]*?'$/m.exec(page)?.[0] ?? ''
     const real = line
       .replace('https://127.0.0.1:5000', allocationUrl)

@@ -1,6 +1,6 @@
 /**
  * The JSON that the management API reads and writes: gamekeeper's own, or that of another project, so that its clients
- * work here. docs/http-api.md lists every difference. Pure.
+ * work here. docs/reference/http-api.md lists every difference. Pure.
  */
 import { isObject } from '../../rules/validation/problem.js'
 import { specFields } from '../../rules/validation/requests.js'

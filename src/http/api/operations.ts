@@ -4,7 +4,7 @@
 export const roles = ['allocate', 'read', 'manage'] as const
 export type Role = (typeof roles)[number]
 
-/** Listed in docs/security.md, which a test compares. */
+/** Listed in docs/guides/securing.md, which a test compares. */
 export const operations = {
   allocate: 'allocate',
   listBuilds: 'read',

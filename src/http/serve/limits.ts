@@ -1,4 +1,4 @@
-/** The limits of `serve`, listed in docs/http-api.md: defaults and validation. */
+/** The limits of `serve`, listed in docs/reference/http-api.md: defaults and validation. */
 import { FleetError } from '../../contracts/errors.js'
 import { defaultHttpServerLimits, type HttpServerLimits } from '../../platform/http-server.js'
 import { shown } from '../../rules/validation/problem.js'

@@ -1,13 +1,13 @@
-/** What a store that keeps its records still knows after it was closed and opened again. */
+/** Store scenarios: records survive closing and reopening a durable store. */
 import assert from 'node:assert/strict'
 import { completeBuild, completeServer, minimalBuild, minimalDetail, minimalServer } from '../records.js'
-import { range, rejects, type LastingScenario } from './scenario.js'
+import { range, rejects, type DurabilityScenario } from './scenario.js'
 
-export function lastingScenarios(namespace: string): readonly LastingScenario[] {
+export function durabilityScenarios(namespace: string): readonly DurabilityScenario[] {
   const ref = { namespace, name: 'arena' }
   return [
     {
-      name: 'what resolved before close is there after opening again, at the same revisions',
+      name: 'durability: completed writes survive a reopen with the same revisions',
       async before(store) {
         const build = await store.builds.create(minimalBuild(ref))
         return [
@@ -25,7 +25,7 @@ export function lastingScenarios(namespace: string): readonly LastingScenario[] 
       },
     },
     {
-      name: 'writes under way when close is called are there after opening again, or rejected',
+      name: 'durability: a write in flight during close either rejects or survives a reopen',
       async before(store) {
         const writes = range(20).map((n) => store.servers.create(minimalServer({ namespace, name: `arena-${n}` })))
         const [outcomes] = await Promise.all([Promise.allSettled(writes), store.close()])
@@ -33,11 +33,11 @@ export function lastingScenarios(namespace: string): readonly LastingScenario[] 
       },
       async after(store, names) {
         const listed = new Set((await store.servers.list()).map(({ record }) => record.name))
-        for (const name of names) assert.ok(listed.has(name), `${name} was created and is gone`)
+        for (const name of names) assert.ok(listed.has(name), `${name} was created but is missing`)
       },
     },
     {
-      name: 'a revision from before is never given out again after opening again',
+      name: 'durability: revisions are not reused after a reopen',
       async before(store) {
         const created = await store.servers.create(minimalServer(ref))
         const updated = await store.servers.update(completeServer(ref), created)
@@ -47,7 +47,7 @@ export function lastingScenarios(namespace: string): readonly LastingScenario[] 
       async after(store, old) {
         let revision = await store.servers.create(minimalServer(ref))
         for (let round = 0; round < 10; round++) {
-          assert.ok(!old.includes(revision), `revision ${revision} was given out twice`)
+          assert.ok(!old.includes(revision), `revision ${revision} was used twice`)
           for (const before of old) await rejects('conflict', store.servers.update(completeServer(ref), before))
           revision = await store.servers.update(minimalServer(ref), revision)
         }

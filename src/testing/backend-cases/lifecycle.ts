@@ -1,24 +1,24 @@
-/** How instances come, are listed, and go. */
+/** Conformance cases: create, list and destroy. */
 import assert from 'node:assert/strict'
 import { rejectsWith } from '../backend-subject.js'
 import { backendCases } from './case.js'
 
-export const lifeCases = backendCases({
-  'a created instance is listed and gets to run, with an address': {
+export const lifecycleCases = backendCases({
+  'create: the instance is listed at once and reaches running with an address': {
     async check(subject) {
       const spec = subject.spec('runs')
       const created = await subject.backend.create(spec)
       assert.deepEqual(created.ref, spec.ref)
       assert.equal(created.uid, spec.uid)
-      assert.ok(await subject.find(spec), 'an instance is listed as soon as its create has resolved')
+      assert.ok(await subject.find(spec), 'the instance must be listed as soon as create has resolved')
       const running = await subject.inPhase(spec, 'running')
       assert.deepEqual(running.ref, spec.ref)
-      assert.ok(running.address, 'a running instance has an address')
-      assert.equal(running.exitCode, undefined, 'a running instance has no exit code')
+      assert.ok(running.address, 'a running instance must have an address')
+      assert.equal(running.exitCode, undefined, 'a running instance must have no exit code')
     },
   },
 
-  'the same ref and uid again is the same instance': {
+  'create: the same ref and uid returns the existing instance': {
     async check(subject) {
       const spec = subject.spec('runs')
       const first = await subject.running(spec)
@@ -29,7 +29,7 @@ export const lifeCases = backendCases({
     },
   },
 
-  'the same ref and uid many times at once is one instance': {
+  'create: concurrent calls with the same ref and uid create one instance': {
     async check(subject) {
       const spec = subject.spec('runs', { portsToExpose: [7777, 7778] })
       await Promise.all(Array.from({ length: 5 }, () => subject.backend.create(spec)))
@@ -41,7 +41,7 @@ export const lifeCases = backendCases({
     },
   },
 
-  'another uid under the ref of a living instance is a conflict': {
+  'create: rejects another uid for the ref of an existing instance with conflict': {
     async check(subject) {
       const spec = subject.spec('runs')
       const before = await subject.running(spec)
@@ -50,18 +50,18 @@ export const lifeCases = backendCases({
     },
   },
 
-  'a ref is free again when its instance was destroyed': {
+  'create: the ref of a destroyed instance can be reused': {
     async check(subject) {
       const first = subject.spec('runs')
       await subject.running(first)
-      await subject.end(first)
+      await subject.destroyNow(first)
       const second = subject.spec('runs', { name: first.ref.name })
       await subject.running(second)
       assert.equal(await subject.find(first), undefined)
     },
   },
 
-  'an exit with 0 is listed as such': {
+  'list: shows exit code 0': {
     async check(subject) {
       const spec = subject.spec('exits-0')
       await subject.backend.create(spec)
@@ -69,7 +69,7 @@ export const lifeCases = backendCases({
     },
   },
 
-  'an exit with another code is listed with that code': {
+  'list: shows other exit codes': {
     async check(subject) {
       const spec = subject.spec('exits-3')
       await subject.backend.create(spec)
@@ -77,37 +77,37 @@ export const lifeCases = backendCases({
     },
   },
 
-  'an exited instance stays listed until it is destroyed': {
+  'list: shows an exited instance until it is destroyed': {
     async check(subject) {
       const spec = subject.spec('exits-3')
       await subject.backend.create(spec)
       const exited = await subject.inPhase(spec, 'exited')
       const other = subject.spec('runs')
       await subject.running(other)
-      await subject.end(other)
+      await subject.destroyNow(other)
       assert.deepEqual(await subject.find(spec), exited)
       const again = await subject.backend.create(spec)
-      assert.equal(again.phase, 'exited', 'creating it again does not start it again')
-      await subject.end(spec)
+      assert.equal(again.phase, 'exited', 'a repeated create must not start an exited instance again')
+      await subject.destroyNow(spec)
       assert.deepEqual(await subject.backend.list(), [])
     },
   },
 
-  'a command that does not exist gives an exited instance with a reason': {
+  'list: shows a missing command as an exited instance with a reason': {
     async check(subject) {
       const spec = subject.spec('no-such-command')
       await subject.backend.create(spec)
       const exited = await subject.inPhase(spec, 'exited')
-      assert.ok(exited.reason?.trim(), 'its reason says why it could not run')
+      assert.ok(exited.reason?.trim(), 'the exited instance must have a reason')
       assert.notEqual(exited.exitCode, 0)
     },
   },
 
-  'destroying an instance takes it off the list': {
+  'destroy: removes the instance from the list': {
     async check(subject) {
       const spec = subject.spec('runs')
       await subject.running(spec)
-      await subject.inTime('destroy of a program that ends when told', destroyWithLongGrace())
+      await subject.inTime('destroy of a program that terminates', destroyWithLongGrace())
       assert.deepEqual(await subject.backend.list(), [])
 
       function destroyWithLongGrace() {
@@ -116,18 +116,18 @@ export const lifeCases = backendCases({
     },
   },
 
-  'destroying what does not exist is success': {
+  'destroy: succeeds if the instance does not exist': {
     async check(subject) {
       const spec = subject.spec('runs')
-      await subject.end(spec)
+      await subject.destroyNow(spec)
       await subject.running(spec)
-      await subject.end(spec)
-      await subject.end(spec)
+      await subject.destroyNow(spec)
+      await subject.destroyNow(spec)
       assert.deepEqual(await subject.backend.list(), [])
     },
   },
 
-  'destroying another uid leaves the instance alone': {
+  'destroy: does not affect an instance with another uid': {
     async check(subject) {
       const spec = subject.spec('runs')
       const before = await subject.running(spec)
@@ -136,51 +136,54 @@ export const lifeCases = backendCases({
     },
   },
 
-  'destroying one instance many times at once ends it once': {
+  'destroy: concurrent calls for one instance affect only that instance': {
     async check(subject) {
       const spec = subject.spec('runs')
       const other = subject.spec('runs')
       await Promise.all([subject.running(spec), subject.running(other)])
-      await Promise.all(Array.from({ length: 5 }, () => subject.end(spec)))
+      await Promise.all(Array.from({ length: 5 }, () => subject.destroyNow(spec)))
       assert.equal(await subject.find(spec), undefined)
       assert.equal((await subject.find(other))?.phase, 'running')
     },
   },
 
-  'a program that does not end when told is killed after its grace period, not before': {
+  'destroy: kills a program that ignores termination after the grace period, not before': {
     async check(subject) {
       const spec = subject.spec('ignores-terminate')
       await subject.programUp(await subject.running(spec))
       const startedAt = performance.now()
       const { graceMs } = subject
       const done = subject.backend.destroy(spec.ref, spec.uid, { graceMs })
-      await subject.inTime('destroy of a program that ignores being told', done)
-      // Timers may be a little early, never by a tenth.
-      assert.ok(performance.now() - startedAt >= graceMs * 0.9, `it was killed before ${graceMs} ms had passed`)
+      await subject.inTime('destroy of a program that ignores termination', done)
+      // Timers may fire slightly early, but never by 10 %.
+      assert.ok(
+        performance.now() - startedAt >= graceMs * 0.9,
+        `it was killed before the grace period of ${graceMs} ms`,
+      )
       assert.deepEqual(await subject.backend.list(), [])
     },
   },
 
-  'no grace kills at once': {
+  'destroy: kills at once without a grace period': {
     async check(subject) {
       const spec = subject.spec('ignores-terminate')
       await subject.programUp(await subject.running(spec))
-      await subject.inTime('destroy without grace', subject.end(spec))
+      await subject.inTime('destroy without a grace period', subject.destroyNow(spec))
       assert.deepEqual(await subject.backend.list(), [])
     },
   },
 
-  'a destroy that overtakes the create leaves nothing behind once it is repeated': {
+  'destroy: repeated after a concurrent create, leaves no instance behind': {
     async check(subject) {
       const spec = subject.spec('runs')
-      await Promise.allSettled([subject.backend.create(spec), subject.end(spec)])
-      await subject.end(spec)
+      await Promise.allSettled([subject.backend.create(spec), subject.destroyNow(spec)])
+      await subject.destroyNow(spec)
       assert.deepEqual(await subject.backend.list(), [])
       await subject.running(subject.spec('runs', { name: spec.ref.name }))
     },
   },
 
-  'a call with an aborted signal rejects and does nothing': {
+  'every call with an aborted signal rejects with aborted and has no effect': {
     async check(subject) {
       const { backend } = subject
       const signal = AbortSignal.abort()
@@ -193,7 +196,7 @@ export const lifeCases = backendCases({
     },
   },
 
-  'the list is complete': {
+  'list: shows all instances': {
     async check(subject) {
       const specs = [
         ...Array.from({ length: 8 }, () => subject.spec('runs')),
@@ -205,13 +208,13 @@ export const lifeCases = backendCases({
     },
   },
 
-  'one name in two namespaces is two instances': {
+  'the same name in two namespaces is two instances': {
     async check(subject) {
       const [one, two] = subject.namespaces
       const first = subject.spec('runs', { namespace: one })
       const second = subject.spec('runs', { namespace: two, name: first.ref.name })
       await Promise.all([subject.running(first), subject.running(second)])
-      await subject.end(first)
+      await subject.destroyNow(first)
       const left = await subject.backend.list()
       assert.deepEqual(
         left.map(({ ref, uid }) => ({ ref, uid })),

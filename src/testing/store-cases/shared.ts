@@ -1,21 +1,21 @@
-/** What holds between two hosts that have one store open: each sees what the other writes, and a watch tells of it. */
+/** Store scenarios: two hosts share a store, read each other's writes and watch them. */
 import assert from 'node:assert/strict'
 import { type Build, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
 import type { CollectionListener, Store, Versioned } from '../../contracts/store.js'
 import { completeServer, minimalBuild, minimalServer } from '../records.js'
 import { rejects } from './scenario.js'
 
-export interface BesideScenario {
+export interface SharedScenario {
   readonly name: string
   readonly run: (store: Store, other: Store) => Promise<void>
 }
 
-export function besideScenarios(namespace: string): readonly BesideScenario[] {
+export function sharedScenarios(namespace: string): readonly SharedScenario[] {
   const ref = { namespace, name: 'arena' }
   const second = { namespace, name: 'arena-2' }
   return [
     {
-      name: 'what one host writes the other reads, and of two writes upon one revision one succeeds',
+      name: 'each host reads the writes of the other, and an old revision is a conflict for both',
       async run(store, other) {
         const created = await store.servers.create(minimalServer(ref))
         assert.deepStrictEqual(await other.servers.get(ref), { record: minimalServer(ref), revision: created })
@@ -27,59 +27,59 @@ export function besideScenarios(namespace: string): readonly BesideScenario[] {
       },
     },
     {
-      name: 'a watch begins with all there is',
+      name: 'a watch starts with a list of all records',
       async run(store, other) {
         const build = { record: minimalBuild(ref), revision: await other.builds.create(minimalBuild(ref)) }
         const server = { record: completeServer(second), revision: await other.servers.create(completeServer(second)) }
-        const heard = watched(store, namespace)
-        assert.deepStrictEqual(await heard.builds.listed, [build])
-        assert.deepStrictEqual(await heard.servers.listed, [server])
-        heard.stop()
+        const watch = watched(store, namespace)
+        assert.deepStrictEqual(await watch.builds.listed, [build])
+        assert.deepStrictEqual(await watch.servers.listed, [server])
+        watch.stop()
       },
     },
     {
-      name: 'a watch tells of what another host creates, writes and deletes',
+      name: 'a watch reports creates, updates and deletes of another host',
       async run(store, other) {
-        const heard = watched(store, namespace)
-        await Promise.all([heard.builds.listed, heard.servers.listed])
+        const watch = watched(store, namespace)
+        await Promise.all([watch.builds.listed, watch.servers.listed])
         const created = await other.builds.create(minimalBuild(ref))
-        await heard.builds.saw({ record: minimalBuild(ref), revision: created })
+        await watch.builds.reported({ record: minimalBuild(ref), revision: created })
         const record = { ...minimalBuild(ref), crashes: 3 }
-        await heard.builds.saw({ record, revision: await other.builds.update(record, created) })
+        await watch.builds.reported({ record, revision: await other.builds.update(record, created) })
         const server = await other.servers.create(minimalServer(ref))
-        await heard.servers.saw({ record: minimalServer(ref), revision: server })
+        await watch.servers.reported({ record: minimalServer(ref), revision: server })
         await other.servers.delete(ref, server)
-        await heard.servers.missed(ref)
-        heard.stop()
+        await watch.servers.reportedGone(ref)
+        watch.stop()
       },
     },
     {
-      name: 'a watch that was ended tells nothing more, and another one of the same store goes on',
+      name: 'a stopped watch reports nothing; another watch of the same store continues',
       async run(store, other) {
-        const [ended, goes] = [watched(store, namespace), watched(store, namespace)]
-        await Promise.all([ended.builds.listed, goes.builds.listed, ended.servers.listed, goes.servers.listed])
-        ended.stop()
+        const [stopped, active] = [watched(store, namespace), watched(store, namespace)]
+        await Promise.all([stopped.builds.listed, active.builds.listed, stopped.servers.listed, active.servers.listed])
+        stopped.stop()
         const revision = await other.builds.create(minimalBuild(ref))
-        await goes.builds.saw({ record: minimalBuild(ref), revision })
-        assert.equal(ended.builds.changes, 0)
-        goes.stop()
+        await active.builds.reported({ record: minimalBuild(ref), revision })
+        assert.equal(stopped.builds.changes, 0)
+        active.stop()
       },
     },
     {
-      name: 'closing ends the watches of a store, and nobody else’s',
+      name: 'close stops the watches of that store only',
       async run(store, other) {
-        const [closed, goes] = [watched(other, namespace), watched(store, namespace)]
-        await Promise.all([closed.builds.listed, goes.builds.listed])
+        const [closed, active] = [watched(other, namespace), watched(store, namespace)]
+        await Promise.all([closed.builds.listed, active.builds.listed])
         const created = await other.builds.create(minimalBuild(ref))
-        await goes.builds.saw({ record: minimalBuild(ref), revision: created })
+        await active.builds.reported({ record: minimalBuild(ref), revision: created })
         await other.close()
         const before = closed.builds.changes
         const record = { ...minimalBuild(ref), crashes: 1 }
         await store.builds.update(record, created)
         await store.builds.delete(ref, (await store.builds.get(ref))?.revision ?? '')
-        await goes.builds.missed(ref)
+        await active.builds.reportedGone(ref)
         assert.equal(closed.builds.changes, before)
-        goes.stop()
+        active.stop()
       },
     },
   ]
@@ -87,40 +87,40 @@ export function besideScenarios(namespace: string): readonly BesideScenario[] {
 
 function watched(store: Store, namespace: string) {
   assert.ok(store.watch, 'the store has no watch')
-  const [builds, servers] = [ear<Build>(namespace), ear<Server>(namespace)]
+  const [builds, servers] = [recorder<Build>(namespace), recorder<Server>(namespace)]
   const stop = store.watch({ builds: builds.listener, servers: servers.listener })
   return { builds, servers, stop }
 }
 
-/** Hears of one collection, in one namespace; what it waits for may have come already. Nobody is told when: a runner has limits. */
-function ear<T extends Ref>(namespace: string) {
+/** Records the events of one collection in one namespace. Waits without a timeout of its own. */
+function recorder<T extends Ref>(namespace: string) {
   const seen = new Map<string, Versioned<T>>()
   const gone = new Set<string>()
   const waiting = new Set<() => void>()
-  let told: (all: readonly Versioned<T>[]) => void
-  const listed = new Promise<readonly Versioned<T>[]>((resolve) => (told = resolve))
-  const look = () => waiting.forEach((each) => each())
+  let resolveListed: (all: readonly Versioned<T>[]) => void
+  const listed = new Promise<readonly Versioned<T>[]>((resolve) => (resolveListed = resolve))
+  const checkAll = () => waiting.forEach((check) => check())
   const listener: CollectionListener<T> = {
     listed(all, within) {
       for (const found of all) seen.set(keyOf(found.record), found)
-      // A store of several namespaces may list each by itself, in any order.
-      if (within === undefined || within === namespace) told(all)
-      look()
+      // A store may list each namespace separately, in any order.
+      if (within === undefined || within === namespace) resolveListed(all)
+      checkAll()
     },
     changed(found) {
       self.changes++
       seen.set(keyOf(found.record), found)
-      look()
+      checkAll()
     },
     gone(ref) {
       gone.add(keyOf(ref))
-      look()
+      checkAll()
     },
   }
-  const until = (isSo: () => boolean) =>
+  const until = (condition: () => boolean) =>
     new Promise<void>((resolve) => {
       const check = () => {
-        if (!isSo()) return
+        if (!condition()) return
         waiting.delete(check)
         resolve()
       }
@@ -131,11 +131,11 @@ function ear<T extends Ref>(namespace: string) {
     listener,
     listed,
     changes: 0,
-    async saw(found: Versioned<T>) {
+    async reported(found: Versioned<T>) {
       await until(() => seen.get(keyOf(found.record))?.revision === found.revision)
       assert.deepStrictEqual(seen.get(keyOf(found.record)), found)
     },
-    missed: (ref: Ref) => until(() => gone.has(keyOf(ref))),
+    reportedGone: (ref: Ref) => until(() => gone.has(keyOf(ref))),
   }
   return self
 }

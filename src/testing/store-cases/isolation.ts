@@ -1,4 +1,4 @@
-/** What stays apart and what stays whole: collections, namespaces, names, characters, large records. */
+/** Store scenarios: collections, namespaces and names are independent; values are stored unchanged. */
 import assert from 'node:assert/strict'
 import {
   completeBuild,
@@ -10,24 +10,24 @@ import {
 } from '../records.js'
 import { byName, rejects, type Scenario } from './scenario.js'
 
-export function separationScenarios(namespaces: readonly [string, string]): readonly Scenario[] {
+export function isolationScenarios(namespaces: readonly [string, string]): readonly Scenario[] {
   const [namespace, other] = namespaces
   const ref = { namespace, name: 'arena' }
   return [
     {
-      name: 'closing twice is closing once',
+      name: 'close can be called several times',
       async run(store) {
         await Promise.all([store.close(), store.close()])
         await store.close()
       },
     },
     {
-      name: 'a name can be in every collection at once, each on its own',
+      name: 'records with the same name in different collections are independent',
       async run(store) {
         await store.builds.create(completeBuild(ref))
         await store.servers.create(completeServer(ref))
         const detail = await store.details.create(completeDetail(ref))
-        // Not the others: a store may remove what belongs to them with them.
+        // Only the detail, since a store may delete dependent records of the others.
         await store.details.delete(ref, detail)
         assert.deepEqual((await store.builds.get(ref))?.record, completeBuild(ref))
         assert.deepEqual((await store.servers.get(ref))?.record, completeServer(ref))
@@ -35,7 +35,7 @@ export function separationScenarios(namespaces: readonly [string, string]): read
       },
     },
     {
-      name: 'a name can be in two namespaces at once, each on its own',
+      name: 'records with the same name in different namespaces are independent',
       async run({ servers }) {
         const here = await servers.create(minimalServer(ref))
         const there = await servers.create(completeServer({ ...ref, namespace: other }))
@@ -49,7 +49,7 @@ export function separationScenarios(namespaces: readonly [string, string]): read
       },
     },
     {
-      name: 'names with dashes, dots and digits, and names that begin alike, stay apart',
+      name: 'names with dashes, dots and digits, or with a common prefix, are distinct',
       async run({ servers }) {
         const names = ['a', 'a-b', 'a.b', 'a-b.c', 'a.b-c', '0', '00', '1', 'a'.repeat(63), `${'a'.repeat(62)}b`]
         const records = names.map((name) => minimalServer({ namespace, name }))
@@ -59,7 +59,7 @@ export function separationScenarios(namespaces: readonly [string, string]): read
       },
     },
     {
-      name: 'values keep every character, control characters included',
+      name: 'values keep every character, including control characters',
       async run({ builds, details }) {
         const control = Array.from({ length: 0x20 }, (_, code) => String.fromCharCode(code)).join('')
         const texts = [
@@ -80,7 +80,7 @@ export function separationScenarios(namespaces: readonly [string, string]): read
       },
     },
     {
-      name: 'a record of 200 KB is kept like a small one',
+      name: 'a record of 200 KB is stored unchanged',
       async run({ details }) {
         const large = (mark: string) => ({ ...minimalDetail(ref), players: [`${mark}é`.repeat(50_000), 'last'] })
         const created = await details.create(large('ab'))
