@@ -1,7 +1,7 @@
-/** Abort signals: stops waiting for work that goes on, and combines two signals into one. */
+/** Abort signals: stop waiting for work that continues, and combine two signals into one. */
 import { FleetError } from '../contracts/errors.js'
 
-/** Settles as `work` does, or rejects with `aborted` as soon as the signal has fired. */
+/** Settles like `work`, or rejects with `aborted` when the signal fires. The work itself continues. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return work
   let stop = () => {}

@@ -8,7 +8,7 @@ import type { BuildEntry, ServerEntry } from '../../src/engine/state/entries.js'
 import { Inventory } from '../../src/engine/state/inventory.js'
 import { limiter } from '../../src/util/limiter.js'
 import { ResponsiveClock } from '../../src/engine/instances/responsive-clock.js'
-import { fleetEmitter } from '../../src/fleet/emitter.js'
+import { Emitter } from '../../src/fleet/emitter.js'
 import { silentLogger } from '../../src/contracts/logger.js'
 import type { Build, Server, Session } from '../../src/rules/model/resources.js'
 import { memoryStore } from '../../src/stores/memory.js'
@@ -84,7 +84,7 @@ export function surroundings(
   given: { readonly backend?: Backend; readonly store?: Store; readonly limits?: Partial<typeof defaultLimits> } = {},
 ): Surroundings {
   const clock = virtualClock()
-  const emitter = fleetEmitter(silentLogger, 100)
+  const emitter = new Emitter(silentLogger, 100)
   const events: FleetEvent[] = []
   const asked: string[] = []
   emitter.on('*', (event) => events.push(event))

@@ -24,7 +24,7 @@ import { build, standingBy } from './fleet.js'
 
 let fleet: Fleet
 let served: Served
-/** What does not answer: at all, or with an error. */
+/** What is unavailable: at all, or with an error. */
 let broken: Map<'store' | 'backend', 'fails' | 'hangs'>
 let election: ElectionListener
 
@@ -87,7 +87,7 @@ describe('/healthz and /readyz', () => {
     const refused = await ask('/readyz')
     expect(refused.headers['retry-after']).toBe('1')
     expect(refused.text).not.toContain('secret')
-    expect((await fleet.health()).problems).toEqual([expect.stringMatching(/does not answer: /)])
+    expect((await fleet.health()).problems).toEqual([expect.stringMatching(/is unavailable: /)])
     expect((await ask('/healthz')).status).toBe(200)
     broken.clear()
     await until(async () => (await ready()).status === 200, 10_000)

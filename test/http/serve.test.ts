@@ -129,7 +129,7 @@ describe('serve starts both or neither', () => {
     await expect(serve({ fleet, allocation: { port }, management: { port: portOf(other) } })).rejects.toMatchObject({
       name: 'FleetError',
       code: 'port-in-use',
-      message: `port ${portOf(other)} on 127.0.0.1 is in use by another program; choose another with management: { port }, 0 takes a free one`,
+      message: `port ${portOf(other)} on 127.0.0.1 is in use by another program; choose another with management: { port }, or 0 for a free one`,
     })
     await closed(await occupied(port))
     await closed(other)
@@ -141,7 +141,7 @@ describe('serve starts both or neither', () => {
     await expect(serve({ fleet, management: free })).rejects.toMatchObject({
       code: 'port-in-use',
       message: expect.stringContaining(
-        'port 5000 on 127.0.0.1 is in use by another program; on macOS that is usually the AirPlay receiver; choose another with allocation: { port }',
+        'port 5000 on 127.0.0.1 is in use by another program (on macOS usually the AirPlay receiver); choose another with allocation: { port }',
       ),
     })
     if (other) await closed(other)

@@ -184,7 +184,10 @@ describe('files that change', () => {
     await place(await ours.issue('renewed'))
     await until(async () => (await shownBy(url)) === 'renewed')
     expect(said.filter(({ level }) => level === 'info')).toEqual([
-      expect.objectContaining({ message: 'management.tls: the files have changed and are in use now' }),
+      expect.objectContaining({
+        message: 'reloaded changed TLS files',
+        fields: expect.objectContaining({ option: 'management.tls' }),
+      }),
     ])
   })
 
@@ -202,7 +205,10 @@ describe('files that change', () => {
     await until(() => complaints().length > 0)
     expect(await shownBy(url)).toBe('server')
     expect(complaints()).toEqual([
-      expect.objectContaining({ message: 'management.tls: the files cannot be used; those of before stay in use' }),
+      expect.objectContaining({
+        message: 'changed TLS files are unusable; keeping the current ones',
+        fields: expect.objectContaining({ option: 'management.tls' }),
+      }),
     ])
     await copyFile(ours.cert, at('ca'))
     await place(await ours.issue('mended'))
@@ -243,9 +249,9 @@ describe('what cannot be served is refused at the start', () => {
     [
       'a key of another certificate',
       () => ({ ...server, key: stranger.key }),
-      /the key is not that of the certificate/,
+      /the key does not match the certificate/,
     ],
-    ['authorities that are none', () => ({ ...server, ca: server.key }), /holds no certificate/],
+    ['authorities that are none', () => ({ ...server, ca: server.key }), /contains no certificate/],
     [
       'certificates that nobody signs',
       () => ({ ...server, requestCert: true }),
