@@ -1,14 +1,18 @@
-/** Finds the pattern that a plain path means: exact ones at once, those with `:names` segment by segment. Pure. */
+/** Finds the pattern that a path matches: patterns without `:names` by lookup, the others segment by segment. Pure. */
 
 export type Params = Readonly<Record<string, string>>
 
 export interface Match<T> {
   readonly value: T
+  /** Decoded. */
   readonly params: Params
 }
 
-/** The first pattern of the table wins. A slash at the end of a path does not count, and a `:name` is never empty. */
-export function matcher<T>(table: ReadonlyMap<string, T>): (path: string) => Match<T> | undefined {
+/**
+ * Paths are matched as sent: a fixed segment that is percent-encoded does not match, and neither does a path with a dot
+ * segment (`.` or `..`, encoded or not). A trailing slash is optional. A `:name` is never empty.
+ */
+export function pathMatcher<T>(table: ReadonlyMap<string, T>): (path: string) => Match<T> | undefined {
   const exact = new Map<string, Match<T>>()
   const patterns: { readonly segments: readonly string[]; readonly value: T }[] = []
   for (const [pattern, value] of table) {
@@ -33,11 +37,24 @@ function paramsOf(segments: readonly string[], parts: readonly string[]): Params
   if (segments.length !== parts.length) return undefined
   const params: Record<string, string> = {}
   for (const [i, segment] of segments.entries()) {
-    const part = parts[i]
+    const part = parts[i] ?? ''
     if (!segment.startsWith(':')) {
       if (part !== segment) return undefined
-    } else if (part) params[segment.slice(1)] = part
-    else return undefined
+      continue
+    }
+    const value = decoded(part)
+    if (value === '' || value === '.' || value === '..') return undefined
+    params[segment.slice(1)] = value
   }
   return params
+}
+
+/** Invalid percent-encoding stays as it is: no resource has such a name. */
+function decoded(text: string): string {
+  if (!text.includes('%')) return text
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
 }
