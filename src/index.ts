@@ -4,7 +4,6 @@ export type {
   Backend,
   BackendCapabilities,
   BackendListener,
-  BackendOptions,
   DefaultStore,
   DestroyOptions,
   Instance,
@@ -13,6 +12,7 @@ export type {
   LogsOptions,
   PrepareOptions,
 } from './contracts/backend.js'
+export type { CallOptions } from './contracts/call-options.js'
 export { type Clock, systemClock } from './contracts/clock.js'
 export { alwaysLeader, type ElectionListener, type Elector } from './contracts/elector.js'
 export { type ErrorCode, errorCodes, FleetError } from './contracts/errors.js'
@@ -36,7 +36,6 @@ export type {
 export type { Logger } from './contracts/logger.js'
 export {
   type AgentOptions,
-  type CallOptions,
   defaultLimits,
   type DrainResult,
   type DrainOptions,
@@ -54,6 +53,6 @@ export type {
   GameServerBuildDetail,
   GameServerDetail,
 } from './rules/model/wire.js'
-export type { Collection, Store, StoreOptions, Versioned } from './contracts/store.js'
+export type { Collection, Store, Versioned } from './contracts/store.js'
 export { fileStore } from './stores/file.js'
 export { memoryStore } from './stores/memory.js'

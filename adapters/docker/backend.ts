@@ -8,7 +8,6 @@ import type {
   Backend,
   BackendCapabilities,
   BackendListener,
-  BackendOptions,
   DefaultStore,
   DestroyOptions,
   Instance,
@@ -16,6 +15,7 @@ import type {
   LogsOptions,
   PrepareOptions,
 } from '../../src/contracts/backend.js'
+import type { CallOptions } from '../../src/contracts/call-options.js'
 import { FleetError, messageOf, throwIfAborted } from '../../src/contracts/errors.js'
 import { Listeners } from '../shared/listeners.js'
 import { unlessAborted } from '../../src/util/signals.js'
@@ -83,7 +83,7 @@ export class DockerBackend implements Backend {
 
   async agentEndpoint(
     asked: { readonly host?: string | undefined },
-    options: BackendOptions = {},
+    options: CallOptions = {},
   ): Promise<AgentEndpoint> {
     const { isDesktop } = await this.#open()
     const bridge = this.#remote === undefined ? await this.#api.network('bridge', options) : undefined
@@ -96,7 +96,7 @@ export class DockerBackend implements Backend {
     await this.#images.ensure(image, pullPolicy, options)
   }
 
-  async create(spec: InstanceSpec, options: BackendOptions = {}): Promise<Instance> {
+  async create(spec: InstanceSpec, options: CallOptions = {}): Promise<Instance> {
     throwIfAborted(options.signal)
     checkRef(spec.ref)
     const { fleet, engine, containers } = await this.#open()
@@ -146,7 +146,7 @@ export class DockerBackend implements Backend {
     await unlessAborted(done, signal)
   }
 
-  async list(options: BackendOptions = {}): Promise<readonly Instance[]> {
+  async list(options: CallOptions = {}): Promise<readonly Instance[]> {
     throwIfAborted(options.signal)
     const { containers } = await this.#open()
     throwIfAborted(options.signal)

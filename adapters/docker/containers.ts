@@ -2,7 +2,8 @@
  * The containers of one fleet: what is known of them between two looks at the engine, and what the engine says when it is
  * asked. Removes only what was made and never started.
  */
-import type { BackendOptions, Instance } from '../../src/contracts/backend.js'
+import type { Instance } from '../../src/contracts/backend.js'
+import type { CallOptions } from '../../src/contracts/call-options.js'
 import { messageOf } from '../../src/contracts/errors.js'
 import type { Logger } from '../../src/contracts/logger.js'
 import type { Listeners } from '../shared/listeners.js'
@@ -93,7 +94,7 @@ export class Containers {
     return readContainer(this.#input.fleet, await this.#input.api.inspect(idOrName, { signal }))
   }
 
-  async list(options: BackendOptions): Promise<readonly Instance[]> {
+  async list(options: CallOptions): Promise<readonly Instance[]> {
     const { api, fleet, creating } = this.#input
     const asked = this.#learned
     const listed = (await api.list([fleetFilter(fleet)], options)).flatMap((one) => readListed(fleet, one) ?? [])
@@ -170,7 +171,7 @@ export class Containers {
   }
 
   /** Undefined when it is gone, or was never started and is removed. */
-  async #lookAt(one: Listed, options: BackendOptions): Promise<Instance | undefined> {
+  async #lookAt(one: Listed, options: CallOptions): Promise<Instance | undefined> {
     const { api, node, logger, creating } = this.#input
     if (one.status === 'running' || one.status === 'restarting') return runningInstance(one.identity, node)
     const container = await this.inspect(one.id, options.signal)

@@ -8,7 +8,6 @@ import type {
   Backend,
   BackendCapabilities,
   BackendListener,
-  BackendOptions,
   DefaultStore,
   DestroyOptions,
   Instance,
@@ -16,6 +15,7 @@ import type {
   KnownInstance,
   LogsOptions,
 } from '../../src/contracts/backend.js'
+import type { CallOptions } from '../../src/contracts/call-options.js'
 import type { Elector } from '../../src/contracts/elector.js'
 import { FleetError, messageOf, throwIfAborted } from '../../src/contracts/errors.js'
 import { Listeners } from '../shared/listeners.js'
@@ -134,7 +134,7 @@ export class KubernetesBackend implements Backend {
     return findAgentEndpoint({ host: asked.host, nodes: this.#pods.nodes() })
   }
 
-  async create(spec: InstanceSpec, options: BackendOptions = {}): Promise<Instance> {
+  async create(spec: InstanceSpec, options: CallOptions = {}): Promise<Instance> {
     throwIfAborted(options.signal)
     await this.#open()
     throwIfAborted(options.signal)
@@ -152,7 +152,7 @@ export class KubernetesBackend implements Backend {
     await this.#endings.end(ref, uid, options)
   }
 
-  async list(options: BackendOptions = {}): Promise<readonly Instance[]> {
+  async list(options: CallOptions = {}): Promise<readonly Instance[]> {
     throwIfAborted(options.signal)
     await this.#open()
     throwIfAborted(options.signal)
@@ -177,7 +177,7 @@ export class KubernetesBackend implements Backend {
     return stop
   }
 
-  async protect(ref: Ref, uid: string, options: BackendOptions = {}): Promise<void> {
+  async protect(ref: Ref, uid: string, options: CallOptions = {}): Promise<void> {
     throwIfAborted(options.signal)
     await this.#open()
     const seen = this.#pods.find(ref)
@@ -185,7 +185,7 @@ export class KubernetesBackend implements Backend {
     if (seen?.identity.uid === uid) await markActive(seen, { api: this.#api, names, signal: options.signal })
   }
 
-  async find(known: KnownInstance, { signal }: BackendOptions = {}): Promise<Instance | undefined> {
+  async find(known: KnownInstance, { signal }: CallOptions = {}): Promise<Instance | undefined> {
     throwIfAborted(signal)
     await this.#open()
     const { ref, uid } = known
@@ -196,7 +196,7 @@ export class KubernetesBackend implements Backend {
     return this.#shown(seen)
   }
 
-  async probe({ signal }: BackendOptions = {}): Promise<void> {
+  async probe({ signal }: CallOptions = {}): Promise<void> {
     throwIfAborted(signal)
     await this.#open()
     if (!this.#pods.isHeardOf) await this.#hasPods(signal)

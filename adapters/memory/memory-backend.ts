@@ -2,13 +2,8 @@
  * Game servers that exist in memory only: for unit tests of host apps and of the fleet itself. It starts nothing, opens
  * nothing and has no timer but the given clock's.
  */
-import type {
-  Backend,
-  BackendListener,
-  BackendOptions,
-  DestroyOptions,
-  InstanceSpec,
-} from '../../src/contracts/backend.js'
+import type { Backend, BackendListener, DestroyOptions, InstanceSpec } from '../../src/contracts/backend.js'
+import type { CallOptions } from '../../src/contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
 import { keyOf, type Ref, type RefLike } from '../../src/rules/model/resources.js'
 import { unlessAborted } from '../../src/util/signals.js'
@@ -58,7 +53,7 @@ export function memoryBackend(given: MemoryBackendOptions = {}): MemoryBackend {
     capabilities: Object.freeze({ template: 'pod', agent: false }),
     defaultStore: Object.freeze({ kind: 'memory' }),
 
-    async create(spec: InstanceSpec, { signal }: BackendOptions = {}) {
+    async create(spec: InstanceSpec, { signal }: CallOptions = {}) {
       throwIfAborted(signal)
       const server = startOrFind(spec)
       const { clock, createLatencyMs } = options
@@ -74,7 +69,7 @@ export function memoryBackend(given: MemoryBackendOptions = {}): MemoryBackend {
       if (server?.spec.uid === uid) await unlessAborted(server.destroy(graceMs), signal)
     },
 
-    async list({ signal }: BackendOptions = {}) {
+    async list({ signal }: CallOptions = {}) {
       throwIfAborted(signal)
       return Array.from(servers.values(), (server) => server.instance)
     },

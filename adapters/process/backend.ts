@@ -8,13 +8,13 @@ import type {
   Backend,
   BackendCapabilities,
   BackendListener,
-  BackendOptions,
   DefaultStore,
   DestroyOptions,
   Instance,
   InstanceSpec,
   LogsOptions,
 } from '../../src/contracts/backend.js'
+import type { CallOptions } from '../../src/contracts/call-options.js'
 import { FleetError, messageOf, throwIfAborted } from '../../src/contracts/errors.js'
 import { Listeners } from '../shared/listeners.js'
 import { unlessAborted } from '../../src/util/signals.js'
@@ -65,7 +65,7 @@ export class ProcessBackend implements Backend {
     })
   }
 
-  async create(spec: InstanceSpec, options: BackendOptions = {}): Promise<Instance> {
+  async create(spec: InstanceSpec, options: CallOptions = {}): Promise<Instance> {
     throwIfAborted(options.signal)
     checkRef(spec.ref)
     await this.#open()
@@ -109,7 +109,7 @@ export class ProcessBackend implements Backend {
     await unlessAborted(entry.ending.done, signal)
   }
 
-  async list(options: BackendOptions = {}): Promise<readonly Instance[]> {
+  async list(options: CallOptions = {}): Promise<readonly Instance[]> {
     throwIfAborted(options.signal)
     await this.#open()
     for (const entry of this.#entries.values()) this.#look(entry)

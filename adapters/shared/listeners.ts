@@ -1,4 +1,4 @@
-/** Who watches a backend. A listener that throws harms neither the backend nor the other listeners. */
+/** The listeners of a backend. One that throws affects neither the backend nor the other listeners. */
 import type { BackendListener } from '../../src/contracts/backend.js'
 import type { Logger } from '../../src/contracts/logger.js'
 
@@ -24,17 +24,27 @@ export class Listeners {
     this.#listeners.clear()
   }
 
-  tellAll(call: (listener: BackendListener) => void): void {
-    for (const listener of this.#listeners) this.tell(listener, call)
+  notifyAll(call: (listener: BackendListener) => void): void {
+    for (const listener of this.#listeners) this.notify(listener, call)
   }
 
-  /** Tells one of them, unless it has gone meanwhile. */
-  tell(listener: BackendListener, call: (listener: BackendListener) => void): void {
+  /** Notifies one listener, unless it has been removed. */
+  notify(listener: BackendListener, call: (listener: BackendListener) => void): void {
     if (!this.#listeners.has(listener)) return
     try {
       call(listener)
     } catch (error) {
-      this.#logger.error({ err: error }, `a listener of the ${this.#backend} backend has thrown`)
+      this.#logger.error({ err: error }, `listener of the ${this.#backend} backend threw`)
     }
+  }
+
+  /** Old name */
+  tellAll(call: (listener: BackendListener) => void): void {
+    this.notifyAll(call)
+  }
+
+  /** Old name */
+  tell(listener: BackendListener, call: (listener: BackendListener) => void): void {
+    this.notify(listener, call)
   }
 }

@@ -1,4 +1,4 @@
-/** Reads the options of a backend: each has a default, or is refused with `invalid`, which names it and says what it must be. */
+/** Reads the options of a backend. A wrong value is rejected with `invalid`, naming the option and what it must be. */
 import { isIP } from 'node:net'
 import { FleetError } from '../../src/contracts/errors.js'
 import { isPort, type PortRange, readPortRange } from '../../src/rules/model/ports.js'
@@ -7,57 +7,55 @@ import { isObject, shown } from '../../src/rules/validation/problem.js'
 const hostPart = /^(?!-)[a-z0-9_-]{1,63}(?<!-)$/i
 
 export class OptionReader {
-  /** `owner` begins each message: the function that takes the options. */
+  /** `owner`: the function that takes the options; every message begins with it. */
   constructor(readonly owner: string) {}
 
-  /** Refuses names that are no option. */
-  only(options: object, known: readonly string[]): void {
+  rejectUnknown(options: object, known: readonly string[]): void {
     for (const name of Object.keys(options)) {
       if (known.includes(name)) continue
-      throw new FleetError('invalid', `${this.owner}: ${name} is not an option; known are ${known.join(', ')}`)
+      throw new FleetError('invalid', `${this.owner}: unknown option ${name}; known options: ${known.join(', ')}`)
     }
   }
 
-  text(name: string, value: unknown, fallback: string): string {
+  string(name: string, value: unknown, fallback: string): string {
     if (value === undefined) return fallback
     if (typeof value !== 'string' || value.trim() === '' || value.includes('\0')) {
-      this.refuse(name, 'must be a string with something in it', value)
+      this.reject(name, 'must be a non-empty string', value)
     }
     return value
   }
 
-  whole(name: string, value: unknown, fallback: number, least = 1): number {
+  integer(name: string, value: unknown, fallback: number, least = 1): number {
     if (value === undefined) return fallback
     if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < least) {
-      this.refuse(name, `must be an integer ≥ ${least}`, value)
+      this.reject(name, `must be an integer ≥ ${least}`, value)
     }
     return value
   }
 
-  flag(name: string, value: unknown, fallback: boolean): boolean {
+  boolean(name: string, value: unknown, fallback: boolean): boolean {
     if (value === undefined) return fallback
-    if (typeof value !== 'boolean') this.refuse(name, 'must be true or false', value)
+    if (typeof value !== 'boolean') this.reject(name, 'must be true or false', value)
     return value
   }
 
-  /** A host's name or an IP address. */
+  /** A host name or an IP address. */
   host(name: string, value: unknown): string {
     const isHost =
       typeof value === 'string' && value.length <= 253 && value.split('.').every((part) => hostPart.test(part))
-    // Four numbers that are no address are no name either.
+    // Digits and dots that are no valid IP address are no host name either.
     const isName = isHost && !/^[\d.]+$/.test(value)
     if (typeof value !== 'string' || (isIP(value) === 0 && !isName)) {
-      this.refuse(name, 'must be a host name or an IP address, without http:// and without a port', value)
+      this.reject(name, 'must be a host name or an IP address, without http:// and without a port', value)
     }
     return value
   }
 
-  /** `must` says what the array must hold, and is said of the array. */
   strings(name: string, value: unknown, must: string): readonly string[] {
-    if (!Array.isArray(value)) this.refuse(name, must, value)
+    if (!Array.isArray(value)) this.reject(name, must, value)
     return Object.freeze(
       value.map((entry: unknown) => {
-        if (typeof entry !== 'string' || entry === '') this.refuse(name, must, value)
+        if (typeof entry !== 'string' || entry === '') this.reject(name, must, value)
         return entry
       }),
     )
@@ -72,12 +70,37 @@ export class OptionReader {
     const first: unknown = isObject(value) ? value['first'] : undefined
     const last: unknown = isObject(value) ? value['last'] : undefined
     if (!isPort(first) || !isPort(last) || first > last) {
-      this.refuse('portRange', 'must be { first, last } with ports from 1 to 65535, lower first', value)
+      this.reject('portRange', 'must be { first, last } with ports from 1 to 65535, lower first', value)
     }
     return Object.freeze({ first, last })
   }
 
-  refuse(name: string, must: string, value: unknown): never {
+  reject(name: string, must: string, value: unknown): never {
     throw new FleetError('invalid', `${this.owner}: ${name} ${must}, but is ${shown(value)}`)
+  }
+
+  /** Old name */
+  only(options: object, known: readonly string[]): void {
+    this.rejectUnknown(options, known)
+  }
+
+  /** Old name */
+  text(name: string, value: unknown, fallback: string): string {
+    return this.string(name, value, fallback)
+  }
+
+  /** Old name */
+  whole(name: string, value: unknown, fallback: number, least = 1): number {
+    return this.integer(name, value, fallback, least)
+  }
+
+  /** Old name */
+  flag(name: string, value: unknown, fallback: boolean): boolean {
+    return this.boolean(name, value, fallback)
+  }
+
+  /** Old name */
+  refuse(name: string, must: string, value: unknown): never {
+    this.reject(name, must, value)
   }
 }

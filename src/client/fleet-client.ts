@@ -1,7 +1,7 @@
 /** The calls of a fleet, made over HTTP. Has the methods of `Fleet`, so that what takes one takes the other. */
 import { FleetError } from '../contracts/errors.js'
 import type { AllocateOptions, Builds, Details, Fleet, Servers } from '../contracts/fleet.js'
-import type { CallOptions } from '../contracts/options.js'
+import type { CallOptions } from '../contracts/call-options.js'
 import type { AllocationRequest, RefLike } from '../rules/model/resources.js'
 import type {
   Allocation,

@@ -2,7 +2,7 @@
 export { type ErrorCode, errorCodes, FleetError } from '../contracts/errors.js'
 export type { EventsDropped, FleetEvent, ReadEventsOptions } from '../contracts/events.js'
 export type { AllocateOptions, BuildUpdate, GameServerBuildInput } from '../contracts/fleet.js'
-export type { CallOptions } from '../contracts/options.js'
+export type { CallOptions } from '../contracts/call-options.js'
 export type { AllocationRequest, BuildSpec, RefLike } from '../rules/model/resources.js'
 export type {
   Allocation,

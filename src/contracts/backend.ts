@@ -2,6 +2,7 @@
  * Backend: what starts, ends and lists game server instances. It knows nothing of states, sessions or scaling.
  * Passes `backendConformance` of `gamekeeper/testing`.
  */
+import type { CallOptions } from './call-options.js'
 import type { Elector } from './elector.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
 import type { PodTemplateSpec, PortPair, Ref } from '../rules/model/resources.js'
@@ -60,16 +61,12 @@ export interface BackendListener {
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
 }
 
-export interface BackendOptions {
-  readonly signal?: AbortSignal
-}
-
-export interface PrepareOptions extends BackendOptions {
+export interface PrepareOptions extends CallOptions {
   /** Hears now and then, in a sentence, how far it is. */
   readonly onProgress?: (message: string) => void
 }
 
-export interface LogsOptions extends BackendOptions {
+export interface LogsOptions extends CallOptions {
   /** True: goes on with what is written from now on, until the instance has ended or the signal fires. Default false. */
   readonly follow?: boolean
   /** Only so many of the last lines of what there is already. Default: all. */
@@ -84,7 +81,7 @@ export interface AgentEndpoint {
   readonly advertisedHost: string
 }
 
-export interface DestroyOptions extends BackendOptions {
+export interface DestroyOptions extends CallOptions {
   /** How long the instance may take to end by itself before it is killed. */
   readonly graceMs: number
 }
@@ -115,11 +112,11 @@ export interface Backend {
    * Starts an instance, or returns the one that this ref and uid already have. An instance that cannot run (no such
    * command) is returned as `exited` with its reason. Rejects when it may work later: `ports-exhausted`, `unavailable`.
    */
-  create(spec: InstanceSpec, options?: BackendOptions): Promise<Instance>
+  create(spec: InstanceSpec, options?: CallOptions): Promise<Instance>
   /** Ends an instance and forgets it; resolves when it is gone. An absent one, or one of another uid, is success. */
   destroy(ref: Ref, uid: string, options: DestroyOptions): Promise<void>
   /** Every instance of this fleet, exited ones included until destroyed. The only truth. */
-  list(options?: BackendOptions): Promise<readonly Instance[]>
+  list(options?: CallOptions): Promise<readonly Instance[]>
   /** Tells the listener of changes until the returned function is called. Never throws. */
   watch(listener: BackendListener): () => void
   /** Lets go of watches and connections. Instances stay as they are. */
@@ -138,20 +135,20 @@ export interface Backend {
    * Players may be on this instance from now on and until its end: whatever clears machines must spare it. Called again until
    * it resolves; an absent instance, or one of another uid, is success.
    */
-  protect?(ref: Ref, uid: string, options?: BackendOptions): Promise<void>
+  protect?(ref: Ref, uid: string, options?: CallOptions): Promise<void>
   /**
    * Looks for one instance by its name. For a backend whose list may lack one that is there, as when somebody has taken
    * off what it is listed by: asked before one on record that is not listed is taken for gone. Undefined: there is none.
    * Default: the list is believed.
    */
-  find?(known: KnownInstance, options?: BackendOptions): Promise<Instance | undefined>
+  find?(known: KnownInstance, options?: CallOptions): Promise<Instance | undefined>
   /**
    * For instances that cannot reach 127.0.0.1 of this host. `asked.host` is where the agent's owner wants it to listen, if
    * they have said so. Rejects with `invalid` when only they can tell.
    */
-  agentEndpoint?(asked: { readonly host?: string | undefined }, options?: BackendOptions): Promise<AgentEndpoint>
+  agentEndpoint?(asked: { readonly host?: string | undefined }, options?: CallOptions): Promise<AgentEndpoint>
   /** Resolves when it can be relied on now, at the least cost: asked every few seconds. Default: `list`. */
-  probe?(options?: BackendOptions): Promise<void>
+  probe?(options?: CallOptions): Promise<void>
   /** The lines that an instance writes to stdout and stderr. Throws `not-found` on the first read when there are none kept. */
   logs?(ref: Ref, options?: LogsOptions): AsyncIterableIterator<string>
 }

@@ -1,8 +1,9 @@
 /** The facade: what a host app holds in its hands. */
 import type { LogsOptions } from './backend.js'
+import type { CallOptions } from './call-options.js'
 import type { EventListener, EventsDropped, FleetEvent, FleetEventType, ReadEventsOptions } from './events.js'
 import type { BuildStats, FleetObserver } from './observer.js'
-import type { CallOptions, DrainResult, DrainOptions } from './options.js'
+import type { DrainOptions, DrainResult } from './options.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
 import type { AllocationRequest, BuildSpec, RefLike } from '../rules/model/resources.js'
 import type {

@@ -1,5 +1,6 @@
 /** Every option of a fleet with its default and unit, resolved once and frozen. */
 import type { Backend } from './backend.js'
+import type { CallOptions } from './call-options.js'
 import { type Clock, systemClock } from './clock.js'
 import { alwaysLeader, type Elector } from './elector.js'
 import { FleetError } from './errors.js'
@@ -36,10 +37,6 @@ export interface FleetOptions {
   readonly clock?: Clock
   /** Default: what the backend names, or else this host always leads. */
   readonly elector?: Elector
-}
-
-export interface CallOptions {
-  readonly signal?: AbortSignal
 }
 
 /** Anything else is `invalid`, and nothing is drained. */

@@ -2,6 +2,7 @@
  * Store: where builds, servers and details are kept. Each collection changes by compare-and-swap on an opaque
  * revision, so a writer never overwrites what it has not seen. Passes `storeConformance` of `gamekeeper/testing`.
  */
+import type { CallOptions } from './call-options.js'
 import type { FleetEvent } from './events.js'
 import type { Build, Detail, Ref, Server } from '../rules/model/resources.js'
 import type { GameServerBuild } from '../rules/model/wire.js'
@@ -13,23 +14,19 @@ export interface Versioned<T> {
   readonly revision: string
 }
 
-export interface StoreOptions {
-  readonly signal?: AbortSignal
-}
-
 /**
  * Every call settles: a store that talks over a network bounds its own calls. A write that resolves is durable. One that rejects with `conflict` or `not-found` did not happen. After any other
  * rejection nobody knows whether it happened, or will: read back before acting on it.
  */
 export interface Collection<T extends Ref> {
-  get(ref: Ref, options?: StoreOptions): Promise<Versioned<T> | undefined>
-  list(options?: StoreOptions): Promise<readonly Versioned<T>[]>
+  get(ref: Ref, options?: CallOptions): Promise<Versioned<T> | undefined>
+  list(options?: CallOptions): Promise<readonly Versioned<T>[]>
   /** Returns the first revision. Rejects with `conflict` when the name is taken. */
-  create(record: T, options?: StoreOptions): Promise<string>
+  create(record: T, options?: CallOptions): Promise<string>
   /** Replaces the record if it is still at `revision`; returns the new one. Rejects with `conflict` or `not-found`. */
-  update(record: T, revision: string, options?: StoreOptions): Promise<string>
+  update(record: T, revision: string, options?: CallOptions): Promise<string>
   /** Removes the record if it is still at `revision`, else `conflict`; absent is success. */
-  delete(ref: Ref, revision: string, options?: StoreOptions): Promise<void>
+  delete(ref: Ref, revision: string, options?: CallOptions): Promise<void>
 }
 
 /** Hears what becomes of a collection. Hints: they may come late or twice, and tell of this host's own writes as well. */
@@ -66,7 +63,7 @@ export interface Store {
   watch?(listener: StoreListener): () => void
   readonly display?: StoreDisplay
   /** Resolves when it can be relied on now, at the least cost: asked every few seconds. Default: reads a build. */
-  probe?(options?: StoreOptions): Promise<void>
+  probe?(options?: CallOptions): Promise<void>
   /** Lets go of files and connections. The records stay. */
   close(): Promise<void>
 }

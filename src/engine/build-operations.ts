@@ -201,7 +201,7 @@ export function buildOperations(
       await deleteRecord(build)
     } catch (error) {
       // It may be gone all the same: that will be looked at.
-      writer.doubt(build)
+      writer.markUncertain(build)
       throw error
     }
     forget(build)

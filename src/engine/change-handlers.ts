@@ -53,8 +53,8 @@ export function changeHandlers(ctx: EngineContext, parts: ChangeHandlerDependenc
     const { ending, session } = entry.record
     // Whatever it was to wait for before, its end does not wait for.
     entry.retry = noBackoff
-    entry.endingSince = clock.elapsed()
-    entry.told = session !== undefined && entry.build.heard.has(entry)
+    entry.terminatingSince = clock.elapsed()
+    entry.learnsByHeartbeat = session !== undefined && entry.build.heartbeating.has(entry)
     if (!ending) return
     if (callsForPause(entry.record)) {
       entry.build.backoff = afterFailure(entry.build.backoff, clock.elapsed(), backoffLimits(ctx))
@@ -71,13 +71,13 @@ export function changeHandlers(ctx: EngineContext, parts: ChangeHandlerDependenc
     serverChanged(entry, before, from) {
       const { record, build, bucket } = entry
       if (bucket === 'active' && from !== 'active') {
-        entry.playsSince = clock.elapsed()
+        entry.activeSince = clock.elapsed()
         tellWaiting(record)
       }
-      if (record.state === 'StandingBy' || bucket === 'active') entry.readySince ??= clock.elapsed()
+      if (record.state === 'StandingBy' || bucket === 'active') entry.standingBySince ??= clock.elapsed()
       const saved = isSaved(entry)
       const isExposed = needsProtection(ctx, entry)
-      if (!saved || isExposed) build.todo.add(entry)
+      if (!saved || isExposed) build.needsAction.add(entry)
       // A reserved server counts as Active already, so that handing it out takes one pass and not two.
       if (!(saved && from === 'reserved' && bucket === 'active') || isExposed) ctx.enqueue(build)
       tell.state(entry, before)

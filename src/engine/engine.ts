@@ -103,12 +103,12 @@ export async function startEngine(input: EngineDependencies): Promise<Engine> {
     touch(entry) {
       // Something happened to it: whatever it was waiting for may be over.
       entry.retry = noBackoff
-      entry.build.todo.add(entry)
+      entry.build.needsAction.add(entry)
       queue.add(entry.build)
     },
     stopped: () => stopped,
-    over: () => input.guard.over ?? ended,
-    deposed: () => input.guard.over,
+    over: () => input.guard.closedWith ?? ended,
+    deposed: () => input.guard.closedWith,
   }
 
   const expected = retryGrace(clock, ctx.limits.maxWaiting, ctx.enqueue)
@@ -119,14 +119,14 @@ export async function startEngine(input: EngineDependencies): Promise<Engine> {
     inventory,
     (build, before) => follow.buildChanged(build, before),
     ctx.enqueue,
-    (build) => resync.missing(build),
+    (build) => resync.recordMissing(build),
   )
   const details = detailWriter(ctx)
   const beats = heartbeats(ctx, details.changed)
   const tellBlocked = blocked(ctx, buildsWriter)
   const { breaksRule } = specValidation(ctx, buildsWriter)
   const watch = instanceWatcher(ctx, {
-    running: beats.await,
+    running: beats.expect,
     heartbeat,
     stuck: (entry, reason) => follow.serverStuck(entry, reason),
     adopt: adoptServer,
@@ -169,13 +169,13 @@ export async function startEngine(input: EngineDependencies): Promise<Engine> {
     checkServer,
   })
   const show = statusPublisher(ctx)
-  const seconds = ticker(ctx, { overdue: timeouts(ctx, buildsWriter), watcher: watch, details })
+  const seconds = ticker(ctx, { timeouts: timeouts(ctx, buildsWriter), watcher: watch, details })
   const stopTelling = store.display ? emitter.on('*', (event) => store.display?.event(event)) : () => {}
 
   async function checkServer(entry: ServerEntry): Promise<void> {
     const { record, stored } = entry
     try {
-      await writer.check(entry)
+      await writer.refresh(entry)
     } catch (error) {
       // The entry tells already what it is now.
       if (!(error instanceof LostServer)) throw error
@@ -202,7 +202,7 @@ export async function startEngine(input: EngineDependencies): Promise<Engine> {
   }
 
   function heartbeat(hostId: string, beat: Heartbeat): HeartbeatAnswer {
-    return beats.beat(hostId, beat, () => (loaded ? watch.strangerSpoke(hostId, beat.state) : 'Continue'))
+    return beats.receive(hostId, beat, () => (loaded ? watch.unknownHeartbeat(hostId, beat.state) : 'Continue'))
   }
 
   let loaded = false
@@ -269,7 +269,7 @@ export async function startEngine(input: EngineDependencies): Promise<Engine> {
       if (stopped) return
       stopped = true
       ended = error
-      if (why === 'deposed') input.guard.shut(error)
+      if (why === 'deposed') input.guard.close(error)
       seconds.stop()
       sparing.stop()
       watch.stop()
@@ -281,7 +281,7 @@ export async function startEngine(input: EngineDependencies): Promise<Engine> {
       room.dismiss(error)
       drains.stop()
       if (why === 'closing') await settle()
-      input.guard.shut(error)
+      input.guard.close(error)
     },
   }
 

@@ -8,7 +8,8 @@ import { healthCheck } from './health.js'
 import type { AllocateOptions, Explanation, Fleet } from '../contracts/fleet.js'
 import { withInternals } from './internals.js'
 import type { LeaderTerm } from './leader-term.js'
-import type { CallOptions, DrainResult, DrainOptions, ResolvedOptions } from '../contracts/options.js'
+import type { CallOptions } from '../contracts/call-options.js'
+import type { DrainOptions, DrainResult, ResolvedOptions } from '../contracts/options.js'
 import { shown } from '../rules/validation/problem.js'
 import { type AllocationRequest, keyOf, type Ref, type RefLike } from '../rules/model/resources.js'
 import { defaultNamespace, readAllocationRequest } from '../rules/validation/requests.js'
@@ -151,7 +152,7 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
     on: term.emitter.on,
     events: term.emitter.read,
     observe: term.observers.add,
-    health: healthCheck({ ...resolved, store, backend, hindrance: term.hindrance, leads: term.leads }),
+    health: healthCheck({ ...resolved, store, backend, notReadyReason: term.notReadyReason, leads: term.leads }),
 
     stats() {
       const leads = term.leads()

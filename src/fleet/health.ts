@@ -18,7 +18,7 @@ export interface HealthDependencies {
   readonly clock: Clock
   readonly logger: Logger
   /** Undefined while this host leads and hands out; else why it does not. */
-  readonly hindrance: () => string | undefined
+  readonly notReadyReason: () => string | undefined
   readonly leads: () => boolean
 }
 
@@ -62,7 +62,7 @@ export function healthCheck(parts: HealthDependencies): () => Promise<FleetHealt
 
   return async () => {
     const [storeProblem, backendProblem] = await Promise.all([isStoreUp(), isBackendUp()])
-    const problems = [parts.hindrance(), storeProblem, backendProblem].filter((problem) => problem !== undefined)
+    const problems = [parts.notReadyReason(), storeProblem, backendProblem].filter((problem) => problem !== undefined)
     return {
       ready: problems.length === 0,
       leads: parts.leads(),

@@ -18,7 +18,7 @@ export interface LeaderTerm {
   readonly emitter: ReturnType<typeof fleetEmitter>
   readonly observers: Observers
   /** Why this host hands out nothing now, if that is so. */
-  hindrance(): string | undefined
+  notReadyReason(): string | undefined
   leads(): boolean
   readonly heartbeats: number
   close(): Promise<void>
@@ -100,7 +100,7 @@ export function leaderTerm(
       leads = false
       leader = by
       // At once, also upon an engine that is just starting: whatever it does from now on is another host's to do.
-      door?.shut(notLeading())
+      door?.close(notLeading())
       changes = changes.then(lost)
     },
   })
@@ -122,7 +122,7 @@ export function leaderTerm(
     },
     observers,
     leads: () => leads && engine !== undefined && !closed,
-    hindrance() {
+    notReadyReason() {
       if (closed) return 'this fleet is closed'
       if (!engine || !leads) return notLeading().message
       return engine.isDraining() ? 'the fleet is being drained' : undefined

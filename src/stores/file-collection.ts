@@ -1,9 +1,10 @@
 /** One collection of a file store: records as JSON, so that what JSON can say comes back exactly. Touches lmdb. */
 import type { Database } from 'lmdb'
+import type { CallOptions } from '../contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
 import { shown } from '../rules/validation/problem.js'
 import { keyOf, type Ref } from '../rules/model/resources.js'
-import type { Collection, StoreOptions, Versioned } from '../contracts/store.js'
+import type { Collection, Versioned } from '../contracts/store.js'
 import { changed, missing, reasonOf, storeClosed, taken, type CollectionName } from './failures.js'
 import type { GroupWriter, Write } from './group-writer.js'
 
@@ -18,36 +19,36 @@ export class FileCollection<T extends Ref> implements Collection<T> {
     this.#life = life
   }
 
-  async get(ref: Ref, options?: StoreOptions): Promise<Versioned<T> | undefined> {
+  async get(ref: Ref, options?: CallOptions): Promise<Versioned<T> | undefined> {
     this.#throwIfOver(options)
     const entry = this.#read((records) => records.getEntry(keyOf(ref)))
     return entry && this.#versioned(entry)
   }
 
-  async list(options?: StoreOptions): Promise<readonly Versioned<T>[]> {
+  async list(options?: CallOptions): Promise<readonly Versioned<T>[]> {
     this.#throwIfOver(options)
     return this.#read((records) => Array.from(records.getRange({ versions: true }), (entry) => this.#versioned(entry)))
   }
 
-  async create(record: T, options?: StoreOptions): Promise<string> {
+  async create(record: T, options?: CallOptions): Promise<string> {
     const version = await this.#write(record, { value: JSON.stringify(record) }, options)
     if (version === undefined) throw taken(this.#name, record)
     return String(version)
   }
 
-  async update(record: T, revision: string, options?: StoreOptions): Promise<string> {
+  async update(record: T, revision: string, options?: CallOptions): Promise<string> {
     const change = { value: JSON.stringify(record), ifVersion: versionOf(revision) }
     const version = await this.#write(record, change, options)
     if (version === undefined) throw this.#has(record) ? changed(this.#name, record) : missing(this.#name, record)
     return String(version)
   }
 
-  async delete(ref: Ref, revision: string, options?: StoreOptions): Promise<void> {
+  async delete(ref: Ref, revision: string, options?: CallOptions): Promise<void> {
     const version = await this.#write(ref, { ifVersion: versionOf(revision) }, options)
     if (version === undefined && this.#has(ref)) throw changed(this.#name, ref)
   }
 
-  #write(ref: Ref, change: Change, options: StoreOptions | undefined): Promise<number | undefined> {
+  #write(ref: Ref, change: Change, options: CallOptions | undefined): Promise<number | undefined> {
     this.#throwIfOver(options)
     const key = keyOf(ref)
     if (Buffer.byteLength(key) > maxKeyBytes || key.includes('\0')) {
@@ -75,7 +76,7 @@ export class FileCollection<T extends Ref> implements Collection<T> {
     return { record, revision: String(entry.version) }
   }
 
-  #throwIfOver(options: StoreOptions | undefined): void {
+  #throwIfOver(options: CallOptions | undefined): void {
     if (this.#life.closed) throw storeClosed()
     throwIfAborted(options?.signal)
   }

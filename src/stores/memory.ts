@@ -4,9 +4,10 @@
  * Every call does its work before it returns, so nothing ever waits. Records are handed out as they came in, not copied:
  * they are readonly by type, and a copy would cost more than the write itself.
  */
+import type { CallOptions } from '../contracts/call-options.js'
 import { throwIfAborted } from '../contracts/errors.js'
 import type { Build, Detail, Ref, Server } from '../rules/model/resources.js'
-import type { Collection, Store, StoreOptions, Versioned } from '../contracts/store.js'
+import type { Collection, Store, Versioned } from '../contracts/store.js'
 import { changed, missing, storeClosed, taken, type CollectionName } from './failures.js'
 
 export function memoryStore(): Store {
@@ -36,12 +37,12 @@ class MemoryCollection<T extends Ref> implements Collection<T> {
     this.#life = life
   }
 
-  async get(ref: Ref, options?: StoreOptions): Promise<Versioned<T> | undefined> {
+  async get(ref: Ref, options?: CallOptions): Promise<Versioned<T> | undefined> {
     this.#throwIfOver(options)
     return this.#namespaces.get(ref.namespace)?.get(ref.name)
   }
 
-  async list(options?: StoreOptions): Promise<readonly Versioned<T>[]> {
+  async list(options?: CallOptions): Promise<readonly Versioned<T>[]> {
     this.#throwIfOver(options)
     const all: Versioned<T>[] = []
     for (const records of this.#namespaces.values()) {
@@ -50,14 +51,14 @@ class MemoryCollection<T extends Ref> implements Collection<T> {
     return all
   }
 
-  async create(record: T, options?: StoreOptions): Promise<string> {
+  async create(record: T, options?: CallOptions): Promise<string> {
     this.#throwIfOver(options)
     const records = this.#recordsIn(record.namespace)
     if (records.has(record.name)) throw taken(this.#name, record)
     return this.#write(records, record)
   }
 
-  async update(record: T, revision: string, options?: StoreOptions): Promise<string> {
+  async update(record: T, revision: string, options?: CallOptions): Promise<string> {
     this.#throwIfOver(options)
     const records = this.#recordsIn(record.namespace)
     const present = records.get(record.name)
@@ -66,7 +67,7 @@ class MemoryCollection<T extends Ref> implements Collection<T> {
     return this.#write(records, record)
   }
 
-  async delete(ref: Ref, revision: string, options?: StoreOptions): Promise<void> {
+  async delete(ref: Ref, revision: string, options?: CallOptions): Promise<void> {
     this.#throwIfOver(options)
     const records = this.#recordsIn(ref.namespace)
     const present = records.get(ref.name)
@@ -90,7 +91,7 @@ class MemoryCollection<T extends Ref> implements Collection<T> {
     return revision
   }
 
-  #throwIfOver(options: StoreOptions | undefined): void {
+  #throwIfOver(options: CallOptions | undefined): void {
     if (this.#life.closed) throw storeClosed()
     throwIfAborted(options?.signal)
   }

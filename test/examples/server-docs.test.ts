@@ -113,13 +113,13 @@ describe('docs/backends.md', () => {
   it('has each option of the Docker backend', async () => {
     const listed = table(await textOf('docs/backends.md'), 'option').map(([option]) => name(option))
     const unknown: object = { 'no such option': 1 }
-    expect(() => dockerBackend(unknown)).toThrow(`known are ${listed.join(', ')}`)
+    expect(() => dockerBackend(unknown)).toThrow(`known options: ${listed.join(', ')}`)
   })
 
   it('has each option of the Kubernetes backend', async () => {
     const listed = table(await textOf('docs/backends.md'), 'kubernetesBackend').map(([option]) => name(option))
     const unknown: object = { 'no such option': 1 }
-    expect(() => kubernetesBackend(unknown)).toThrow(`known are ${listed.join(', ')}`)
+    expect(() => kubernetesBackend(unknown)).toThrow(`known options: ${listed.join(', ')}`)
   })
 })
 

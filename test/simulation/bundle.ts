@@ -1,4 +1,4 @@
-/** Makes one script of the simulation and the whole engine under it, on request with a deliberate bug in it. */
+/** Bundles the simulation and the engine into one script, optionally with a planted bug. */
 import { readFile } from 'node:fs/promises'
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,16 +6,16 @@ import { build, type Plugin } from 'esbuild'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** One replacement in one source file. */
+/** A replacement in one source file. */
 export interface Change {
-  /** From the root of the project. */
+  /** Relative to the project root. */
   readonly file: string
-  /** Occurs exactly once in the file. */
+  /** Must occur exactly once in the file. */
   readonly from: string
   readonly to: string
 }
 
-/** CommonJS text for a worker thread. Rejects when `change` does not fit the sources. */
+/** CommonJS source for a worker thread. Rejects if `change` does not match the sources. */
 export async function bundle(change?: Change): Promise<string> {
   const { outputFiles } = await build({
     absWorkingDir: root,
@@ -24,25 +24,25 @@ export async function bundle(change?: Change): Promise<string> {
     platform: 'node',
     target: 'node20.19',
     format: 'cjs',
-    // Loaded by the file store only, which the simulation does without.
+    // Used by the file store only, which the simulation does not load.
     external: ['lmdb'],
     write: false,
     logLevel: 'silent',
-    plugins: change ? [changing(change)] : [],
+    plugins: change ? [plant(change)] : [],
   })
   const [script] = outputFiles
-  if (!script) throw new Error('esbuild wrote nothing')
+  if (!script) throw new Error('esbuild produced no output')
   return script.text
 }
 
-/** How often `from` occurs in its file. */
+/** The number of times that `from` occurs in its file. */
 export async function occurrences({ file, from }: Change): Promise<number> {
   return (await readFile(`${root}${file}`, 'utf8')).split(from).length - 1
 }
 
-function changing(change: Change): Plugin {
+function plant(change: Change): Plugin {
   return {
-    name: 'change',
+    name: 'plant',
     setup({ onLoad, onEnd }) {
       let found = 0
       onLoad({ filter: /\.ts$/ }, async ({ path }) => {
@@ -53,7 +53,9 @@ function changing(change: Change): Plugin {
       })
       onEnd(() => {
         if (found === 1) return
-        throw new Error(`${JSON.stringify(change.from)} occurs ${found} times in ${change.file}, not once`)
+        throw new Error(
+          `${JSON.stringify(change.from)} must occur exactly once in ${change.file}, but occurs ${found} times`,
+        )
       })
     },
   }

@@ -1,24 +1,30 @@
-/** What may stand after `npm run simulate --`. */
+/** Command-line options of `npm run simulate`. */
 import { parseArgs } from 'node:util'
 
-export const usage = `npm run simulate -- [--seeds 100] [--hours 0.17] [--from 1] [--history 60] | --mutants [--seeds 200]
-  --seeds    how many seeds to simulate
-  --hours    simulated hours with faults of each seed
-  --from     the first seed
-  --history  lines of history to print of a seed that fails
-  --mutants  put each deliberate bug of test/simulation/mutants.ts in, and tell in how many of the seeds it is found`
+export const usage = `Usage: npm run simulate -- [options]
+
+Runs simulations with random faults and checks the invariants after every step.
+Exits with 1 if an invariant was violated or a planted bug was not found.
+
+Options:
+  --seeds <n>     Number of seeds. Default: 100, or 200 with --planted-bugs.
+  --from <n>      First seed. Default: 1.
+  --hours <n>     Simulated hours with faults for each seed. Default: 1/6 (10 minutes).
+  --history <n>   Lines of history to print for a failed seed. Default: 60.
+  --planted-bugs  Plant each bug of test/simulation/planted-bugs.ts in turn and print how many seeds find it.
+  -h, --help      Print this help.`
 
 export interface Flags {
   readonly from: number
   readonly seeds: number
-  /** Absent: what the simulation takes by itself. */
+  /** Undefined: the default of `simulate`. */
   readonly hours: number | undefined
   readonly history: number
-  readonly mutants: boolean
+  readonly plantedBugs: boolean
   readonly help: boolean
 }
 
-/** Throws an error whose message is one clear line. */
+/** Throws an error whose message is a single line. */
 export function readFlags(args: readonly string[]): Flags {
   const { values } = parseArgs({
     args: [...args],
@@ -27,17 +33,17 @@ export function readFlags(args: readonly string[]): Flags {
       hours: { type: 'string' },
       from: { type: 'string' },
       history: { type: 'string' },
-      mutants: { type: 'boolean', default: false },
+      'planted-bugs': { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     },
   })
-  const { mutants, help } = values
+  const { 'planted-bugs': plantedBugs, help } = values
   return {
-    seeds: wholeNumber('seeds', values.seeds ?? (mutants ? '200' : '100'), 1),
+    seeds: wholeNumber('seeds', values.seeds ?? (plantedBugs ? '200' : '100'), 1),
     from: wholeNumber('from', values.from ?? '1', 0),
     history: wholeNumber('history', values.history ?? '60', 0),
     hours: values.hours === undefined ? undefined : positive('hours', values.hours),
-    mutants,
+    plantedBugs,
     help,
   }
 }
@@ -45,11 +51,11 @@ export function readFlags(args: readonly string[]): Flags {
 function wholeNumber(flag: string, text: string, least: number): number {
   const number = Number(text)
   if (text.trim() !== '' && Number.isSafeInteger(number) && number >= least) return number
-  throw new Error(`--${flag} must be a whole number of at least ${least}, but is ${JSON.stringify(text)}`)
+  throw new Error(`--${flag} must be an integer of at least ${least}, got ${JSON.stringify(text)}`)
 }
 
 function positive(flag: string, text: string): number {
   const number = Number(text)
   if (text.trim() !== '' && Number.isFinite(number) && number > 0) return number
-  throw new Error(`--${flag} must be a number above 0, but is ${JSON.stringify(text)}`)
+  throw new Error(`--${flag} must be a number greater than 0, got ${JSON.stringify(text)}`)
 }

@@ -1,29 +1,29 @@
-/** Simulates many seeds on several threads. */
+/** Runs many seeds in parallel on worker threads. */
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import type { SimulationResult } from '../../src/testing/simulation/simulate.js'
 import type { Task } from './worker.js'
 
 export interface RunOptions {
-  /** What `bundle` made. */
+  /** The script from `bundle`. */
   readonly script: string
   readonly from: number
   readonly seeds: number
   readonly minutes?: number | undefined
   readonly historyLines?: number | undefined
-  /** Default: one for each core. */
+  /** Default: one per core. */
   readonly threads?: number
-  /** Ends the run after so many seeds with a violation. Default: never. */
-  readonly mostFailures?: number
+  /** Stop after this many seeds with a violation. Default: never. */
+  readonly maxFailures?: number
   readonly onResult?: (result: SimulationResult) => void
 }
 
-/** A seed that takes longer than this for each of its minutes runs in circles within one step: nothing else is that slow. */
-const mostMsAMinute = 10_000
+/** Real time allowed per simulated minute. A seed that takes longer is in an endless loop. */
+const maxMsPerMinute = 10_000
 
-/** Resolves with the results of all seeds that were run, in the order of the seeds. */
+/** Resolves with the results of all seeds that were run, ordered by seed. */
 export async function run(options: RunOptions): Promise<readonly SimulationResult[]> {
-  const { script, from, seeds, minutes, historyLines, mostFailures = Infinity, onResult } = options
+  const { script, from, seeds, minutes, historyLines, maxFailures = Infinity, onResult } = options
   const threads = Math.min(options.threads ?? availableParallelism(), seeds)
   const results: SimulationResult[] = []
   let next = from
@@ -31,7 +31,7 @@ export async function run(options: RunOptions): Promise<readonly SimulationResul
   const work = async () => {
     const thread = new Thread(script)
     try {
-      while (next < from + seeds && failures < mostFailures) {
+      while (next < from + seeds && failures < maxFailures) {
         const task = {
           seed: next++,
           ...(minutes !== undefined && { minutes }),
@@ -43,18 +43,18 @@ export async function run(options: RunOptions): Promise<readonly SimulationResul
         onResult?.(result)
       }
     } finally {
-      await thread.end()
+      await thread.stop()
     }
   }
   await Promise.all(Array.from({ length: threads }, work))
   return results.toSorted((a, b) => a.seed - b.seed)
 }
 
-/** A worker; one that dies of a seed, or does not come to an end with it, is replaced for the next. */
+/** A worker thread. A worker that crashes on a seed, or does not finish it in time, is replaced for the next one. */
 class Thread {
   readonly #script: string
   #worker: Worker | undefined
-  #over: ((violation: string) => void) | undefined
+  #abort: ((violation: string) => void) | undefined
 
   constructor(script: string) {
     this.#script = script
@@ -62,31 +62,31 @@ class Thread {
 
   async simulate(task: Task): Promise<SimulationResult> {
     const worker = (this.#worker ??= this.#start())
-    const mostMs = (10 + (task.minutes ?? 10)) * mostMsAMinute
-    const tooLong = setTimeout(() => {
-      this.#replace(worker, `endless: not over after ${mostMs / 1_000} s`)
-    }, mostMs)
+    const timeoutMs = (10 + (task.minutes ?? 10)) * maxMsPerMinute
+    const timer = setTimeout(() => {
+      this.#replace(worker, `endless loop: not finished after ${timeoutMs / 1_000} s`)
+    }, timeoutMs)
     try {
       return await new Promise<SimulationResult>((resolve) => {
-        this.#over = (violation) => resolve({ seed: task.seed, violation, ...nothing })
+        this.#abort = (violation) => resolve({ seed: task.seed, violation, ...noResult })
         worker.once('message', resolve)
         worker.postMessage(task)
       })
     } finally {
-      clearTimeout(tooLong)
+      clearTimeout(timer)
       worker.removeAllListeners('message')
-      this.#over = undefined
+      this.#abort = undefined
     }
   }
 
-  async end(): Promise<void> {
+  async stop(): Promise<void> {
     await this.#worker?.terminate()
   }
 
   #start(): Worker {
     const worker = new Worker(this.#script, { eval: true })
     worker.on('error', (error) => {
-      this.#replace(worker, `unhandled: ${error instanceof Error ? error.stack : String(error)}`)
+      this.#replace(worker, `unhandled error: ${error instanceof Error ? error.stack : String(error)}`)
     })
     return worker
   }
@@ -94,10 +94,10 @@ class Thread {
   #replace(worker: Worker, violation: string): void {
     if (this.#worker === worker) this.#worker = undefined
     void worker.terminate()
-    // Between two seeds there is nobody to tell but whoever waits for the whole run.
-    if (!this.#over) throw new Error(violation)
-    this.#over(violation)
+    // Between two seeds no result is pending: fail the whole run.
+    if (!this.#abort) throw new Error(violation)
+    this.#abort(violation)
   }
 }
 
-const nothing = { history: [], fingerprint: '', steps: 0, allocations: 0, refusals: 0, hostCrashes: 0, faults: {} }
+const noResult = { history: [], fingerprint: '', steps: 0, allocations: 0, refusals: 0, hostCrashes: 0, faults: {} }

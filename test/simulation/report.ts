@@ -1,4 +1,4 @@
-/** What a run of the simulation shows: a progress line, and a summary. */
+/** Output of `npm run simulate`: a progress line and a summary. */
 import { createHash } from 'node:crypto'
 import type { SimulationResult } from '../../src/testing/simulation/simulate.js'
 
@@ -7,12 +7,12 @@ export interface Progress {
   end(): void
 }
 
-const everyMs = 10_000
+const intervalMs = 10_000
 
-/** On a terminal one line that is rewritten; elsewhere a line now and then. */
+/** Rewrites one line on a terminal; otherwise prints a line every 10 s. */
 export function progress(seeds: number, out: NodeJS.WriteStream = process.stderr): Progress {
-  const begun = performance.now()
-  let told = begun
+  const startedAt = performance.now()
+  let printedAt = startedAt
   let done = 0
   let steps = 0
   let failed = 0
@@ -22,9 +22,9 @@ export function progress(seeds: number, out: NodeJS.WriteStream = process.stderr
       steps += result.steps
       if (result.violation !== undefined) failed++
       const now = performance.now()
-      if (!out.isTTY && now - told < everyMs) return
-      told = now
-      const seconds = (now - begun) / 1000
+      if (!out.isTTY && now - printedAt < intervalMs) return
+      printedAt = now
+      const seconds = (now - startedAt) / 1000
       const left = Math.ceil((seconds / done) * (seeds - done))
       const line = `${done} of ${seeds} seeds, ${failed} failed, ${count(steps)} steps, ${left} s left`
       out.write(out.isTTY ? `\r\u001b[K${line}` : `${line}\n`)
@@ -48,9 +48,9 @@ export function summary(results: readonly SimulationResult[]): string {
   return [
     `${count(results.length)} seeds, ${failed} failed: ${count(total((one) => one.steps))} steps, ` +
       `${count(total((one) => one.allocations))} allocations, ${count(total((one) => one.refusals))} refusals, ` +
-      `${count(total((one) => one.hostCrashes))} host crashes, and faults by kind:`,
+      `${count(total((one) => one.hostCrashes))} host crashes. Faults by kind:`,
     ...lines,
-    `fingerprint of these stories: ${fingerprintOf(results)}`,
+    `fingerprint: ${fingerprintOf(results)}`,
   ].join('\n')
 }
 
@@ -58,7 +58,7 @@ function count(number: number): string {
   return number.toLocaleString('en')
 }
 
-/** One digest over the stories of all seeds: the same before and after a change that alters no behaviour. */
+/** One digest over all seeds. A change that alters no behaviour leaves it the same. */
 function fingerprintOf(results: readonly SimulationResult[]): string {
   const hash = createHash('sha256')
   for (const { seed, fingerprint } of results) hash.update(`${seed} ${fingerprint}\n`)

@@ -1,30 +1,30 @@
-/** The engine keeps its promises in every story of a fixed set of seeds; and the simulation would notice if it did not. */
+/** The invariants hold for a fixed set of seeds, and the simulation finds every planted bug. */
 import { readFile } from 'node:fs/promises'
 import { createFleet } from 'gamekeeper'
 import { simulate } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { bundle, occurrences } from './bundle.js'
-import { mutants } from './mutants.js'
+import { plantedBugs } from './planted-bugs.js'
 import { run } from './pool.js'
 
 const minutes = 10
 
 describe('the simulation', { timeout: 600_000 }, () => {
-  it('finds nothing in 200 seeds of ten minutes in which everything fails', async () => {
+  it('finds no violation in 200 seeds of ten minutes with faults', async () => {
     const results = await run({
       script: await bundle(),
       from: 1,
       seeds: 200,
       minutes,
       historyLines: 60,
-      mostFailures: 1,
+      maxFailures: 1,
     })
     const failed = results.filter(({ violation }) => violation !== undefined)
     expect(failed.map(({ seed, violation, history }) => [seed, violation, ...history].join('\n'))).toEqual([])
     expect(results).toHaveLength(200)
   })
 
-  it('tells the same story again for the same seed', async () => {
+  it('gives the same result for the same seed', async () => {
     const script = await bundle()
     const once = () => run({ script, from: 7, seeds: 1, minutes, historyLines: 400 })
     expect(await once()).toEqual(await once())
@@ -33,47 +33,47 @@ describe('the simulation', { timeout: 600_000 }, () => {
 
 describe('the simulation of `gamekeeper/testing`', () => {
   it.each([
-    ['few may wait', { maxWaiting: 1 }, 474],
-    ['few may wait', { maxWaiting: 1 }, 506],
-    ['nobody is trusted for long after a crash', { backoffResetMs: 300_000 }, 163],
-    ['nobody is trusted for long after a crash', { backoffResetMs: 300_000 }, 290],
-    ['nobody is trusted for long after a crash', { backoffResetMs: 300_000 }, 264],
+    ['few callers may wait', { maxWaiting: 1 }, 474],
+    ['few callers may wait', { maxWaiting: 1 }, 506],
+    ['crashes are remembered for long', { backoffResetMs: 300_000 }, 163],
+    ['crashes are remembered for long', { backoffResetMs: 300_000 }, 290],
+    ['crashes are remembered for long', { backoffResetMs: 300_000 }, 264],
     [
-      'a try may outlast its row of failures',
+      'back-off resets before a create can fail',
       { backoffResetMs: 5_000, backoffInitialMs: 100, maxConcurrentCreates: 1 },
       218,
     ],
-    ['calls may hang for long', { callTimeoutMs: 600_000 }, 5038],
-    ['calls may hang for long', { callTimeoutMs: 600_000 }, 5047],
-  ])('finds nothing where %s: %j, seed %i', async (_, limits, seed) => {
+    ['calls may hang for minutes', { callTimeoutMs: 600_000 }, 5038],
+    ['calls may hang for minutes', { callTimeoutMs: 600_000 }, 5047],
+  ])('finds no violation when %s: %j, seed %i', async (_, limits, seed) => {
     expect((await simulate({ seed, limits })).violation).toBeUndefined()
   })
 
-  it("tries a host's own way to make a fleet, with limits of its own", async () => {
-    const given: (number | undefined)[] = []
+  it('simulates a fleet from a custom createFleet with custom limits', async () => {
+    const received: (number | undefined)[] = []
     const { violation, steps } = await simulate({
       seed: 3,
       minutes: 1,
       limits: { silenceMs: 15_000 },
       createFleet(options) {
-        given.push(options.limits?.silenceMs)
+        received.push(options.limits?.silenceMs)
         return createFleet(options)
       },
     })
     expect(violation).toBeUndefined()
     expect(steps).toBeGreaterThan(100)
-    expect(new Set(given)).toEqual(new Set([15_000]))
+    expect(new Set(received)).toEqual(new Set([15_000]))
   })
 
-  it('refuses limits that cannot be', async () => {
-    const refused = simulate({ seed: 1, minutes: 1, limits: { heartbeatIntervalMs: 500 } })
-    await expect(refused).rejects.toMatchObject({
+  it('rejects invalid limits', async () => {
+    const rejected = simulate({ seed: 1, minutes: 1, limits: { heartbeatIntervalMs: 500 } })
+    await expect(rejected).rejects.toMatchObject({
       code: 'invalid',
       message: expect.stringContaining('heartbeatIntervalMs') as string,
     })
   })
 
-  it('tells of a fleet that breaks a promise, and what led there', async () => {
+  it('reports a fleet that violates an invariant, with the history', async () => {
     const { violation, history } = await simulate({
       seed: 3,
       minutes: 1,
@@ -87,29 +87,29 @@ describe('the simulation of `gamekeeper/testing`', () => {
   })
 })
 
-describe('a deliberate bug', { timeout: 600_000 }, () => {
-  it.each(mutants)('$name is still one change of the sources', async (mutant) => {
-    expect(await occurrences(mutant)).toBe(1)
+describe('a planted bug', { timeout: 600_000 }, () => {
+  it.each(plantedBugs)('is still one change of the sources: $name', async (bug) => {
+    expect(await occurrences(bug)).toBe(1)
   })
 
-  it('is in the table of docs/simulation.md, each with how often it is found, and docs/operations.md says how many there are', async () => {
-    const table = (await readFile('docs/simulation.md', 'utf8')).split('## Deliberate bugs')[1] ?? ''
-    const rows = [...table.matchAll(/^\| (.+?) +\| (.+?) +\| [1-9]\d* +\|$/gm)].map(([, name, kind]) => ({
+  it('has a row in docs/simulation.md, and docs/operations.md gives the number of planted bugs', async () => {
+    const table = (await readFile('docs/simulation.md', 'utf8')).split('| planted bug |')[1] ?? ''
+    const rows = [...table.matchAll(/^\| (.+?) +\| (.+?) +\| [1-9]\d* +\|$/gm)].map(([, name, standsFor]) => ({
       name,
-      kind,
+      standsFor,
     }))
-    expect(rows).toEqual(mutants.map(({ name, kind }) => ({ name, kind })))
-    expect(await readFile('docs/operations.md', 'utf8')).toContain(`${mutants.length} deliberate bugs are found`)
+    expect(rows).toEqual(plantedBugs.map(({ name, standsFor }) => ({ name, standsFor })))
+    expect(await readFile('docs/operations.md', 'utf8')).toContain(`${plantedBugs.length} deliberate bugs are found`)
   })
 
-  it.each(mutants)('$name is found', async (mutant) => {
+  it.each(plantedBugs)('is found: $name', async (bug) => {
     const results = await run({
-      script: await bundle(mutant),
+      script: await bundle(bug),
       from: 1,
-      seeds: mutant.seeds ?? 60,
+      seeds: bug.seeds ?? 60,
       minutes,
       historyLines: 0,
-      mostFailures: 1,
+      maxFailures: 1,
     })
     expect(results.filter(({ violation }) => violation !== undefined)).not.toEqual([])
   })

@@ -1,22 +1,22 @@
-/** A worker thread that simulates one seed after the other, as it is told. Bundled, never imported. */
+/** Entry point of a worker thread that simulates one seed per message. Bundled, never imported. */
 import { setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
 import { simulate, type SimulationOptions } from '../../src/testing/simulation/simulate.js'
 
-/** All that can be sent to another thread. */
+/** The options that can be sent to another thread. */
 export type Task = Omit<SimulationOptions, 'createFleet'>
 
 try {
-  // On Linux this concerns this thread alone: tests that wait for real processes go first.
+  // On Linux this lowers the priority of this thread only, so that tests with real processes run first.
   setPriority(10)
 } catch {
-  // Where that is not allowed, it is slower for the others, and nothing else.
+  // Not permitted here: other tests run slower, nothing else changes.
 }
 
-// Most errors here are refusals that a caller gets, and their stacks cost more than all else about them.
+// Most errors here are refused allocations, whose stack traces are expensive.
 Error.stackTraceLimit = 4
 
 parentPort?.on('message', (task: Task) => {
-  // What rejects here is an error of the thread, and its owner hears of it.
+  // A rejection becomes an `error` event of the worker, which the pool handles.
   void simulate(task).then((result) => parentPort?.postMessage(result))
 })

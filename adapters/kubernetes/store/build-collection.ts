@@ -3,9 +3,10 @@
  * apart; and so are the figures for people, which change often and must not be taken for a change of the record.
  */
 import { isDeepStrictEqual } from 'node:util'
+import type { CallOptions } from '../../../src/contracts/call-options.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { type Build, type BuildSpec, keyOf, type Ref } from '../../../src/rules/model/resources.js'
-import type { StoreOptions, Versioned } from '../../../src/contracts/store.js'
+import type { Versioned } from '../../../src/contracts/store.js'
 import { type BuildFigures, buildStatus, newBuildObject, readBuild } from './build-object.js'
 import { type CollectionDependencies, CustomCollection, wholeOrUnknown } from './custom-collection.js'
 import { fieldsAt, type FleetResources, textAt } from './custom-resources.js'
@@ -56,7 +57,7 @@ export class BuildCollection extends CustomCollection<Build> {
     return this.#owners.get(ownerKey(namespace, uid))
   }
 
-  override async create(record: Build, options?: StoreOptions): Promise<string> {
+  override async create(record: Build, options?: CallOptions): Promise<string> {
     const key = keyOf(record)
     this.#made.set(key, record)
     try {
@@ -107,7 +108,7 @@ export class BuildCollection extends CustomCollection<Build> {
     this.#made.delete(key)
   }
 
-  async update(record: Build, revision: string, options?: StoreOptions): Promise<string> {
+  async update(record: Build, revision: string, options?: CallOptions): Promise<string> {
     const key = keyOf(record)
     const known = await this.#at(record, this.revision(revision, record), options)
     let upon = known.actual
@@ -123,7 +124,7 @@ export class BuildCollection extends CustomCollection<Build> {
     return this.#written(key, { ...known, isTold: true }, record, actual)
   }
 
-  override async delete(ref: Ref, revision: string, options?: StoreOptions): Promise<void> {
+  override async delete(ref: Ref, revision: string, options?: CallOptions): Promise<void> {
     const known = this.#known.get(keyOf(ref))
     await super.delete(ref, known?.shown === revision ? known.actual : revision, options)
   }
@@ -151,13 +152,13 @@ export class BuildCollection extends CustomCollection<Build> {
   }
 
   /** A host that was away while a status was cleared learns from the servers of that build who it is. */
-  protected override async prepare(objects: readonly KubeObject[], options: StoreOptions | undefined): Promise<void> {
+  protected override async prepare(objects: readonly KubeObject[], options: CallOptions | undefined): Promise<void> {
     const isKnown = (object: KubeObject) => this.#known.get(keyFor(object))?.owner?.uid === object.metadata.uid
     const unknown = objects.filter((object) => toldUid(object) === undefined && !isKnown(object))
     await Promise.all(unknown.map((object) => this.#askServers(object, options)))
   }
 
-  async #askServers({ metadata }: KubeObject, options: StoreOptions | undefined): Promise<void> {
+  async #askServers({ metadata }: KubeObject, options: CallOptions | undefined): Promise<void> {
     const { name, namespace, uid } = metadata
     const { servers, buildLabel } = this.#resources
     if (uid === undefined) return
@@ -196,7 +197,7 @@ export class BuildCollection extends CustomCollection<Build> {
     return buildStatus(record, this.#figures.get(keyOf(record)) ?? {}, upon)
   }
 
-  async #at(record: Build, revision: string, options: StoreOptions | undefined): Promise<Known> {
+  async #at(record: Build, revision: string, options: CallOptions | undefined): Promise<Known> {
     const known = this.#known.get(keyOf(record))
     if (known?.shown === revision) return known
     const object = await this.call('GET', record, {}, options)

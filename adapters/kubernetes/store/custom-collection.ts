@@ -2,9 +2,10 @@
  * A collection of records as custom resources: a record's revision is its object's resourceVersion. Every write says upon which
  * revision it was made, so that none is without effect: the API server gives no new revision to a write that changes nothing.
  */
+import type { CallOptions } from '../../../src/contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../../../src/contracts/errors.js'
 import type { Ref } from '../../../src/rules/model/resources.js'
-import type { Collection, StoreOptions, Versioned } from '../../../src/contracts/store.js'
+import type { Collection, Versioned } from '../../../src/contracts/store.js'
 import { creationFailure } from '../client/api-errors.js'
 import type { ApiCall } from '../client/api-call.js'
 import type { KubernetesApi } from '../client/api.js'
@@ -42,7 +43,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
     this.mapping = mapping
   }
 
-  async get(ref: Ref, options?: StoreOptions): Promise<Versioned<T> | undefined> {
+  async get(ref: Ref, options?: CallOptions): Promise<Versioned<T> | undefined> {
     // Of other namespaces there is nothing here, and no right to look.
     if (this.#parts.namespaces?.includes(ref.namespace) === false) return undefined
     try {
@@ -53,7 +54,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
     }
   }
 
-  async list(options?: StoreOptions): Promise<readonly Versioned<T>[]> {
+  async list(options?: CallOptions): Promise<readonly Versioned<T>[]> {
     this.#check(options)
     const { api } = this.#parts
     const { plural } = this.mapping.resource
@@ -73,7 +74,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
     return namespaces.map((namespace) => pathOf(this.mapping.resource, { namespace }))
   }
 
-  async create(record: T, options?: StoreOptions): Promise<string> {
+  async create(record: T, options?: CallOptions): Promise<string> {
     this.#check(options)
     const { resource } = this.mapping
     const { namespaces } = this.#parts
@@ -102,9 +103,9 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
     return rest === undefined ? revision : wholeOrUnknown(this.putStatus(record, revision, rest, options))
   }
 
-  abstract update(record: T, revision: string, options?: StoreOptions): Promise<string>
+  abstract update(record: T, revision: string, options?: CallOptions): Promise<string>
 
-  async delete(ref: Ref, revision: string, options?: StoreOptions): Promise<void> {
+  async delete(ref: Ref, revision: string, options?: CallOptions): Promise<void> {
     const body = { preconditions: { resourceVersion: this.revision(revision, ref) }, propagationPolicy: 'Background' }
     try {
       await this.call('DELETE', ref, { body }, options)
@@ -134,7 +135,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
   forgetAll(): void {}
 
   /** Before what a list has shown is read: what has to be found out for that. */
-  protected async prepare(_objects: readonly KubeObject[], _options: StoreOptions | undefined): Promise<void> {}
+  protected async prepare(_objects: readonly KubeObject[], _options: CallOptions | undefined): Promise<void> {}
 
   /** The API server has shown this. */
   protected seen(_object: KubeObject): void {}
@@ -150,7 +151,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
     ref: Ref,
     revision: string,
     status: object,
-    { ahead = false, ...options }: StoreOptions & Pick<ApiCall, 'ahead'> = {},
+    { ahead = false, ...options }: CallOptions & Pick<ApiCall, 'ahead'> = {},
   ): Promise<string> {
     const { namespace, name } = ref
     const metadata = { namespace, name, resourceVersion: revision }
@@ -161,7 +162,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
   }
 
   /** Replaces the spec and nothing else: labels, annotations and status are whoever's they are. */
-  protected async patchSpec(ref: Ref, revision: string, spec: object, options?: StoreOptions): Promise<string> {
+  protected async patchSpec(ref: Ref, revision: string, spec: object, options?: CallOptions): Promise<string> {
     const body = [
       { op: 'replace', path: '/metadata/resourceVersion', value: revision },
       { op: 'replace', path: '/spec', value: spec },
@@ -175,7 +176,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
     method: ApiCall['method'],
     ref: Ref,
     more: Pick<ApiCall, 'body' | 'contentType' | 'ahead'> & { readonly subresource?: string },
-    options: StoreOptions | undefined,
+    options: CallOptions | undefined,
   ): Promise<KubeObject> {
     this.#check(options)
     const { namespace, name } = ref
@@ -190,7 +191,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
       : this.#parts.api.object(call)
   }
 
-  #check(options: StoreOptions | undefined): void {
+  #check(options: CallOptions | undefined): void {
     this.#parts.throwIfClosed()
     throwIfAborted(options?.signal)
   }
@@ -210,6 +211,6 @@ export async function wholeOrUnknown<T>(second: Promise<T>): Promise<T> {
 
 const words = { GET: 'read', POST: 'create', PUT: 'write', PATCH: 'change', DELETE: 'delete' } as const
 
-function signalOf(options: StoreOptions | undefined): Pick<ApiCall, 'signal'> {
+function signalOf(options: CallOptions | undefined): Pick<ApiCall, 'signal'> {
   return options?.signal === undefined ? {} : { signal: options.signal }
 }

@@ -1,6 +1,6 @@
 /** Servers as GameServer objects. Handing one out is one conditional write of its status: the hot path of the whole fleet. */
+import type { CallOptions } from '../../../src/contracts/call-options.js'
 import { keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
-import type { StoreOptions } from '../../../src/contracts/store.js'
 import type { BuildCollection } from './build-collection.js'
 import { type CollectionDependencies, CustomCollection } from './custom-collection.js'
 import { fieldsAt, type FleetResources, textAt } from './custom-resources.js'
@@ -41,7 +41,7 @@ export class ServerCollection extends CustomCollection<Server> {
   }
 
   /** Who a server is never changes: one write of its status is all. */
-  async update(record: Server, revision: string, options?: StoreOptions): Promise<string> {
+  async update(record: Server, revision: string, options?: CallOptions): Promise<string> {
     const upon = this.revision(revision, record)
     // Players wait for a server to be handed out, and for nothing else.
     const ahead = record.state === 'Active'

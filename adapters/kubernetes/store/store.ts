@@ -2,11 +2,12 @@
  * The store of a fleet on Kubernetes: its custom resources, and nothing else. What `kubectl` changes there arrives through
  * `watch`; the figures and events that `kubectl` shows are written by `display`.
  */
+import type { CallOptions } from '../../../src/contracts/call-options.js'
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError, throwIfAborted } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import type { Detail, Ref } from '../../../src/rules/model/resources.js'
-import type { CollectionListener, Store, StoreListener, StoreOptions } from '../../../src/contracts/store.js'
+import type { CollectionListener, Store, StoreListener } from '../../../src/contracts/store.js'
 import type { KubernetesApi } from '../client/api.js'
 import { BuildCollection } from './build-collection.js'
 import { type CollectionDependencies, CustomCollection } from './custom-collection.js'
@@ -126,7 +127,7 @@ export async function openKubernetesStore(options: KubernetesStoreOptions): Prom
 }
 
 class DetailCollection extends CustomCollection<Detail> {
-  async update(record: Detail, revision: string, options?: StoreOptions): Promise<string> {
+  async update(record: Detail, revision: string, options?: CallOptions): Promise<string> {
     const upon = this.revision(revision, record)
     return this.patchSpec(record, upon, detailSpec(record, upon), options)
   }

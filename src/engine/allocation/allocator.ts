@@ -180,7 +180,7 @@ export function allocator(ctx: EngineContext, parts: AllocatorDependencies): All
   }
 
   function reserveNow(build: BuildEntry, session: Session): ServerEntry | undefined {
-    const entry = pick(build.buckets.ready, build.buckets.oldReady)
+    const entry = pick(build.buckets.ready, build.buckets.outdatedReady)
     if (entry) reserve(entry, session)
     return entry
   }
@@ -215,7 +215,7 @@ export function allocator(ctx: EngineContext, parts: AllocatorDependencies): All
     ctx.touch(entry)
     if (error instanceof LostServer) return
     // Whether the session is in the store, nobody knows. It stays bound to this server until that is found out.
-    writer.doubt(entry, () => {
+    writer.markUncertain(entry, () => {
       if (!ctx.deposed()) tellAllocated(entry, session, since)
     })
     throw unavailable(error)
@@ -223,7 +223,7 @@ export function allocator(ctx: EngineContext, parts: AllocatorDependencies): All
 
   async function settle(entry: ServerEntry): Promise<void> {
     try {
-      await writer.resolve(entry)
+      await writer.resolveUncertain(entry)
     } catch (error) {
       if (!(error instanceof LostServer)) throw unavailable(error)
       ctx.touch(entry)

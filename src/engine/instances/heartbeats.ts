@@ -9,9 +9,9 @@ import { isCurrent, type ServerEntry } from '../state/entries.js'
 
 export interface Heartbeats {
   /** `unknown` answers for ids that no server has. */
-  beat(hostId: string, heartbeat: Heartbeat, unknown: () => 'Continue' | 'Terminate'): HeartbeatAnswer
+  receive(hostId: string, heartbeat: Heartbeat, unknown: () => 'Continue' | 'Terminate'): HeartbeatAnswer
   /** It runs: from now on this host waits for it to speak. */
-  await(entry: ServerEntry): void
+  expect(entry: ServerEntry): void
 }
 
 export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEntry) => void): Heartbeats {
@@ -22,8 +22,8 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
   const terminate = answering('Terminate')
 
   function hear(entry: ServerEntry): void {
-    entry.heardAt = listening.now()
-    const { heard, unheard, awaited } = entry.build
+    entry.silentSince = listening.now()
+    const { heartbeating: heard, awaitingFirstHeartbeat: unheard, awaitingHeartbeat: awaited } = entry.build
     // Last, so that the first is the one that has been silent for longest.
     if (heard.has(entry)) return heard.moveToEnd(entry)
     unheard.delete(entry)
@@ -42,12 +42,16 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
 
   function learn(entry: ServerEntry, heartbeat: Heartbeat): void {
     runs(entry)
-    entry.reports = afterReport(entry.reports, heartbeat.health)
+    entry.healthReports = afterReport(entry.healthReports, heartbeat.health)
     const now = clock.now()
     const next =
-      isIdle(entry.record) && isUnfit(entry.reports, limits.unhealthyReports)
-        ? transition(entry.record, { type: 'reportedUnhealthy', reports: entry.reports.unhealthyInARow }, now)
-        : transition(entry.record, { type: 'heartbeat', claims: heartbeat.state, health: healthOf(entry.reports) }, now)
+      isIdle(entry.record) && isUnfit(entry.healthReports, limits.unhealthyReports)
+        ? transition(entry.record, { type: 'reportedUnhealthy', reports: entry.healthReports.unhealthyInARow }, now)
+        : transition(
+            entry.record,
+            { type: 'heartbeat', claims: heartbeat.state, health: healthOf(entry.healthReports) },
+            now,
+          )
     inventory.update(entry, next)
     if (!sameList(entry.players, heartbeat.players)) {
       entry.players = heartbeat.players
@@ -59,12 +63,12 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
     const { session, state } = entry.record
     if (state === 'Terminating' && isEndCertain(entry)) return terminate
     if (!session) return goOn
-    entry.answers ??= sessionAnswers(entry, limits.heartbeatIntervalMs)
-    return heartbeat.state === 'StandingBy' ? entry.answers.active : entry.answers.lasting
+    entry.sessionAnswers ??= sessionAnswers(entry, limits.heartbeatIntervalMs)
+    return heartbeat.state === 'StandingBy' ? entry.sessionAnswers.active : entry.sessionAnswers.lasting
   }
 
   return {
-    beat(hostId, heartbeat, unknown) {
+    receive(hostId, heartbeat, unknown) {
       const entry = inventory.serverByHostId(hostId)
       if (!entry) return unknown() === 'Continue' ? goOn : terminate
       if (entry.record.state !== 'Terminating') {
@@ -74,13 +78,13 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
       return answer(entry, heartbeat)
     },
 
-    await(entry) {
-      const { heard, unheard, awaited } = entry.build
-      entry.runsSince ??= listening.now()
+    expect(entry) {
+      const { heartbeating: heard, awaitingFirstHeartbeat: unheard, awaitingHeartbeat: awaited } = entry.build
+      entry.runningSince ??= listening.now()
       // It may have spoken before the backend said that it runs, and a late event may say so again.
       if (heard.has(entry) || unheard.has(entry) || awaited.has(entry)) return
-      entry.heardAt = listening.now()
-      entry.reports = noReports
+      entry.silentSince = listening.now()
+      entry.healthReports = noReports
       const hasSpoken = entry.record.reachedStandingByOn !== undefined
       if (hasSpoken) awaited.add(entry)
       else unheard.add(entry)
@@ -92,12 +96,15 @@ export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEnt
  * On record, or said by the game itself, or the end of a match. An idle server's end before that is nothing that a host
  * which took this one's place would know of: it would hand out a server that is leaving.
  */
-function isEndCertain({ record, stored, recordGone, build }: ServerEntry): boolean {
+function isEndCertain({ record, stored, recordDeleted: recordGone, build }: ServerEntry): boolean {
   if (record.session !== undefined || record.ending?.reason === 'Exited') return true
   return recordGone || build.deleted || stored?.state === 'Terminating'
 }
 
-function sessionAnswers(entry: ServerEntry, nextHeartbeatIntervalMs: number): NonNullable<ServerEntry['answers']> {
+function sessionAnswers(
+  entry: ServerEntry,
+  nextHeartbeatIntervalMs: number,
+): NonNullable<ServerEntry['sessionAnswers']> {
   const session = entry.record.session
   const sessionConfig = Object.freeze({
     sessionId: session?.id ?? '',
@@ -114,7 +121,7 @@ function sessionAnswers(entry: ServerEntry, nextHeartbeatIntervalMs: number): No
 /** What it was started with. Of one whose build had another spec before this host was there, nobody knows that any more. */
 function metadataOf(entry: ServerEntry): SessionConfig['metadata'] {
   const { buildMetadata = {} } = entry.build.record.spec
-  return isCurrent(entry) ? buildMetadata : (entry.earlierMetadata ?? buildMetadata)
+  return isCurrent(entry) ? buildMetadata : (entry.startMetadata ?? buildMetadata)
 }
 
 function sameList(a: readonly string[], b: readonly string[]): boolean {

@@ -23,11 +23,11 @@ export interface InstanceWatcher {
   /** Takes in what is known of an instance. */
   observe(instance: Instance): void
   /** What a heartbeat of an id that no server has is answered. */
-  strangerSpoke(hostId: string, claims: GameState): 'Continue' | 'Terminate'
+  unknownHeartbeat(hostId: string, claims: GameState): 'Continue' | 'Terminate'
   /** Ends orphans that nobody plays on. Called once a second. */
-  sweep(): void
+  destroyOrphans(): void
   /** The host was away and heard nobody: orphans get the full allowance again. */
-  forgive(): void
+  restartTimers(): void
 }
 
 export interface InstanceWatcherDependencies {
@@ -63,8 +63,8 @@ export function instanceWatcher(ctx: EngineContext, parts: InstanceWatcherDepend
     if (!entry || entry.record.uid !== instance.uid) return meetOrphan(instance)
     const ranBefore = entry.instance?.phase === 'running'
     entry.instance = instance
-    entry.asked = true
-    entry.observed = ++observations
+    entry.createRequested = true
+    entry.observationSeq = ++observations
     const now = clock.now()
     switch (instance.phase) {
       case 'pending':
@@ -115,7 +115,7 @@ export function instanceWatcher(ctx: EngineContext, parts: InstanceWatcherDepend
     // One that nobody has seen yet is simply asked for.
     const wasThere = entry.instance !== undefined || entry.record.state !== 'Pending'
     entry.instance = undefined
-    entry.observed = ++observations
+    entry.observationSeq = ++observations
     if (wasThere) {
       inventory.update(entry, transition(entry.record, { type: 'gone' }, clock.now()))
     }
@@ -136,14 +136,14 @@ export function instanceWatcher(ctx: EngineContext, parts: InstanceWatcherDepend
       const entry = inventory.servers.get(key)
       if (entry?.record.uid === instance.uid) seen.add(key)
       // What was observed since the listing began is newer than the list.
-      if (!entry || entry.observed <= begun) observe(instance)
+      if (!entry || entry.observationSeq <= begun) observe(instance)
     }
     const present = new Set(instances.map((instance) => instance.uid))
     for (const [key, orphan] of orphans) if (!present.has(orphan.instance.uid)) orphans.delete(key)
     const isMissing = (entry: ServerEntry) => {
       const key = keyOf(entry.record)
       if (stopped || seen.has(key) || inventory.servers.get(key) !== entry) return false
-      return entry.observed <= begun && isExpected(entry)
+      return entry.observationSeq <= begun && isExpected(entry)
     }
     await Promise.all(expected.filter(isMissing).map((entry) => makeSure(entry, isMissing)))
   }
@@ -275,7 +275,7 @@ export function instanceWatcher(ctx: EngineContext, parts: InstanceWatcherDepend
 
     observe,
 
-    strangerSpoke(hostId, claims) {
+    unknownHeartbeat(hostId, claims) {
       const name = readSessionHostId(hostId)?.name
       if (claims !== 'Active' || name === undefined) return 'Terminate'
       for (const orphan of orphans.values()) {
@@ -287,7 +287,7 @@ export function instanceWatcher(ctx: EngineContext, parts: InstanceWatcherDepend
       return inventory.isPlaying(name) ? 'Continue' : 'Terminate'
     },
 
-    sweep() {
+    destroyOrphans() {
       const now = clock.elapsed()
       for (const [key, orphan] of orphans) {
         const over = orphan.instance.phase === 'exited' || now - orphan.quietSince >= limits.silenceMs
@@ -295,7 +295,7 @@ export function instanceWatcher(ctx: EngineContext, parts: InstanceWatcherDepend
       }
     },
 
-    forgive() {
+    restartTimers() {
       const now = clock.elapsed()
       for (const orphan of orphans.values()) orphan.quietSince = now
     },

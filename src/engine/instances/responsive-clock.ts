@@ -8,14 +8,14 @@ export interface ResponsiveClock {
   /** In ms, from no moment in particular. */
   now(): number
   /** It heard nobody for so long. */
-  missed(ms: number): void
+  exclude(ms: number): void
 }
 
 export function responsiveClock(clock: Clock): ResponsiveClock {
   let missedMs = 0
   return {
     now: () => clock.elapsed() - missedMs,
-    missed(ms) {
+    exclude(ms) {
       missedMs += ms
     },
   }

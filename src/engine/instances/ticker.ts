@@ -3,7 +3,7 @@
  * said to it: all get their full allowance again.
  */
 import type { EngineContext } from '../context.js'
-import type { Details } from '../persistence/detail-writer.js'
+import type { DetailWriter } from '../persistence/detail-writer.js'
 import type { Timeouts } from './timeouts.js'
 import type { InstanceWatcher } from './instance-watcher.js'
 
@@ -13,9 +13,9 @@ export interface Ticker {
 }
 
 export interface TickerDependencies {
-  readonly overdue: Timeouts
-  readonly watcher: Pick<InstanceWatcher, 'forgive' | 'sweep'>
-  readonly details: Pick<Details, 'flush'>
+  readonly timeouts: Timeouts
+  readonly watcher: Pick<InstanceWatcher, 'destroyOrphans' | 'restartTimers'>
+  readonly details: Pick<DetailWriter, 'flush'>
 }
 
 const tickMs = 1_000
@@ -34,13 +34,13 @@ export function ticker({ clock, responsiveClock: listening }: EngineContext, par
     const now = clock.elapsed()
     const lateMs = Math.max(0, now - lastTick - tickMs)
     lastTick = now
-    listening.missed(lateMs)
+    listening.exclude(lateMs)
     if (lateMs > awayMs) {
-      parts.overdue.forgive()
-      parts.watcher.forgive()
+      parts.timeouts.restartTimers()
+      parts.watcher.restartTimers()
     }
-    parts.overdue.check()
-    parts.watcher.sweep()
+    parts.timeouts.check()
+    parts.watcher.destroyOrphans()
     parts.details.flush()
     wait()
   }

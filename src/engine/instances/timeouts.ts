@@ -15,7 +15,7 @@ export interface Timeouts {
   /** Called once a second. */
   check(): void
   /** The host was away and heard nobody: everybody gets the full allowance again. */
-  forgive(): void
+  restartTimers(): void
 }
 
 export function timeouts(ctx: EngineContext, buildWriter: BuildWriter): Timeouts {
@@ -24,7 +24,7 @@ export function timeouts(ctx: EngineContext, buildWriter: BuildWriter): Timeouts
   function silent(set: LinkedSet<ServerEntry>, limitMs: number, spoke: boolean): void {
     const now = listening.now()
     for (const entry of set) {
-      if (now - entry.heardAt < limitMs) return
+      if (now - entry.silentSince < limitMs) return
       set.delete(entry)
       inventory.update(entry, transition(entry.record, { type: 'silent', spoke, limitMs }, clock.now()))
     }
@@ -33,7 +33,7 @@ export function timeouts(ctx: EngineContext, buildWriter: BuildWriter): Timeouts
   function neverReady(bucket: LinkedSet<ServerEntry>, limitMs: number): void {
     const now = listening.now()
     for (const entry of bucket) {
-      if (now - (entry.runsSince ?? now) < limitMs) return
+      if (now - (entry.runningSince ?? now) < limitMs) return
       inventory.update(entry, transition(entry.record, { type: 'neverReady', limitMs }, clock.now()))
     }
   }
@@ -43,7 +43,7 @@ export function timeouts(ctx: EngineContext, buildWriter: BuildWriter): Timeouts
     const long: ServerEntry[] = []
     const now = clock.elapsed()
     for (const entry of limitMs === undefined ? [] : build.buckets.active) {
-      if (now - (entry.playsSince ?? now) < (limitMs ?? Infinity)) break
+      if (now - (entry.activeSince ?? now) < (limitMs ?? Infinity)) break
       long.push(entry)
     }
     const seconds = (limitMs ?? 0) / 1000
@@ -61,7 +61,7 @@ export function timeouts(ctx: EngineContext, buildWriter: BuildWriter): Timeouts
     const told = build.record.conditions.find(({ type }) => type === 'LongSession')
     const names = long.slice(0, 5).map((entry) => entry.record.name)
     const message = `${long.length} sessions last longer than ${seconds} s: ${names.join(', ')}${long.length > 5 ? '…' : ''}`
-    if (build.changing || build.deleted || (long.length === 0 ? !told : told?.message === message)) return
+    if (build.writing || build.deleted || (long.length === 0 ? !told : told?.message === message)) return
     buildWriter
       .change(build, (record) => ({
         ...record,
@@ -84,25 +84,25 @@ export function timeouts(ctx: EngineContext, buildWriter: BuildWriter): Timeouts
     check() {
       for (const build of inventory.everyBuild) {
         const limits: LifeLimits = lifeLimits(build.record.spec.health, ctx.limits)
-        silent(build.unheard, limits.firstHeartbeatMs, false)
-        silent(build.heard, limits.silenceMs, true)
-        silent(build.awaited, Math.max(limits.firstHeartbeatMs, limits.silenceMs), true)
+        silent(build.awaitingFirstHeartbeat, limits.firstHeartbeatMs, false)
+        silent(build.heartbeating, limits.silenceMs, true)
+        silent(build.awaitingHeartbeat, Math.max(limits.firstHeartbeatMs, limits.silenceMs), true)
         if (limits.initializingMs !== undefined) {
           neverReady(build.buckets.initializing, limits.initializingMs)
-          neverReady(build.buckets.oldInitializing, limits.initializingMs)
+          neverReady(build.buckets.outdatedInitializing, limits.initializingMs)
         }
         sessions(build, limits.sessionMs)
       }
     },
 
-    forgive() {
+    restartTimers() {
       const now = listening.now()
       for (const build of inventory.everyBuild) {
-        for (const entry of build.heard) build.awaited.add(entry)
-        for (const entry of build.awaited) entry.heardAt = now
-        for (const entry of build.unheard) entry.heardAt = now
-        for (const entry of build.buckets.initializing) entry.runsSince = now
-        for (const entry of build.buckets.oldInitializing) entry.runsSince = now
+        for (const entry of build.heartbeating) build.awaitingHeartbeat.add(entry)
+        for (const entry of build.awaitingHeartbeat) entry.silentSince = now
+        for (const entry of build.awaitingFirstHeartbeat) entry.silentSince = now
+        for (const entry of build.buckets.initializing) entry.runningSince = now
+        for (const entry of build.buckets.outdatedInitializing) entry.runningSince = now
       }
     },
   }

@@ -18,9 +18,9 @@ export interface BuildWriter {
   /** Resolves when what is being written of it now is written, or has failed. */
   settled(build: BuildEntry): Promise<void>
   /** Nobody knows any more what the store holds of it. */
-  doubt(build: BuildEntry): void
+  markUncertain(build: BuildEntry): void
   /** Builds of which nobody knows what the store holds: a call failed, and so did reading it back. */
-  readonly unsure: ReadonlySet<BuildEntry>
+  readonly uncertain: ReadonlySet<BuildEntry>
 }
 
 interface Pending {
@@ -50,7 +50,7 @@ export function buildWriter(
       const batch = take(build)
       if (batch.length === 0) {
         // In the tick in which nothing was left to take: a change that comes now starts a writer of its own.
-        build.changing = false
+        build.writing = false
         // After a failure that would be at once again: see `unsure`.
         if (ok) over(build)
         else if (isMissing) missing(build)
@@ -112,7 +112,7 @@ export function buildWriter(
   }
 
   return {
-    unsure,
+    uncertain: unsure,
 
     change(build, change) {
       return new Promise<void>((resolve, reject) => {
@@ -120,22 +120,22 @@ export function buildWriter(
         const item = { change, resolve, reject }
         if (waiting) waiting.push(item)
         else pending.set(build, [item])
-        if (build.changing) return
-        build.changing = true
+        if (build.writing) return
+        build.writing = true
         void writeAll(build)
       })
     },
 
     async settled(build) {
       // A change of nothing: it waits its turn, and writes nothing. That of others is told to those who made it.
-      if (build.changing) await this.change(build, (record) => record).catch(() => undefined)
+      if (build.writing) await this.change(build, (record) => record).catch(() => undefined)
     },
 
     async refresh(build) {
       const { revision } = build
       const current = await store.builds.get(build.record)
       // What this host writes meanwhile is newer, and finds out by itself.
-      if (build.changing || build.revision !== revision) return true
+      if (build.writing || build.revision !== revision) return true
       unsure.delete(build)
       if (build.deleted) return true
       if (current?.record.uid !== build.record.uid) return false
@@ -143,7 +143,7 @@ export function buildWriter(
       return true
     },
 
-    doubt(build) {
+    markUncertain(build) {
       unsure.add(build)
     },
   }

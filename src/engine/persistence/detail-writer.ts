@@ -4,7 +4,7 @@ import type { Detail } from '../../rules/model/resources.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
 
-export interface Details {
+export interface DetailWriter {
   /** Remembers that the players of this server changed. */
   changed(entry: ServerEntry): void
   /** Writes what is due. Called once a second. */
@@ -17,7 +17,7 @@ export interface Details {
 
 const mostAttempts = 5
 
-export function detailWriter(ctx: EngineContext): Details {
+export function detailWriter(ctx: EngineContext): DetailWriter {
   const { store } = ctx
   const dirty = new Set<ServerEntry>()
   const writing = new Map<ServerEntry, Promise<void>>()

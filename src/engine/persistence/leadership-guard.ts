@@ -18,17 +18,17 @@ export interface LeadershipGuard {
   readonly store: Store
   readonly backend: Backend
   /** Why it is shut, once it is. */
-  readonly over: FleetError | undefined
+  readonly closedWith: FleetError | undefined
   /** From now on every call is refused with this error. */
-  shut(error: FleetError): void
+  close(error: FleetError): void
 }
 
 export function leadershipGuard(store: Store, backend: Backend, observers: Observers): LeadershipGuard {
-  let over: FleetError | undefined
+  let closedWith: FleetError | undefined
 
   function guarded<T extends Ref>(name: StoreCollection, inner: Collection<T>): Collection<T> {
     const ask = <R>(operation: StoreOperation, call: () => Promise<R>): Promise<R> => {
-      if (over) return Promise.reject(over)
+      if (closedWith) return Promise.reject(closedWith)
       if (observers.idle) return call()
       return observers.timedCall(call, (observer, outcome, ms) =>
         observer.storeCall?.(name, operation, callOutcome(outcome), ms),
@@ -40,7 +40,7 @@ export function leadershipGuard(store: Store, backend: Backend, observers: Obser
       create: (record, options) => ask('create', () => inner.create(record, options)),
       // What an allocation waits for: not even a closure is made for it.
       update: (record, revision, options) =>
-        over === undefined && observers.idle
+        closedWith === undefined && observers.idle
           ? inner.update(record, revision, options)
           : ask('update', () => inner.update(record, revision, options)),
       delete: (ref, revision, options) => ask('delete', () => inner.delete(ref, revision, options)),
@@ -48,7 +48,7 @@ export function leadershipGuard(store: Store, backend: Backend, observers: Obser
   }
 
   function ask<R>(operation: BackendOperation, call: () => Promise<R>): Promise<R> {
-    if (over) return Promise.reject(over)
+    if (closedWith) return Promise.reject(closedWith)
     if (observers.idle) return call()
     return observers.timedCall(call, (observer, outcome, ms) =>
       observer.backendCall?.(operation, outcome === 'ok' ? 'ok' : 'failed', ms),
@@ -58,7 +58,7 @@ export function leadershipGuard(store: Store, backend: Backend, observers: Obser
   return {
     store: {
       shared: store.shared,
-      ...optionalParts(store, () => over),
+      ...optionalParts(store, () => closedWith),
       builds: guarded('builds', store.builds),
       servers: guarded('servers', store.servers),
       details: guarded('details', store.details),
@@ -75,23 +75,23 @@ export function leadershipGuard(store: Store, backend: Backend, observers: Obser
       close: () => backend.close(),
       ...optionalCalls(backend, ask),
     },
-    get over() {
-      return over
+    get closedWith() {
+      return closedWith
     },
-    shut(error) {
-      over ??= error
+    close(error) {
+      closedWith ??= error
     },
   }
 }
 
-function optionalParts(store: Store, over: () => FleetError | undefined): Partial<Store> {
+function optionalParts(store: Store, closedWith: () => FleetError | undefined): Partial<Store> {
   const { watch, display } = store
   return {
     ...(watch && { watch: watch.bind(store) }),
     ...(display && {
       display: {
-        build: (ref, status) => void (over() || display.build(ref, status)),
-        event: (event) => void (over() || display.event(event)),
+        build: (ref, status) => void (closedWith() || display.build(ref, status)),
+        event: (event) => void (closedWith() || display.event(event)),
       },
     }),
   } satisfies Partial<Store>

@@ -32,11 +32,11 @@ export function loader(ctx: EngineContext): Loader {
 
   function loadServer({ record, revision }: Versioned<Server>): ServerEntry {
     const entry = inventory.addServer(buildOf(record), record, revision)
-    entry.readySince = elapsedAt(record.reachedStandingByOn)
-    if (record.state === 'Active') entry.playsSince = elapsedAt(record.reachedActiveOn)
+    entry.standingBySince = elapsedAt(record.reachedStandingByOn)
+    if (record.state === 'Active') entry.activeSince = elapsedAt(record.reachedActiveOn)
     entry.crashCounted = entry.build.record.countedCrashes.includes(record.uid)
     if (record.state === 'Terminating') {
-      entry.endingSince = clock.elapsed()
+      entry.terminatingSince = clock.elapsed()
       if (callsForPause(record) && isCurrent(entry)) {
         entry.build.crashedTemplate = entry.build.templateHash
       }
@@ -45,7 +45,7 @@ export function loader(ctx: EngineContext): Loader {
       inventory.update(entry, transition(record, event, clock.now()))
     }
     const isUnfinished = record.state === 'Pending' || record.state === 'Terminating'
-    if (isUnfinished || needsProtection(ctx, entry)) entry.build.todo.add(entry)
+    if (isUnfinished || needsProtection(ctx, entry)) entry.build.needsAction.add(entry)
     return entry
   }
 

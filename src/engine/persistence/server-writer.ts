@@ -27,17 +27,17 @@ export interface ServerWriter {
    */
   save(entry: ServerEntry): Promise<void>
   /** Nobody knows what became of its intent. `granted` is called, once, when that is found to be in the store. */
-  doubt(entry: ServerEntry, granted: () => void): void
+  markUncertain(entry: ServerEntry, granted: () => void): void
   /**
    * Finds out what became of an uncertain intent: the server is Active when its session is in the store, else it is
    * freed, and a write that was thought lost can land no more. Throws LostServer, or the store's error: still uncertain.
    */
-  resolve(entry: ServerEntry): Promise<void>
+  resolveUncertain(entry: ServerEntry): Promise<void>
   /**
    * Looks at what others have made of its record: takes it over where it is theirs to say, else has it written again. Throws
    * LostServer, or the store's error.
    */
-  check(entry: ServerEntry): Promise<void>
+  refresh(entry: ServerEntry): Promise<void>
 }
 
 export function serverWriter(store: Store, inventory: Inventory, clock: Clock): ServerWriter {
@@ -159,7 +159,7 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
   /** Without a record it is nobody's: nothing is left to write or to hand out, and it ends. */
   function gone(entry: ServerEntry, why: string, cause: unknown): LostServer {
     const error = lost(entry, why, cause)
-    entry.recordGone = true
+    entry.recordDeleted = true
     const event = { type: 'end' as const, reason: 'Deleted' as const, message: error.message }
     inventory.update(entry, transition(entry.record, event, clock.now()))
     inventory.release(entry)
@@ -185,7 +185,7 @@ export function serverWriter(store: Store, inventory: Inventory, clock: Clock): 
     throw lost(entry, isEnded ? 'another host has ended it' : 'another host has handed it out', undefined)
   }
 
-  return { save, doubt, resolve, check }
+  return { save, markUncertain: doubt, resolveUncertain: resolve, refresh: check }
 }
 
 /** True when the store holds what the entry is. */
@@ -194,11 +194,11 @@ export function isSaved(entry: ServerEntry): boolean {
 }
 
 function isUnsaved(entry: ServerEntry): boolean {
-  return !isSaved(entry) && !entry.recordGone
+  return !isSaved(entry) && !entry.recordDeleted
 }
 
 function isInStore(entry: ServerEntry): boolean {
-  return entry.revision !== undefined && !entry.recordGone && !entry.uncertain
+  return entry.revision !== undefined && !entry.recordDeleted && !entry.uncertain
 }
 
 function isUncertain(entry: ServerEntry): boolean {

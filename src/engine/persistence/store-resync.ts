@@ -14,7 +14,7 @@ export interface StoreResync {
   start(): void
   stop(): void
   /** A write has found no record of this build. */
-  missing(build: BuildEntry): void
+  recordMissing(build: BuildEntry): void
 }
 
 export interface StoreResyncDependencies {
@@ -22,7 +22,7 @@ export interface StoreResyncDependencies {
   readonly adoptBuild: (build: Versioned<Build>) => void
   /** Looks for builds that may be there though their creation failed. */
   readonly findLostBuilds: () => Promise<void>
-  readonly builds: Pick<BuildWriter, 'refresh' | 'settled' | 'unsure'>
+  readonly builds: Pick<BuildWriter, 'refresh' | 'settled' | 'uncertain'>
   /** The record of this build is gone from the store. */
   readonly buildGone: (build: BuildEntry) => void
   readonly adoptServer: (server: Versioned<Server>) => void
@@ -49,7 +49,7 @@ export function storeResync(ctx: EngineContext, parts: StoreResyncDependencies):
   }
 
   async function readAgain(): Promise<void> {
-    for (const build of parts.builds.unsure) {
+    for (const build of parts.builds.uncertain) {
       await look(build)
       // What could not be written of it then may be still to be written.
       ctx.enqueue(build)
@@ -164,7 +164,7 @@ export function storeResync(ctx: EngineContext, parts: StoreResyncDependencies):
       cancel()
       unwatch()
     },
-    missing: (build) => own(look(build)),
+    recordMissing: (build) => own(look(build)),
   }
 }
 

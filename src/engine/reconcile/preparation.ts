@@ -115,7 +115,7 @@ export function preparation(ctx: EngineContext, writer: BuildWriter): Preparatio
       waiting.delete(entry)
       if (!isWaiting(entry)) continue
       entry.retry = { failures: entry.retry.failures, until: clock.elapsed() }
-      entry.build.todo.add(entry)
+      entry.build.needsAction.add(entry)
     }
   }
 

@@ -32,7 +32,7 @@ export function reconciler(ctx: EngineContext, parts: ReconcilerDependencies): R
   /** Begins whatever can be begun; returns when the first pause after a failure is over. */
   function attendAll(build: BuildEntry): number | undefined {
     let soonest: number | undefined
-    for (const entry of build.todo) {
+    for (const entry of build.needsAction) {
       if (entry.busy && !needsSaving(entry)) continue
       const pauseMs = entry.retry.until - clock.elapsed()
       if (pauseMs > 0) soonest = sooner(soonest, pauseMs)
@@ -87,10 +87,10 @@ export function reconciler(ctx: EngineContext, parts: ReconcilerDependencies): R
 
   /** What is over is not told any more; returns when to look again. */
   function clearConditions(build: BuildEntry): number | undefined {
-    if (build.deleted || build.changing || build.record.conditions.length === 0) return undefined
-    const { pending, oldPending } = build.buckets
+    if (build.deleted || build.writing || build.record.conditions.length === 0) return undefined
+    const { pending, outdatedPending } = build.buckets
     // During a pause there are none, and what it is for is not over.
-    const isTrying = pending.size + oldPending.size > 0 || build.backoff.until > clock.elapsed()
+    const isTrying = pending.size + outdatedPending.size > 0 || build.backoff.until > clock.elapsed()
     if (has(build, 'CreateBlocked') && !isTrying) return clear(build, 'CreateBlocked')
     if (!has(build, 'Crashing')) return undefined
     // A build whose servers stay up has forgotten its crashes, but for their count.

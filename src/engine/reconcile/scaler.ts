@@ -24,8 +24,8 @@ export type Scaler = (build: BuildEntry) => number | undefined
 
 /** In the order in which they are ended; those that cannot be handed out go before those that can. */
 const current = ['pending', 'initializing', 'unready', 'ready'] as const
-const outdated = ['oldPending', 'oldInitializing', 'oldUnready', 'oldReady'] as const
-const onTheWay: ReadonlySet<Bucket> = new Set(['pending', 'initializing', 'oldPending', 'oldInitializing'])
+const outdated = ['outdatedPending', 'outdatedInitializing', 'outdatedUnready', 'outdatedReady'] as const
+const onTheWay: ReadonlySet<Bucket> = new Set(['pending', 'initializing', 'outdatedPending', 'outdatedInitializing'])
 
 export function scaler(ctx: EngineContext, parts: ScalerDependencies): Scaler {
   const { clock, inventory, limits } = ctx
@@ -51,9 +51,9 @@ export function scaler(ctx: EngineContext, parts: ScalerDependencies): Scaler {
   function keep(build: BuildEntry, mayCreate: boolean, draining: boolean): boolean {
     const { buckets } = build
     const { create, destroy, partial } = plan({
-      pending: buckets.pending.size + buckets.oldPending.size,
-      initializing: buckets.initializing.size + buckets.oldInitializing.size,
-      standingBy: buckets.ready.size + buckets.unready.size + buckets.oldReady.size + buckets.oldUnready.size,
+      pending: buckets.pending.size + buckets.outdatedPending.size,
+      initializing: buckets.initializing.size + buckets.outdatedInitializing.size,
+      standingBy: buckets.ready.size + buckets.unready.size + buckets.outdatedReady.size + buckets.outdatedUnready.size,
       active: takenOf(build),
       ending: endingIn(build),
       callers: parts.callers(build),
@@ -69,16 +69,16 @@ export function scaler(ctx: EngineContext, parts: ScalerDependencies): Scaler {
     if (destroy.pending + destroy.initializing + destroy.standingBy === 0) return partial
     const reason: EndingReason = draining ? 'Drained' : 'ScaledDown'
     const message = draining ? 'its build is being drained' : 'there are more idle servers than its build wants'
-    end(build, ['oldPending', 'pending'], destroy.pending, reason, message)
-    end(build, ['oldInitializing', 'initializing'], destroy.initializing, reason, message)
-    end(build, ['oldUnready', 'unready', 'oldReady', 'ready'], destroy.standingBy, reason, message)
+    end(build, ['outdatedPending', 'pending'], destroy.pending, reason, message)
+    end(build, ['outdatedInitializing', 'initializing'], destroy.initializing, reason, message)
+    end(build, ['outdatedUnready', 'unready', 'outdatedReady', 'ready'], destroy.standingBy, reason, message)
     return partial
   }
 
   /** What nobody was asked for yet runs what its build says now. */
   function renewBegun(build: BuildEntry): void {
-    for (const entry of build.buckets.oldPending) {
-      if (entry.asked) continue
+    for (const entry of build.buckets.outdatedPending) {
+      if (entry.createRequested) continue
       inventory.update(entry, { ...draftOf(entry.record), ...toRun(build) })
     }
   }
@@ -90,7 +90,7 @@ export function scaler(ctx: EngineContext, parts: ScalerDependencies): Scaler {
   function provenOf({ buckets, crashedTemplate, templateHash }: BuildEntry): { count: number; nextMs: number } {
     if (crashedTemplate !== templateHash) return { count: buckets.ready.size, nextMs: 0 }
     let count = 0
-    for (const { readySince = Infinity } of buckets.ready) {
+    for (const { standingBySince: readySince = Infinity } of buckets.ready) {
       const nextMs = readySince + limits.backoffResetMs - clock.elapsed()
       if (nextMs > 0) return { count, nextMs }
       count++
@@ -109,9 +109,9 @@ export function scaler(ctx: EngineContext, parts: ScalerDependencies): Scaler {
         standingBy: proven,
       },
       outdated: {
-        pending: buckets.oldPending.size,
-        initializing: buckets.oldInitializing.size,
-        standingBy: buckets.oldReady.size + buckets.oldUnready.size,
+        pending: buckets.outdatedPending.size,
+        initializing: buckets.outdatedInitializing.size,
+        standingBy: buckets.outdatedReady.size + buckets.outdatedUnready.size,
       },
       active: takenOf(build),
       ending: endingIn(build),
@@ -151,7 +151,7 @@ export function scaler(ctx: EngineContext, parts: ScalerDependencies): Scaler {
       health: 'Unknown',
     }
     const entry = inventory.addServer(build, record, undefined)
-    build.todo.add(entry)
+    build.needsAction.add(entry)
     ctx.emitter.emit({ type: 'ServerCreated', ...serverEvent(ctx, entry, `${name} was created`) })
   }
 
@@ -193,7 +193,7 @@ function takenOf({ buckets }: BuildEntry): number {
 
 function endingIn({ buckets }: BuildEntry): number {
   let count = 0
-  for (const { stored, recordGone } of buckets.terminating) {
+  for (const { stored, recordDeleted: recordGone } of buckets.terminating) {
     if (stored?.state !== 'Terminating' && !recordGone) count++
   }
   return count
@@ -207,8 +207,8 @@ function soonest(...waitsMs: readonly number[]): number | undefined {
 
 /** Idle servers that run an earlier template. */
 function outdatedIn({ buckets }: BuildEntry): number {
-  const { oldPending, oldInitializing, oldUnready, oldReady } = buckets
-  return oldPending.size + oldInitializing.size + oldUnready.size + oldReady.size
+  const { outdatedPending, outdatedInitializing, outdatedUnready, outdatedReady } = buckets
+  return outdatedPending.size + outdatedInitializing.size + outdatedUnready.size + outdatedReady.size
 }
 
 function hex(bytes: Uint8Array): string {

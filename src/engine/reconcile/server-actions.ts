@@ -13,7 +13,7 @@ import { graceSecondsOf } from '../../rules/validation/template.js'
 import { withTimeout } from '../../util/with-timeout.js'
 import type { BuildWriter } from '../persistence/build-writer.js'
 import { backoffLimits, type EngineContext, refOf, serverEvent } from '../context.js'
-import type { Details } from '../persistence/detail-writer.js'
+import type { DetailWriter } from '../persistence/detail-writer.js'
 import { type BuildEntry, isCurrent, type ServerEntry } from '../state/entries.js'
 import type { Preparation } from './preparation.js'
 import { isSaved, LostServer, type ServerWriter } from '../persistence/server-writer.js'
@@ -22,7 +22,7 @@ import type { InstanceWatcher } from '../instances/instance-watcher.js'
 export interface ServerActionDependencies {
   readonly writer: ServerWriter
   readonly buildWriter: BuildWriter
-  readonly details: Details
+  readonly details: DetailWriter
   readonly watcher: Pick<InstanceWatcher, 'observe'>
   readonly preparation: Preparation
   /** Its spec was written past the API, and cannot be followed. */
@@ -47,7 +47,7 @@ export function serverActions(ctx: EngineContext, parts: ServerActionDependencie
     await save(entry)
     // It has changed while it was being written: what it is now must be durable before anything is done about it.
     const isBeingHandedOut = entry.intent !== undefined && entry.record.state !== 'Terminating'
-    if (!entry.recordGone && !isBeingHandedOut && !isSaved(entry)) return 0
+    if (!entry.recordDeleted && !isBeingHandedOut && !isSaved(entry)) return 0
     if (entry.record.state === 'Pending' && !entry.instance) {
       const waitMs = await start(entry)
       if (waitMs !== undefined) return waitMs
@@ -56,14 +56,14 @@ export function serverActions(ctx: EngineContext, parts: ServerActionDependencie
     } else if (needsProtection(ctx, entry)) {
       await protect(entry)
     }
-    if (!needsAttention(ctx, entry)) entry.build.todo.delete(entry)
+    if (!needsAttention(ctx, entry)) entry.build.needsAction.delete(entry)
     return undefined
   }
 
   async function save(entry: ServerEntry): Promise<void> {
-    if (entry.recordGone) return
+    if (entry.recordDeleted) return
     try {
-      if (entry.uncertain) await parts.writer.resolve(entry)
+      if (entry.uncertain) await parts.writer.resolveUncertain(entry)
       // An intent that is not uncertain is being written by the call that has it, unless the server has ended since.
       else if (!entry.intent || entry.record.state === 'Terminating') await parts.writer.save(entry)
     } catch (error) {
@@ -84,7 +84,7 @@ export function serverActions(ctx: EngineContext, parts: ServerActionDependencie
         // Or its template have changed, which nobody has fetched anything for yet.
         const stillMs = holdUp(entry)
         if (stillMs !== undefined) return stillMs
-        entry.asked = true
+        entry.createRequested = true
         const spec = instanceSpec(entry, ctx.agentAddress)
         return withTimeout(clock, ctx.limits.callTimeoutMs, `the start of ${entry.record.name}`, (signal) =>
           backend.create(spec, { signal }),
@@ -119,7 +119,7 @@ export function serverActions(ctx: EngineContext, parts: ServerActionDependencie
     if (parts.breaksRule(entry.build)) return waitForSpec(entry)
     if (isCurrent(entry)) return parts.preparation.wait(entry)
     // One that was not asked for yet is brought up to date by the next pass.
-    return entry.asked ? giveUp(entry) : 0
+    return entry.createRequested ? giveUp(entry) : 0
   }
 
   function waitForSpec(entry: ServerEntry): number {
@@ -146,9 +146,9 @@ export function serverActions(ctx: EngineContext, parts: ServerActionDependencie
   async function end(entry: ServerEntry): Promise<number | undefined> {
     await countCrash(entry)
     const { aloneMs, leftMs } = graceOf(entry)
-    const waitMs = (entry.endingSince ?? 0) + aloneMs - clock.elapsed()
+    const waitMs = (entry.terminatingSince ?? 0) + aloneMs - clock.elapsed()
     if (waitMs > 0 && entry.instance?.phase === 'running') return waitMs
-    if (entry.asked) {
+    if (entry.createRequested) {
       const ref = refOf(entry.record)
       // One that counts as exited may still run, and be ended by somebody else: it keeps what it would have had alone.
       const graceMs = leftMs + Math.max(0, waitMs)
@@ -212,7 +212,9 @@ export function serverActions(ctx: EngineContext, parts: ServerActionDependencie
 }
 
 function hasStuck({ buckets }: BuildEntry): boolean {
-  return [buckets.pending, buckets.oldPending].some((bucket) => [...bucket].some(({ instance }) => instance?.blocked))
+  return [buckets.pending, buckets.outdatedPending].some((bucket) =>
+    [...bucket].some(({ instance }) => instance?.blocked),
+  )
 }
 
 /**
@@ -222,7 +224,7 @@ function hasStuck({ buckets }: BuildEntry): boolean {
 function graceOf(entry: ServerEntry): { readonly aloneMs: number; readonly leftMs: number } {
   const { record, build } = entry
   const graceMs = 1_000 * (record.graceSeconds ?? graceSecondsOf(build.record.spec.template))
-  const aloneMs = entry.told ? graceMs / 2 : 0
+  const aloneMs = entry.learnsByHeartbeat ? graceMs / 2 : 0
   return { aloneMs, leftMs: graceMs - aloneMs }
 }
 
@@ -241,7 +243,7 @@ export function needsProtection({ backend }: Pick<EngineContext, 'backend'>, ent
 
 /** What it is now is not durable, and no write of it is under way. */
 export function needsSaving(entry: ServerEntry): boolean {
-  if (entry.saving || entry.recordGone) return false
+  if (entry.saving || entry.recordDeleted) return false
   return entry.uncertain || isUnsaved(entry)
 }
 

@@ -75,7 +75,7 @@ export function specValidation(ctx: EngineContext, builds: Pick<BuildWriter, 'ch
       const isRight = !isInvalid(next)
       if (next === record) {
         if (isRight) right.set(build, record.spec)
-      } else if (!build.changing) {
+      } else if (!build.writing) {
         builds.change(build, reviewed).catch((error: unknown) => {
           ctx.emitter.emit({ type: 'ReconcileFailed', ...buildEvent(ctx, build.record, messageOf(error)) })
         })

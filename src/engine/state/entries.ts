@@ -19,10 +19,10 @@ export type Bucket =
   | 'initializing'
   | 'ready'
   | 'unready'
-  | 'oldPending'
-  | 'oldInitializing'
-  | 'oldReady'
-  | 'oldUnready'
+  | 'outdatedPending'
+  | 'outdatedInitializing'
+  | 'outdatedReady'
+  | 'outdatedUnready'
   | 'reserved'
   | 'active'
   | 'terminating'
@@ -38,12 +38,12 @@ export interface ServerEntry {
   /** Absent until the record has been created in the store. */
   revision: string | undefined
   /** Its record was removed from the store by somebody else: there is nothing left to write. */
-  recordGone: boolean
+  recordDeleted: boolean
   bucket: Bucket
   /** Its place in its bucket. */
-  readonly placed: Link<ServerEntry>
+  readonly bucketLink: Link<ServerEntry>
   /** Its place among those that have, or have not, spoken. */
-  readonly listened: Link<ServerEntry>
+  readonly heartbeatLink: Link<ServerEntry>
   /** The session to which it is being handed out: not durable yet, so nobody is told yet. */
   intent: Session | undefined
   /** The write of `intent` was not answered: the server is nobody's until the store has been read again. */
@@ -54,25 +54,25 @@ export interface ServerEntry {
   /** Pause after something about it failed. */
   retry: Backoff
   /** The backend has been asked for it, by this host or by one before. */
-  asked: boolean
+  createRequested: boolean
   instance: Instance | undefined
   /** Number of the observation that `instance` is from; a listing begun earlier knows less. */
-  observed: number
+  observationSeq: number
   /** Why it does not run yet, in words. */
   pendingReason: string | undefined
-  reports: HealthMemory
+  healthReports: HealthMemory
   /** By `Listening`: when it last spoke, or since when this host waits for it to. */
-  heardAt: number
+  silentSince: number
   /** By `Listening`: when this host first knew that its process runs. */
-  runsSince: number | undefined
+  runningSince: number | undefined
   /** Elapsed ms at which it came to stand by, as far as this host can know. */
-  readySince: number | undefined
+  standingBySince: number | undefined
   /** Elapsed ms at which its session began, as far as this host can know. */
-  playsSince: number | undefined
+  activeSince: number | undefined
   /** Elapsed ms at which it began to end. */
-  endingSince: number | undefined
+  terminatingSince: number | undefined
   /** It has played and still talked when it began to end: its heartbeats tell it. */
-  told: boolean
+  learnsByHeartbeat: boolean
   /** Its crash is in the build's durable count. */
   crashCounted: boolean
   /** The backend knows, by this host, that players may be on it. */
@@ -81,9 +81,9 @@ export interface ServerEntry {
   /** Revision of its detail; absent while it has none in the store. */
   detailRevision: string | undefined
   /** That it was started with, once its build has another spec. */
-  earlierMetadata: SessionConfig['metadata'] | undefined
+  startMetadata: SessionConfig['metadata'] | undefined
   /** What its heartbeats are answered while Active: the same object each time. */
-  answers: { readonly active: HeartbeatAnswer; readonly lasting: HeartbeatAnswer } | undefined
+  sessionAnswers: { readonly active: HeartbeatAnswer; readonly lasting: HeartbeatAnswer } | undefined
 }
 
 export interface BuildEntry {
@@ -94,13 +94,13 @@ export interface BuildEntry {
   deleted: boolean
   readonly buckets: Readonly<Record<Bucket, LinkedSet<ServerEntry>>>
   /** Servers to be saved, started or ended. */
-  readonly todo: Set<ServerEntry>
+  readonly needsAction: Set<ServerEntry>
   /** Servers that have not spoken to anybody yet, those that run for longest first. */
-  readonly unheard: LinkedSet<ServerEntry>
+  readonly awaitingFirstHeartbeat: LinkedSet<ServerEntry>
   /** Servers that spoke before this host was there, or before it was away, and have yet to speak again. */
-  readonly awaited: LinkedSet<ServerEntry>
+  readonly awaitingHeartbeat: LinkedSet<ServerEntry>
   /** Servers that have spoken to this host, longest silent first. */
-  readonly heard: LinkedSet<ServerEntry>
+  readonly heartbeating: LinkedSet<ServerEntry>
   /** Of its present spec. */
   templateHash: string
   backoff: Backoff
@@ -108,7 +108,7 @@ export interface BuildEntry {
   crashedTemplate: string | undefined
   /** An operator drains it. */
   draining: boolean
-  changing: boolean
+  writing: boolean
 }
 
 /** Without a revision it is one whose record is gone already. */
@@ -119,15 +119,15 @@ export function newBuild(record: Build, revision?: string): BuildEntry {
     revision: revision ?? '',
     deleted: revision === undefined,
     buckets: newBuckets(),
-    todo: new Set(),
-    unheard: new LinkedSet(({ listened }) => listened),
-    awaited: new LinkedSet(({ listened }) => listened),
-    heard: new LinkedSet(({ listened }) => listened),
+    needsAction: new Set(),
+    awaitingFirstHeartbeat: new LinkedSet(({ heartbeatLink: listened }) => listened),
+    awaitingHeartbeat: new LinkedSet(({ heartbeatLink: listened }) => listened),
+    heartbeating: new LinkedSet(({ heartbeatLink: listened }) => listened),
     templateHash: templateHash(record.spec),
     backoff: noBackoff,
     crashedTemplate: undefined,
     draining: isDrained(record),
-    changing: false,
+    writing: false,
   }
 }
 
@@ -139,32 +139,32 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     record,
     stored: revision === undefined ? undefined : record,
     revision,
-    recordGone: false,
+    recordDeleted: false,
     bucket: 'pending',
-    placed: unlinked(),
-    listened: unlinked(),
+    bucketLink: unlinked(),
+    heartbeatLink: unlinked(),
     intent: undefined,
     uncertain: false,
     saving: undefined,
     busy: false,
     retry: noBackoff,
-    asked: revision !== undefined,
+    createRequested: revision !== undefined,
     instance: undefined,
-    observed: 0,
+    observationSeq: 0,
     pendingReason: undefined,
-    reports: noReports,
-    heardAt: 0,
-    runsSince: undefined,
-    readySince: undefined,
-    playsSince: undefined,
-    endingSince: undefined,
-    told: false,
+    healthReports: noReports,
+    silentSince: 0,
+    runningSince: undefined,
+    standingBySince: undefined,
+    activeSince: undefined,
+    terminatingSince: undefined,
+    learnsByHeartbeat: false,
     crashCounted: false,
     isProtected: false,
     players: [],
     detailRevision: undefined,
-    earlierMetadata: undefined,
-    answers: undefined,
+    startMetadata: undefined,
+    sessionAnswers: undefined,
   }
 }
 
@@ -172,13 +172,13 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
 export function countsOf(build: BuildEntry): BuildCounts {
   const { buckets } = build
   return {
-    pending: buckets.pending.size + buckets.oldPending.size,
-    initializing: buckets.initializing.size + buckets.oldInitializing.size,
+    pending: buckets.pending.size + buckets.outdatedPending.size,
+    initializing: buckets.initializing.size + buckets.outdatedInitializing.size,
     standingBy:
       buckets.ready.size +
       buckets.unready.size +
-      buckets.oldReady.size +
-      buckets.oldUnready.size +
+      buckets.outdatedReady.size +
+      buckets.outdatedUnready.size +
       buckets.reserved.size,
     active: buckets.active.size,
     terminating: buckets.terminating.size,
@@ -211,20 +211,20 @@ export function isDrained(record: Build): boolean {
 }
 
 export function isReady(bucket: Bucket): boolean {
-  return bucket === 'ready' || bucket === 'oldReady'
+  return bucket === 'ready' || bucket === 'outdatedReady'
 }
 
 function newBuckets(): Record<Bucket, LinkedSet<ServerEntry>> {
-  const set = () => new LinkedSet<ServerEntry>(({ placed }) => placed)
+  const set = () => new LinkedSet<ServerEntry>(({ bucketLink: placed }) => placed)
   return {
     pending: set(),
     initializing: set(),
     ready: set(),
     unready: set(),
-    oldPending: set(),
-    oldInitializing: set(),
-    oldReady: set(),
-    oldUnready: set(),
+    outdatedPending: set(),
+    outdatedInitializing: set(),
+    outdatedReady: set(),
+    outdatedUnready: set(),
     reserved: set(),
     active: set(),
     terminating: set(),
@@ -235,13 +235,13 @@ export function bucketOf(entry: ServerEntry): Bucket {
   const current = isCurrent(entry)
   switch (entry.record.state) {
     case 'Pending':
-      return current ? 'pending' : 'oldPending'
+      return current ? 'pending' : 'outdatedPending'
     case 'Initializing':
-      return current ? 'initializing' : 'oldInitializing'
+      return current ? 'initializing' : 'outdatedInitializing'
     case 'StandingBy':
       if (entry.intent) return 'reserved'
-      if (isAllocatable(entry.record)) return current ? 'ready' : 'oldReady'
-      return current ? 'unready' : 'oldUnready'
+      if (isAllocatable(entry.record)) return current ? 'ready' : 'outdatedReady'
+      return current ? 'unready' : 'outdatedUnready'
     case 'Active':
       return 'active'
     case 'Terminating':

@@ -141,7 +141,7 @@ export function createInventory(listener: InventoryListener): Inventory {
         if (buildsByID.get(before.buildID) === build) passOnID(before.buildID)
         claimID(build)
       }
-      for (const entry of serversOf(build)) if (isCurrent(entry)) entry.earlierMetadata = before.buildMetadata ?? {}
+      for (const entry of serversOf(build)) if (isCurrent(entry)) entry.startMetadata = before.buildMetadata ?? {}
       build.templateHash = templateHash(record.spec)
       for (const entry of [...serversOf(build)]) place(entry)
     },
@@ -209,10 +209,10 @@ export function createInventory(listener: InventoryListener): Inventory {
       unindex(entry.intent, entry)
       const { build } = entry
       build.buckets[entry.bucket].delete(entry)
-      build.todo.delete(entry)
-      build.heard.delete(entry)
-      build.unheard.delete(entry)
-      build.awaited.delete(entry)
+      build.needsAction.delete(entry)
+      build.heartbeating.delete(entry)
+      build.awaitingFirstHeartbeat.delete(entry)
+      build.awaitingHeartbeat.delete(entry)
       if (build.deleted && isEmpty(build)) everyBuild.delete(build)
     },
   }

@@ -4,15 +4,16 @@
 export const maxBuildNameLength = 57
 export const maxNamespaceLength = 63
 
-const label = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
+/** An RFC 1123 label of any length. */
+export const labelPattern = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
 
 /** An RFC 1123 label of at most `maxBuildNameLength` characters. */
 export function isBuildName(name: unknown): name is string {
-  return typeof name === 'string' && name.length <= maxBuildNameLength && label.test(name)
+  return typeof name === 'string' && name.length <= maxBuildNameLength && labelPattern.test(name)
 }
 
 export function isNamespace(name: unknown): name is string {
-  return typeof name === 'string' && name.length <= maxNamespaceLength && label.test(name)
+  return typeof name === 'string' && name.length <= maxNamespaceLength && labelPattern.test(name)
 }
 
 const suffixAlphabet = 'abcdefghijklmnopqrstuvwxyz0123456789'

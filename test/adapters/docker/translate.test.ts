@@ -140,7 +140,7 @@ describe('what Docker cannot be told is refused', () => {
 
 describe('options', () => {
   it.each<[DockerBackendOptions & Record<string, unknown>, string]>([
-    [{ port: 1 }, 'dockerBackend: port is not an option; known are docker, directory'],
+    [{ port: 1 }, 'dockerBackend: unknown option port; known options: docker, directory'],
     [{ fleet: 'Red Team' }, 'dockerBackend: fleet must be lower case letters'],
     [{ portRange: '2-1' }, 'dockerBackend: portRange must be'],
     [{ networks: ['host'] }, 'dockerBackend: networks must be networks on which ports can be opened, but is "host"'],

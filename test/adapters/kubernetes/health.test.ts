@@ -43,7 +43,7 @@ async function ownNamespaceOnly() {
 
 function healthOf(parts: { readonly store?: Store; readonly backend?: Backend }) {
   const { store = memoryStore(), backend = memoryBackend() } = parts
-  return healthCheck({ ...base, store, backend, hindrance: () => undefined, leads: () => true })
+  return healthCheck({ ...base, store, backend, notReadyReason: () => undefined, leads: () => true })
 }
 
 async function openStore(url: string) {

@@ -38,7 +38,7 @@ test.each<[object, RegExp]>([
   [{ logRetentionMs: -1 }, /^processBackend: logRetentionMs must be an integer ≥ 0/],
   [{ maxLogFiles: 1.5 }, /^processBackend: maxLogFiles/],
   [{ pollIntervalMs: 0 }, /^processBackend: pollIntervalMs must be an integer ≥ 1/],
-  [{ portrange: '1-2' }, /^processBackend: portrange is not an option; known are directory, /],
+  [{ portrange: '1-2' }, /^processBackend: unknown option portrange; known options: directory, /],
 ])('%j is refused by name', (options, message) => {
   const wrong: ProcessBackendOptions = options
   expect(() => processBackend(wrong)).toThrow(

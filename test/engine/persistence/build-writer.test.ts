@@ -70,7 +70,7 @@ describe('the build writer', () => {
   it('can be used again after it has come to rest', async () => {
     const { build, writer, kept } = await scene()
     await writer.change(build, crashed)
-    expect(build.changing).toBe(false)
+    expect(build.writing).toBe(false)
     await writer.change(build, crashed)
     expect((await kept())?.crashes).toBe(2)
   })

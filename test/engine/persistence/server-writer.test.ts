@@ -249,7 +249,7 @@ describe('handing a server out', () => {
     await records.servers.delete(ref, current?.revision ?? '')
     inventory.reserve(entry, aSession(1))
     await expect(writer.save(entry)).rejects.toBeInstanceOf(LostServer)
-    expect(entry).toMatchObject({ recordGone: true, intent: undefined, bucket: 'terminating' })
+    expect(entry).toMatchObject({ recordDeleted: true, intent: undefined, bucket: 'terminating' })
     expect([namesIn(build.buckets.ready), ready]).toEqual([[], [ref.name]])
   })
 
@@ -260,7 +260,7 @@ describe('handing a server out', () => {
     await records.servers.create({ ...entry.record, uid: 'another' })
     inventory.reserve(entry, aSession(1))
     await expect(writer.save(entry)).rejects.toBeInstanceOf(LostServer)
-    expect([entry.recordGone, entry.bucket]).toEqual([true, 'terminating'])
+    expect([entry.recordDeleted, entry.bucket]).toEqual([true, 'terminating'])
     expect(await kept()).toMatchObject({ uid: 'another', state: 'StandingBy' })
   })
 })
@@ -271,7 +271,7 @@ describe('a hand-out whose outcome nobody knows', () => {
     all.inventory.reserve(all.entry, aSession(1))
     await expect(all.writer.save(all.entry)).rejects.toMatchObject({ code: 'unavailable' })
     const granted: { readonly state: string; readonly session: string | undefined }[] = []
-    all.writer.doubt(all.entry, () => {
+    all.writer.markUncertain(all.entry, () => {
       const { state, session } = all.entry.record
       granted.push({ state, session: session?.id })
     })
@@ -286,20 +286,20 @@ describe('a hand-out whose outcome nobody knows', () => {
 
   it('is the session’s when the write had landed', async () => {
     const { entry, writer } = await inDoubt(loseReply)
-    await writer.resolve(entry)
+    await writer.resolveUncertain(entry)
     expect(entry.record).toMatchObject({ state: 'Active', session: aSession(1) })
     expect([entry.uncertain, entry.intent]).toEqual([false, undefined])
   })
 
   it('tells that it is the session’s once, however many ask', async () => {
     const { entry, writer, granted } = await inDoubt(loseReply)
-    await Promise.all([writer.resolve(entry), writer.resolve(entry)])
+    await Promise.all([writer.resolveUncertain(entry), writer.resolveUncertain(entry)])
     expect(granted).toEqual([{ state: 'Active', session: aSession(1).id }])
   })
 
   it('is free again when the write had not landed', async () => {
     const { build, inventory, entry, writer, granted } = await inDoubt(refuse)
-    await writer.resolve(entry)
+    await writer.resolveUncertain(entry)
     expect(granted).toEqual([])
     expect(namesIn(build.buckets.ready)).toEqual([ref.name])
     expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
@@ -307,7 +307,7 @@ describe('a hand-out whose outcome nobody knows', () => {
 
   it('fences off a write that is still on its way, so that it can land no more', async () => {
     const { clock, build, entry, writer, kept } = await inDoubt({ kind: 'delay-effect', ms: 5_000 })
-    await writer.resolve(entry)
+    await writer.resolveUncertain(entry)
     await clock.advance(10_000)
     expect((await kept())?.session).toBeUndefined()
     expect(namesIn(build.buckets.ready)).toEqual([ref.name])
@@ -315,31 +315,31 @@ describe('a hand-out whose outcome nobody knows', () => {
 
   it('stays in doubt when a late write comes between the reading and the fence', async () => {
     const { inventory, entry, writer, meddle } = await inDoubt(refuse, [on('update', refuse)])
-    await expect(writer.resolve(entry)).rejects.toMatchObject({ code: 'unavailable' })
+    await expect(writer.resolveUncertain(entry)).rejects.toMatchObject({ code: 'unavailable' })
     expect([entry.uncertain, entry.intent]).toEqual([true, aSession(1)])
     await meddle({ state: 'Active', session: aSession(1) })
-    await writer.resolve(entry)
+    await writer.resolveUncertain(entry)
     expect(entry.record).toMatchObject({ state: 'Active', session: aSession(1) })
     expect(inventory.serverBySession(aSession(1).id)).toBe(entry)
   })
 
   it('stays in doubt while the store does not answer', async () => {
     const { entry, writer } = await inDoubt(loseReply, [on('get', refuse)])
-    await expect(writer.resolve(entry)).rejects.toMatchObject({ code: 'unavailable' })
+    await expect(writer.resolveUncertain(entry)).rejects.toMatchObject({ code: 'unavailable' })
     expect(entry.uncertain).toBe(true)
   })
 
   it('is resolved once, however many ask', async () => {
     const { entry, writer, calls } = await inDoubt(loseReply)
     const before = calls.length
-    await Promise.all([writer.resolve(entry), writer.resolve(entry), writer.resolve(entry)])
+    await Promise.all([writer.resolveUncertain(entry), writer.resolveUncertain(entry), writer.resolveUncertain(entry)])
     expect(calls.length - before).toBe(1)
   })
 
   it('gives no session to a server that ended meanwhile', async () => {
     const { inventory, entry, writer, kept } = await inDoubt(loseReply)
     inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
-    await writer.resolve(entry)
+    await writer.resolveUncertain(entry)
     await writer.save(entry)
     expect(entry.record.session).toBeUndefined()
     expect(await kept()).toEqual(entry.record)
@@ -349,14 +349,14 @@ describe('a hand-out whose outcome nobody knows', () => {
     const { records, entry, writer } = await inDoubt(refuse)
     const current = await records.servers.get(ref)
     await records.servers.delete(ref, current?.revision ?? '')
-    await expect(writer.resolve(entry)).rejects.toBeInstanceOf(LostServer)
-    expect(entry).toMatchObject({ recordGone: true, uncertain: false, intent: undefined, bucket: 'terminating' })
+    await expect(writer.resolveUncertain(entry)).rejects.toBeInstanceOf(LostServer)
+    expect(entry).toMatchObject({ recordDeleted: true, uncertain: false, intent: undefined, bucket: 'terminating' })
   })
 
   it('lets the session of another host stand', async () => {
     const { entry, writer, meddle, granted } = await inDoubt(refuse)
     await meddle({ state: 'Active', session: aSession(2) })
-    await expect(writer.resolve(entry)).rejects.toBeInstanceOf(LostServer)
+    await expect(writer.resolveUncertain(entry)).rejects.toBeInstanceOf(LostServer)
     expect(granted).toEqual([])
     expect(entry).toMatchObject({ uncertain: false, intent: undefined, bucket: 'active' })
     expect(entry.record.session).toEqual(aSession(2))
@@ -365,7 +365,7 @@ describe('a hand-out whose outcome nobody knows', () => {
   it('lets the end that another host has decided on stand', async () => {
     const { entry, writer, meddle } = await inDoubt(refuse)
     await meddle({ state: 'Terminating', ending })
-    await expect(writer.resolve(entry)).rejects.toBeInstanceOf(LostServer)
+    await expect(writer.resolveUncertain(entry)).rejects.toBeInstanceOf(LostServer)
     expect(entry).toMatchObject({ uncertain: false, intent: undefined, bucket: 'terminating' })
   })
 })

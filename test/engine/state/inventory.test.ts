@@ -111,11 +111,13 @@ describe('the inventory', () => {
   it('forgets all of a server that is removed', () => {
     const { inventory, build, add } = stock()
     const server = add('arena-aaaaa', standsBy)
-    build.heard.add(server)
-    build.todo.add(server)
+    build.heartbeating.add(server)
+    build.needsAction.add(server)
     inventory.reserve(server, aSession(1))
     inventory.remove(server)
-    expect([...serversOf(build), ...build.todo, ...build.heard, ...inventory.servers.values()]).toEqual([])
+    expect([...serversOf(build), ...build.needsAction, ...build.heartbeating, ...inventory.servers.values()]).toEqual(
+      [],
+    )
     expect(inventory.serverByHostId(server.hostId)).toBeUndefined()
     expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
   })
@@ -196,13 +198,13 @@ function expectedBucket({ record, intent, build }: ServerEntry): Bucket {
   const old = record.templateHash !== build.templateHash
   switch (record.state) {
     case 'Pending':
-      return old ? 'oldPending' : 'pending'
+      return old ? 'outdatedPending' : 'pending'
     case 'Initializing':
-      return old ? 'oldInitializing' : 'initializing'
+      return old ? 'outdatedInitializing' : 'initializing'
     case 'StandingBy':
       if (intent) return 'reserved'
-      if (isAllocatable(record)) return old ? 'oldReady' : 'ready'
-      return old ? 'oldUnready' : 'unready'
+      if (isAllocatable(record)) return old ? 'outdatedReady' : 'ready'
+      return old ? 'outdatedUnready' : 'unready'
     case 'Active':
       return 'active'
     case 'Terminating':

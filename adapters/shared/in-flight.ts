@@ -1,0 +1,47 @@
+/** Operations in progress, at most one per key, so that concurrent callers share one. */
+
+export interface Running<Operation, Result> {
+  readonly operation: Operation
+  readonly done: Promise<Result>
+}
+
+export class InFlight<Operation, Result> {
+  readonly #running = new Map<string, Running<Operation, Result>>()
+
+  has(key: string): boolean {
+    return this.#running.has(key)
+  }
+
+  get(key: string): Running<Operation, Result> | undefined {
+    return this.#running.get(key)
+  }
+
+  /** Settles as `run` does; until then `get` returns the operation. */
+  start(key: string, operation: Operation, run: () => Promise<Result>): Promise<Result> {
+    const done = this.#untilDone(key, run)
+    this.#running.set(key, { operation, done })
+    return done
+  }
+
+  operations(): readonly Operation[] {
+    return Array.from(this.#running.values(), ({ operation }) => operation)
+  }
+
+  /** Resolves once the operation under this key, if any, has succeeded or failed. Never rejects. */
+  async settled(key: string): Promise<void> {
+    await this.#running.get(key)?.done.catch(() => {})
+  }
+
+  /** Resolves once every operation that is in progress now has succeeded or failed. Never rejects. */
+  async allSettled(): Promise<void> {
+    await Promise.allSettled(Array.from(this.#running.values(), ({ done }) => done))
+  }
+
+  async #untilDone(key: string, run: () => Promise<Result>): Promise<Result> {
+    try {
+      return await run()
+    } finally {
+      this.#running.delete(key)
+    }
+  }
+}

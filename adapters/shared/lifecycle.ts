@@ -1,0 +1,79 @@
+/** The life of a backend: its first call opens it, listeners watch it, and it is closed once. */
+import type { BackendListener } from '../../src/contracts/backend.js'
+import type { Clock } from '../../src/contracts/clock.js'
+import { FleetError } from '../../src/contracts/errors.js'
+import type { Logger } from '../../src/contracts/logger.js'
+import { Listeners } from './listeners.js'
+
+export interface BackendLifecycleDependencies<Opened> {
+  /** Name of the backend, for messages. */
+  readonly backend: string
+  readonly logger: Logger
+  readonly open: () => Promise<Opened>
+}
+
+export class BackendLifecycle<Opened> {
+  readonly listeners: Listeners
+  readonly #deps: BackendLifecycleDependencies<Opened>
+  #opening: Promise<Opened> | undefined
+  #closed = false
+
+  constructor(deps: BackendLifecycleDependencies<Opened>) {
+    this.#deps = deps
+    this.listeners = new Listeners(deps.backend, deps.logger)
+  }
+
+  get isClosed(): boolean {
+    return this.#closed
+  }
+
+  throwIfClosed(): void {
+    if (this.#closed) throw new FleetError('closed', `the ${this.#deps.backend} backend is closed`)
+  }
+
+  /** Opens the backend once; after a failure the next call tries again. Rejects with `closed` once it is closed. */
+  async open(): Promise<Opened> {
+    this.throwIfClosed()
+    this.#opening ??= this.#deps.open().catch((error: unknown) => {
+      this.#opening = undefined
+      throw error
+    })
+    const opened = await this.#opening
+    this.throwIfClosed()
+    return opened
+  }
+
+  /** Adds a listener, which gets a `resync` as soon as the backend is open. Returns what removes it. */
+  watch(listener: BackendListener): () => void {
+    if (this.#closed) return () => {}
+    const { backend, logger } = this.#deps
+    const remove = this.listeners.add(listener)
+    void this.open().then(
+      () => this.listeners.notify(listener, (opened) => opened.resync()),
+      (error: unknown) => {
+        if (this.#closed) return
+        logger.warn({ err: error }, `the ${backend} backend cannot watch its instances yet`)
+      },
+    )
+    return remove
+  }
+
+  /** From now on calls reject with `closed` and no listener is notified. */
+  close(): void {
+    this.#closed = true
+    this.listeners.clear()
+  }
+
+  /** Resolves once an opening in progress has succeeded or failed. Never rejects. */
+  async settled(): Promise<void> {
+    await Promise.allSettled([this.#opening])
+  }
+}
+
+/** Resolves when `work` has settled or `ms` have passed, whichever comes first. */
+export async function waitAtMost(clock: Clock, ms: number, work: Promise<unknown>): Promise<void> {
+  let cancel = () => {}
+  const timeout = new Promise<void>((resolve) => (cancel = clock.after(ms, resolve)))
+  await Promise.race([Promise.allSettled([work]), timeout])
+  cancel()
+}

@@ -1,0 +1,28 @@
+/** Refs as part of names outside the fleet: file names and container names. Pure. */
+import { FleetError } from '../../src/contracts/errors.js'
+import { labelPattern } from '../../src/rules/model/names.js'
+import type { Ref } from '../../src/rules/model/resources.js'
+
+/** Throws `invalid` unless namespace and name are RFC 1123 labels. */
+export function checkRef(ref: Ref): void {
+  if (isLabel(ref.namespace) && isLabel(ref.name)) return
+  throw new FleetError(
+    'invalid',
+    `an instance's namespace and name must be RFC 1123 labels, but are "${ref.namespace}" and "${ref.name}"`,
+  )
+}
+
+/** `<namespace>.<name>`: unambiguous, since labels contain no dot. */
+export function dottedName(ref: Ref): string {
+  return `${ref.namespace}.${ref.name}`
+}
+
+/** Undefined when the text is no dotted name. */
+export function parseDottedName(text: string): Ref | undefined {
+  const [namespace = '', name = '', ...rest] = text.split('.')
+  return rest.length === 0 && isLabel(namespace) && isLabel(name) ? { namespace, name } : undefined
+}
+
+function isLabel(text: string): boolean {
+  return labelPattern.test(text)
+}

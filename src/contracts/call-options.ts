@@ -1,0 +1,5 @@
+/** The options that every asynchronous call takes last. */
+export interface CallOptions {
+  /** Aborts the call, which then rejects with `aborted`. A write that has already been sent may still take effect. */
+  readonly signal?: AbortSignal
+}
