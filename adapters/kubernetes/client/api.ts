@@ -5,7 +5,7 @@
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError, throwIfAborted } from '../../../src/contracts/errors.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
-import { Underway } from '../../shared/underway.js'
+import { CancelScope } from '../../shared/cancel-scope.js'
 import type { ApiCall, ApiStream } from './api-call.js'
 import { failedCall, parseApiError } from './api-errors.js'
 import { CallLimits, closed } from './call-limits.js'
@@ -42,7 +42,7 @@ export class KubernetesApi {
   readonly #transport: Transport
   readonly #rateLimiter: RateLimiter
   /** Calls, streams and pauses. */
-  readonly #underway = new Underway()
+  readonly #scope = new CancelScope()
   readonly #limits: CallLimits
   readonly #http: HttpExchange
   /** Origin of the API server, for messages. */
@@ -56,19 +56,19 @@ export class KubernetesApi {
     this.#transport = new Transport(config, clock, connections)
     this.#rateLimiter = new RateLimiter(clock, { perSecond: requestsPerSecond, maxConcurrent: connections })
     this.server = this.#transport.server
-    const shared = { underway: this.#underway, server: this.server }
+    const shared = { scope: this.#scope, server: this.server }
     this.#limits = new CallLimits({ ...shared, clock, timeoutMs: callTimeoutMs })
     this.#http = new HttpExchange({ ...shared, limits: this.#limits, fence })
     this.namespace = config.getContextObject(config.getCurrentContext())?.namespace
   }
 
   get closed(): boolean {
-    return this.#underway.closed
+    return this.#scope.closed
   }
 
   /** Resolves with the response's JSON. Rejects with a FleetError; `statusOf` and `reasonOf` read the API server's answer. */
   async request(call: ApiCall): Promise<unknown> {
-    if (this.#underway.closed) throw closed()
+    if (this.#scope.closed) throw closed()
     throwIfAborted(call.signal)
     const endsAt = this.#clock.elapsed() + this.#limits.timeoutMs(call)
     for (;;) {
@@ -82,7 +82,7 @@ export class KubernetesApi {
       if ('json' in outcome) return outcome.json
       // The slot is free for other calls meanwhile.
       await this.pause(outcome.retryAfterMs, call.signal)
-      if (this.#underway.closed) throw closed()
+      if (this.#scope.closed) throw closed()
       throwIfAborted(call.signal)
     }
   }
@@ -109,7 +109,7 @@ export class KubernetesApi {
 
   /** Resolves with an open stream. The call's timeout covers the time until it opens. */
   async open(call: ApiCall): Promise<ApiStream> {
-    if (this.#underway.closed) throw closed()
+    if (this.#scope.closed) throw closed()
     throwIfAborted(call.signal)
     const timeoutMs = this.#limits.timeoutMs(call)
     for (let attempt = 1; ; attempt++) {
@@ -124,13 +124,13 @@ export class KubernetesApi {
 
   /** Rejects every call in flight and ends every stream. */
   close(): void {
-    this.#underway.close()
+    this.#scope.close()
     this.#transport.close()
   }
 
   /** Resolves after `ms`, or at once when the signal fires or this is closed; callers check which. */
   pause(ms: number, signal?: AbortSignal): Promise<void> {
-    return this.#underway.pause(this.#clock, ms, signal)
+    return this.#scope.sleep(this.#clock, ms, signal)
   }
 
   /** Resolves when the call may start; `done` must follow. */

@@ -1,12 +1,12 @@
 /** Settles a call early: on timeout, when its signal fires, or when the API client is closed. */
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError } from '../../../src/contracts/errors.js'
-import type { Underway } from '../../shared/underway.js'
+import type { CancelScope } from '../../shared/cancel-scope.js'
 import type { ApiCall } from './api-call.js'
 
 export interface CallLimitsDependencies {
   readonly clock: Clock
-  readonly underway: Underway
+  readonly scope: CancelScope
   /** Default timeout of a call. */
   readonly timeoutMs: number
   /** Origin of the API server, for messages. */
@@ -29,7 +29,7 @@ export class CallLimits {
    * called.
    */
   bind(call: ApiCall, remainingMs: number, giveUp: (error: FleetError) => void): (settleWith: () => void) => void {
-    const { clock, underway } = this.#deps
+    const { clock, scope } = this.#deps
     const { signal } = call
     let isSettled = false
     const settle = (settleWith: () => void) => {
@@ -37,16 +37,16 @@ export class CallLimits {
       isSettled = true
       cancel()
       signal?.removeEventListener('abort', abort)
-      underway.delete(close)
+      scope.delete(close)
       settleWith()
     }
     const abort = () => settle(() => giveUp(aborted(signal)))
     const close = () => settle(() => giveUp(closed()))
     const cancel = clock.after(Math.max(0, remainingMs), () => settle(() => giveUp(this.#timedOut(call))))
     signal?.addEventListener('abort', abort, { once: true })
-    underway.add(close)
+    scope.add(close)
     // Either may have happened while credentials were being fetched.
-    if (underway.closed) close()
+    if (scope.closed) close()
     else if (signal?.aborted) abort()
     return settle
   }

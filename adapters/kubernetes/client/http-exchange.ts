@@ -4,7 +4,7 @@
  */
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { FleetError } from '../../../src/contracts/errors.js'
-import type { Underway } from '../../shared/underway.js'
+import type { CancelScope } from '../../shared/cancel-scope.js'
 import type { ApiCall, ApiResponse, ApiStream } from './api-call.js'
 import { unreachable } from './api-errors.js'
 import type { CallLimits } from './call-limits.js'
@@ -13,7 +13,7 @@ import type { WriteFence } from './write-fence.js'
 
 export interface HttpExchangeDependencies {
   readonly limits: CallLimits
-  readonly underway: Underway
+  readonly scope: CancelScope
   readonly fence: WriteFence | undefined
   /** Origin of the API server, for messages. */
   readonly server: string
@@ -36,14 +36,14 @@ export class HttpExchange {
 
   /** The call's timeout covers the time to the response headers. An error response is read to its end. */
   open(call: ApiCall, endpoint: Endpoint): Promise<ApiStream | ApiResponse> {
-    const { limits, underway } = this.#deps
+    const { limits, scope } = this.#deps
     const timeoutMs = limits.timeoutMs(call)
     return this.#exchange<ApiStream | ApiResponse>(call, endpoint, timeoutMs, (response, request, resolve) => {
       if (response.statusCode !== 200) return false
       const stop = () => void request.destroy()
       resolve({ body: response, stop })
-      underway.add(stop)
-      response.once('close', () => underway.delete(stop))
+      scope.add(stop)
+      response.once('close', () => scope.delete(stop))
       // The reader gets the error; this keeps an abandoned stream from raising an unhandled one.
       response.on('error', () => {})
       return true

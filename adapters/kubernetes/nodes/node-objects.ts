@@ -1,5 +1,11 @@
 /** The part of a Node object that is read. Pure. */
-import { type Condition, conditionsOfTypes, hasObjectShape, type ObjectMeta, type Optional } from '../client/api-shapes.js'
+import {
+  type Condition,
+  conditionsOfTypes,
+  hasObjectShape,
+  type ObjectMeta,
+  type Optional,
+} from '../client/api-shapes.js'
 
 export type Taint = Optional<{ key: string; value: string; effect: string }>
 

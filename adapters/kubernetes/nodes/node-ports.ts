@@ -4,11 +4,9 @@
  * pod may be scheduled to. The scheduler then avoids the others. Pure but for the clock.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
-import { FleetError } from '../../../src/contracts/errors.js'
-import { candidatePorts, type PortRange } from '../../../src/rules/model/ports.js'
-
-/** Ports in use by other pods on every node are skipped for this long. */
-const foreignMs = 60_000
+import type { FleetError } from '../../../src/contracts/errors.js'
+import type { PortRange } from '../../../src/rules/model/ports.js'
+import { ForeignPorts, PortRotation, portsExhausted } from '../../shared/port-rotation.js'
 
 export interface HeldPort {
   readonly port: number
@@ -20,18 +18,14 @@ type PortsByNode = ReadonlyMap<string | undefined, ReadonlySet<number>>
 
 /** Keeps no state about held ports: they are read from the pods each time, so none can leak. */
 export class NodePorts {
-  readonly #range: PortRange
-  readonly #clock: Clock
+  readonly #rotation: PortRotation
   readonly #held: () => Iterable<HeldPort>
-  /** In use by other pods, with the elapsed ms until which each is skipped. */
-  readonly #foreign = new Map<number, number>()
-  #last: number
+  readonly #foreign: ForeignPorts
 
   constructor(range: PortRange, clock: Clock, held: () => Iterable<HeldPort>) {
-    this.#range = range
-    this.#clock = clock
+    this.#rotation = new PortRotation(range)
     this.#held = held
-    this.#last = range.first - 1
+    this.#foreign = new ForeignPorts(clock)
   }
 
   /**
@@ -40,56 +34,45 @@ export class NodePorts {
    */
   take(count: number, nodes: readonly string[], fixed: readonly number[] = []): readonly number[] {
     if (count === 0) return []
-    const now = this.#clock.elapsed()
-    for (const [port, until] of this.#foreign) if (until <= now) this.#foreign.delete(port)
+    const foreign = this.#foreign.current()
     const byNode = new Map<string | undefined, Set<number>>()
-    const all = new Set([...this.#foreign.keys(), ...fixed])
+    const all = new Set([...foreign, ...fixed])
     for (const { port, node } of this.#held()) {
       all.add(port)
       const own = byNode.get(node)
       if (own) own.add(port)
       else byNode.set(node, new Set([port]))
     }
-    const taken = this.#candidates(count, all) ?? this.#onOneOf(nodes, count, byNode, fixed)
+    const taken = this.#rotation.take(count, all) ?? this.#takeOnOneOf(nodes, count, byNode, [fixed, foreign])
     if (!taken) throw this.#exhausted(count, nodes, byNode)
-    this.#last = taken.at(-1) ?? this.#last
     return taken
   }
 
   /** Pods of others use these on every node that the pod could have got. */
   markForeign(ports: readonly number[]): void {
-    for (const port of ports) this.#foreign.set(port, this.#clock.elapsed() + foreignMs)
+    this.#foreign.mark(ports)
   }
 
   /** Emptiest node first. All ports come from one node, so that at least one node can take the pod. */
-  #onOneOf(
+  #takeOnOneOf(
     nodes: readonly string[],
     count: number,
     byNode: PortsByNode,
-    fixed: readonly number[],
+    [fixed, foreign]: readonly [fixed: readonly number[], foreign: ReadonlySet<number>],
   ): readonly number[] | undefined {
     const heldOn = (node: string) => byNode.get(node) ?? new Set<number>()
     const unscheduled = byNode.get(undefined) ?? []
     for (const node of nodes.toSorted((a, b) => heldOn(a).size - heldOn(b).size)) {
       const own = [...heldOn(node), ...unscheduled, ...fixed]
-      // As a last resort, ports that others used less than `foreignMs` ago.
+      // As a last resort, ports that others used within the last minute.
       const taken =
-        this.#candidates(count, new Set([...own, ...this.#foreign.keys()])) ?? this.#candidates(count, new Set(own))
+        this.#rotation.take(count, new Set([...own, ...foreign])) ?? this.#rotation.take(count, new Set(own))
       if (taken) return taken
     }
     return undefined
   }
 
-  #candidates(count: number, held: ReadonlySet<number>): readonly number[] | undefined {
-    const taken: number[] = []
-    for (const port of candidatePorts(this.#range, held, this.#last)) {
-      if (taken.push(port) === count) return taken
-    }
-    return undefined
-  }
-
   #exhausted(count: number, nodes: readonly string[], byNode: PortsByNode): FleetError {
-    const { first, last } = this.#range
     const unscheduled = byNode.get(undefined)?.size ?? 0
     const usage =
       nodes.length === 0
@@ -98,10 +81,7 @@ export class NodePorts {
             .slice(0, 5)
             .map((node) => `${byNode.get(node)?.size ?? 0} in use on ${node}`)
             .join(', ')
-    return new FleetError(
-      'ports-exhausted',
-      `not enough free public ports in ${first}-${last} for a server that exposes ${count}: ${usage}` +
-        (unscheduled > 0 ? `, ${unscheduled} reserved by unscheduled pods` : ''),
-    )
+    const reserved = unscheduled > 0 ? `, ${unscheduled} reserved by unscheduled pods` : ''
+    return portsExhausted(this.#rotation.range, count, usage + reserved)
   }
 }
