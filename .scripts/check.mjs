@@ -11,7 +11,10 @@ const checks = [
   },
   { name: 'lint', steps: ['oxlint'] },
   { name: 'format', steps: ['prettier --check --log-level warn --cache .'] },
-  { name: 'openapi', steps: ['node --import tsx .scripts/openapi.ts --check'] },
+  {
+    name: 'generated',
+    steps: ['node --import tsx .scripts/openapi.ts --check', 'node --import tsx .scripts/crds.ts --check'],
+  },
   {
     name: 'structure',
     steps: ['vitest run --config test/vitest.config.ts test/package/boundaries test/package/tree'],

@@ -1,49 +1,49 @@
-/** Finds where the agent must listen so that containers reach it, and nobody else does. Asks the engine and this machine. */
+/** Finds an address for the agent that containers can reach and, if possible, no other machine can. */
 import type { AgentEndpoint } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { isLoopback, isOwnAddress } from '../../src/platform/own-address.js'
 import { isObject } from '../../src/rules/validation/problem.js'
-import { hostName } from './translate.js'
+import { hostName } from './container-config.js'
 
 export interface AgentEndpointInput {
-  /** Where the owner of the agent wants it to listen. */
+  /** `agent.host`, if set. */
   readonly host: string | undefined
-  /** The engine's machine, when that is another. */
-  readonly remote: string | undefined
-  /** Docker Desktop hands what containers send to their host on to 127.0.0.1. */
+  /** The engine's machine, when it is another one. */
+  readonly remoteHost: string | undefined
+  /** Docker Desktop forwards connections to `host.docker.internal` to 127.0.0.1. */
   readonly isDesktop: boolean
-  /** What the engine says of its default bridge. */
+  /** The engine's description of its default bridge. */
   readonly bridge: unknown
 }
 
-/** Rejects with `invalid` when only the owner can tell. */
+/** Rejects with `invalid` when the address must be configured. */
 export async function findAgentEndpoint({
   host,
-  remote,
+  remoteHost,
   isDesktop,
   bridge,
 }: AgentEndpointInput): Promise<AgentEndpoint> {
   const isWildcard = host === '0.0.0.0' || host === '::'
   const isLocal = host !== undefined && isLoopback(host)
   if (host !== undefined && !isWildcard && !isLocal) return { host, advertisedHost: host }
-  if (remote !== undefined) {
-    throw needsWords(
-      `the Docker engine runs on ${remote}, whose containers cannot find the agent on this machine by themselves`,
+  if (remoteHost !== undefined) {
+    throw mustBeConfigured(
+      `the Docker engine runs on ${remoteHost}, and its containers need an address of this machine`,
     )
   }
   if (isDesktop) return { host: host ?? '127.0.0.1', advertisedHost: hostName }
-  if (isLocal) throw needsWords(`no container reaches an agent on ${host}; leave agent.host out`)
+  if (isLocal) throw mustBeConfigured(`containers cannot reach an agent on ${host}; omit agent.host`)
   const gateway = gatewayOf(bridge)
-  if (gateway === undefined) throw needsWords('the Docker engine has no default bridge network')
+  if (gateway === undefined) throw mustBeConfigured('the Docker engine has no default bridge network')
   if (!(await isOwnAddress(gateway))) {
-    throw needsWords(
-      `the Docker engine's bridge ${gateway} is not on this machine, as when this host runs in a container`,
+    throw mustBeConfigured(
+      `the Docker engine's bridge ${gateway} is not an address of this machine (does this host run in a container?)`,
     )
   }
   return { host: host ?? gateway, advertisedHost: hostName }
 }
 
-/** The engine does not always say it: then it is the first address of the subnet. */
+/** Engines may omit the gateway: it is then the first address of the subnet. */
 function gatewayOf(bridge: unknown): string | undefined {
   const ipam = isObject(bridge) ? bridge['IPAM'] : undefined
   const configs: unknown = isObject(ipam) ? ipam['Config'] : undefined
@@ -57,9 +57,9 @@ function gatewayOf(bridge: unknown): string | undefined {
   return undefined
 }
 
-function needsWords(why: string): FleetError {
+function mustBeConfigured(reason: string): FleetError {
   return new FleetError(
     'invalid',
-    `${why}: set agent: { host } to where it listens, and agent: { address } to what containers call`,
+    `${reason}: set agent: { host } to the listen address and agent: { address } to the address that containers use`,
   )
 }

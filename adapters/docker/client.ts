@@ -1,13 +1,14 @@
-/** What is needed of dockerode, and how it is loaded when the host brings none. */
+/** The part of dockerode that this backend needs, and how it is loaded when the host app passes no client. */
 import { createRequire } from 'node:module'
 import { FleetError, messageOf } from '../../src/contracts/errors.js'
+import { codeOf } from '../../src/platform/error-code.js'
 import { isLoopback } from '../../src/platform/own-address.js'
 
-/** A client of the engine's API: `new Docker()` of dockerode is one. */
+/** A client of the engine's API, such as dockerode's `new Docker()`. */
 export interface DockerClient {
   readonly modem: {
     dial(options: DialOptions, callback: (error: unknown, answer: unknown) => void): void
-    /** Set when the engine is spoken to over a network. */
+    /** Set when the engine is reached over a network. */
     readonly host?: unknown
     readonly port?: unknown
     readonly protocol?: unknown
@@ -15,12 +16,12 @@ export interface DockerClient {
   }
 }
 
-/** One call, as docker-modem takes it. */
+/** One call in docker-modem's terms. */
 export interface DialOptions {
   readonly path: string
   readonly method: string
   readonly options: { readonly _query: object; readonly _body: object }
-  /** By status: true for a success, else a word for it. */
+  /** By status: true for success, otherwise a description of the error. */
   readonly statusCodes: Readonly<Record<number, true | string>>
   readonly abortSignal: AbortSignal
   readonly isStream?: boolean
@@ -30,15 +31,15 @@ export interface DialOptions {
 
 const install = 'npm install dockerode'
 
-/** Connects as `docker` does: DOCKER_HOST and its relatives, else the socket of this machine. */
+/** Connects as `docker` does: DOCKER_HOST and related variables, or else this machine's socket. */
 export function defaultClient(): DockerClient {
-  // The build gives each module format its own way to find packages.
+  // Works in both module formats of the build.
   const here = typeof __filename === 'string' ? __filename : import.meta.url
   let loaded: unknown
   try {
     loaded = createRequire(here)('dockerode')
   } catch (error) {
-    const isMissing = error instanceof Error && 'code' in error && error.code === 'MODULE_NOT_FOUND'
+    const isMissing = codeOf(error) === 'MODULE_NOT_FOUND'
     const why = isMissing ? 'is not installed' : `cannot be loaded (${messageOf(error)})`
     throw new FleetError('internal', `dockerBackend needs the package dockerode, which ${why}: ${install}`, {
       cause: error,
@@ -49,19 +50,20 @@ export function defaultClient(): DockerClient {
   try {
     client = Reflect.construct(loaded, [])
   } catch (error) {
-    throw new FleetError('invalid', `DOCKER_HOST and its relatives name no Docker engine: ${messageOf(error)}`, {
-      cause: error,
-    })
+    throw new FleetError(
+      'invalid',
+      `DOCKER_HOST or a related variable is not a valid Docker engine address: ${messageOf(error)}`,
+      {
+        cause: error,
+      },
+    )
   }
   if (isClient(client)) return client
   throw unusable()
 }
 
 function unusable(): FleetError {
-  return new FleetError(
-    'internal',
-    `dockerBackend cannot use the package dockerode that is installed: ${install}@latest`,
-  )
+  return new FleetError('internal', `dockerBackend cannot use the installed version of dockerode: ${install}@latest`)
 }
 
 export function isClient(value: unknown): value is DockerClient {
@@ -71,19 +73,19 @@ export function isClient(value: unknown): value is DockerClient {
 }
 
 /** Where the engine is, for messages. */
-export function placeOf({ modem }: DockerClient): string {
+export function endpointOf({ modem }: DockerClient): string {
   const { host, port, protocol, socketPath } = modem
   if (typeof host === 'string' && host !== '') {
     const scheme = typeof protocol === 'string' ? protocol : 'http'
     return `${scheme === 'http' ? 'tcp' : scheme}://${host}${typeof port === 'string' || typeof port === 'number' ? `:${port}` : ''}`
   }
   const path = typeof socketPath === 'string' ? socketPath : '/var/run/docker.sock'
-  // A named pipe of Windows.
+  // A Windows named pipe.
   const isPipe = path.startsWith('//') || path.startsWith('\\\\')
   return `${isPipe ? 'npipe' : 'unix'}://${path}`
 }
 
-/** The machine of an engine that is spoken to over a network; undefined for this machine. */
+/** The machine of a remote engine; undefined for this machine. */
 export function remoteHostOf({ modem }: DockerClient): string | undefined {
   const host = typeof modem.host === 'string' ? modem.host.replace(/^\w+:\/\//, '') : ''
   return host === '' || isLoopback(host) ? undefined : host

@@ -1,112 +1,99 @@
-/**
- * The containers of one fleet: what is known of them between two looks at the engine, and what the engine says when it is
- * asked. Removes only what was made and never started.
- */
+/** The containers of one fleet: lists, finds and follows them. Removes only those that were created but never started. */
 import type { Instance } from '../../src/contracts/backend.js'
 import type { CallOptions } from '../../src/contracts/call-options.js'
-import { messageOf } from '../../src/contracts/errors.js'
 import type { Logger } from '../../src/contracts/logger.js'
-import type { Listeners } from '../shared/listeners.js'
-import { isObject } from '../../src/rules/validation/problem.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
+import { isObject } from '../../src/rules/validation/problem.js'
+import type { Creation, Creations } from '../shared/creations.js'
+import type { Listeners } from '../shared/listeners.js'
+import { ContainerCache } from './container-cache.js'
+import type { ContainerEvent } from './container-events.js'
 import type { EngineApi } from './engine-api.js'
-import type { ContainerEvent } from './events.js'
 import {
   type Container,
   hasEnded,
   instanceOf,
   isUnrunnable,
-  type Listed,
+  type ListedContainer,
   readContainer,
   readListed,
   runningInstance,
   timeOf,
 } from './instance.js'
-import { containerName, fleetFilter, type Identity, serverFilter } from './labels.js'
+import { containerName, fleetFilter, serverFilter } from './labels.js'
 import { containerLogs } from './logs.js'
 
-export interface ContainersInput {
+export interface ContainersDependencies {
   readonly api: EngineApi
   readonly fleet: string
   /** Name of the engine's machine. */
   readonly node: string
+  readonly creations: Pick<Creations<Creation>, 'has' | 'settled'>
   readonly listeners: Listeners
   readonly logger: Logger
-  /** The creation of a server that is under way. */
-  readonly creating: (key: string) => Promise<unknown> | undefined
-}
-
-interface Known {
-  readonly id: string
-  readonly identity: Identity
-  /** Grows: what was learned after a list was asked for is newer than the list. */
-  readonly learned: number
 }
 
 export class Containers {
-  readonly #input: ContainersInput
-  readonly #known = new Map<string, Known>()
-  /** Exited containers do not change any more: what was found out about one is kept while it is listed. */
+  readonly #deps: ContainersDependencies
+  readonly #cache = new ContainerCache()
+  /** Instances of exited containers, which no longer change, while they are listed. By container id and exit code. */
   #exited = new Map<string, Instance>()
-  #learned = 0
-  /** In ms of the engine's wall time; NaN when it does not tell. */
+  /** In ms of the engine's wall time; NaN when unknown. */
   #engineStartedAt = NaN
 
-  constructor(input: ContainersInput) {
-    this.#input = input
+  constructor(deps: ContainersDependencies) {
+    this.#deps = deps
   }
 
-  *heldPorts(): Generator<number> {
-    for (const { identity } of this.#known.values()) for (const port of identity.ports) yield port.public
+  heldPorts(): Iterable<number> {
+    return this.#cache.heldPorts()
   }
 
-  learn({ id, identity }: Pick<Container, 'id' | 'identity'>): void {
-    this.#known.set(keyOf(identity.ref), { id, identity, learned: ++this.#learned })
+  remember(container: Pick<Container, 'id' | 'identity'>): void {
+    this.#cache.set(container)
   }
 
-  /** It is no more, unless there is another one for this server by now. */
   forget({ id, identity }: Pick<Container, 'id' | 'identity'>): void {
-    if (this.#isKnown(id, identity.ref)) this.#known.delete(keyOf(identity.ref))
+    this.#cache.delete(id, identity.ref)
   }
 
-  /** The engine makes its default bridge anew whenever it starts, unless containers have outlived the one before. */
-  async learnStart(signal?: AbortSignal): Promise<void> {
-    const bridge = await this.#input.api.network('bridge', { signal })
+  /** Reads when the engine started: it then recreates its default bridge, unless containers survived the restart. */
+  async readEngineStart(signal?: AbortSignal): Promise<void> {
+    const bridge = await this.#deps.api.network('bridge', { signal })
     this.#engineStartedAt = timeOf(isObject(bridge) ? bridge['Created'] : undefined)
   }
 
-  /**
-   * The container of this server, whoever has made it, and by whatever name it goes by now; one of its name that is not this
-   * fleet's does not count. With `uid` only that instance of it.
-   */
+  /** The container of this server, also if it was renamed. With `uid` only the container of that instance. */
   async find(ref: Ref, uid?: string): Promise<Container | undefined> {
-    const { api, fleet } = this.#input
-    const isMeant = ({ identity }: Pick<Container, 'identity'>) => uid === undefined || identity.uid === uid
+    const { api, fleet } = this.#deps
+    const matches = ({ identity }: Pick<Container, 'identity'>) => uid === undefined || identity.uid === uid
     const named = await this.inspect(containerName(fleet, ref))
-    if (named && isMeant(named)) return named
-    // Names can be changed, labels cannot.
-    const listed = (await api.list(serverFilter(fleet, ref))).flatMap((one) => readListed(fleet, one) ?? [])
-    const renamed = listed.find(isMeant)
+    if (named && matches(named)) return named
+    // Labels, unlike names, cannot change.
+    const listed = (await api.list(serverFilter(fleet, ref))).flatMap((entry) => readListed(fleet, entry) ?? [])
+    const renamed = listed.find(matches)
     return renamed && this.inspect(renamed.id)
   }
 
+  /** Undefined when there is no such container in this fleet. */
   async inspect(idOrName: string, signal?: AbortSignal): Promise<Container | undefined> {
-    return readContainer(this.#input.fleet, await this.#input.api.inspect(idOrName, { signal }))
+    return readContainer(this.#deps.fleet, await this.#deps.api.inspect(idOrName, { signal }))
   }
 
   async list(options: CallOptions): Promise<readonly Instance[]> {
-    const { api, fleet, creating } = this.#input
-    const asked = this.#learned
-    const listed = (await api.list([fleetFilter(fleet)], options)).flatMap((one) => readListed(fleet, one) ?? [])
-    // One that is just being made is told of by its creation.
-    const settled = listed.filter(({ status, identity }) => status !== 'created' || !creating(keyOf(identity.ref)))
-    this.#catchUp(settled, asked)
+    const { api, fleet } = this.#deps
+    const { sequence } = this.#cache
+    const entries = await api.list([fleetFilter(fleet)], options)
+    const listed = entries
+      .flatMap((entry) => readListed(fleet, entry) ?? [])
+      .filter((one) => !this.#isBeingCreated(one))
+    this.#cache.replace(listed, sequence)
     const exited = new Map<string, Instance>()
     const instances = await Promise.all(
-      settled.map(async (one) => {
-        const mark = `${one.id} ${one.exit}`
-        const instance = this.#exited.get(mark) ?? (await this.#lookAt(one, options))
-        if (instance?.phase === 'exited') exited.set(mark, instance)
+      listed.map(async (container) => {
+        const key = `${container.id} ${container.exit}`
+        const instance = this.#exited.get(key) ?? (await this.#listedInstance(container, options))
+        if (instance?.phase === 'exited') exited.set(key, instance)
         return instance
       }),
     )
@@ -114,89 +101,78 @@ export class Containers {
     return instances.filter((instance) => instance !== undefined)
   }
 
-  async shownAs(container: Container, signal?: AbortSignal): Promise<Instance> {
+  async instanceOf(container: Container, signal?: AbortSignal): Promise<Instance> {
     const { status, exitCode, error, id, finishedAt, outOfMemory } = container
-    // The engine may be another one than a moment ago, before its events have said so.
-    if (hasEnded(container)) await this.learnStart(signal)
-    const isUnclear = status === 'exited' && [126, 127].includes(exitCode) && error === ''
-    return instanceOf(container, this.#input.node, {
-      lastWords: isUnclear ? await this.#lastWords(id) : '',
+    // The engine may have restarted without an event having said so yet.
+    if (hasEnded(container)) await this.readEngineStart(signal)
+    const isUnexplained = status === 'exited' && [126, 127].includes(exitCode) && error === ''
+    return instanceOf(container, this.#deps.node, {
+      lastLogLine: isUnexplained ? await this.#lastLogLine(id) : '',
       endedWithEngine: finishedAt < this.#engineStartedAt && !outOfMemory,
     })
   }
 
-  /** What an event says is only that something has happened: what is so now, the engine is asked. Never throws. */
-  take(event: ContainerEvent): void {
-    const { listeners, logger } = this.#input
+  /** Reads the container that an event is about and notifies the listeners. Never throws. */
+  onEvent(event: ContainerEvent): void {
+    const { listeners, logger } = this.#deps
     this.#follow(event).catch((error: unknown) => {
-      logger.debug({ error: messageOf(error) }, 'an event of the Docker engine could not be followed')
-      listeners.tellAll((listener) => listener.resync())
+      logger.debug({ err: error }, 'handling an event of the Docker engine failed')
+      listeners.notifyAll((listener) => listener.resync())
     })
   }
 
   async #follow({ id, identity, action }: ContainerEvent): Promise<void> {
-    const { listeners, creating } = this.#input
+    const { listeners, creations } = this.#deps
     const { ref, uid } = identity
-    const underway = creating(keyOf(ref))
-    // Its creation looks at it after the start, and tells.
-    if (underway && action === 'start') return
-    // What its creation makes of it comes first; one that fails has said so to its caller.
-    await underway?.catch(() => {})
-    // An earlier try of the same creation, or an earlier container of that name.
-    if (!this.#isKnown(id, ref)) return
+    // The creation itself notifies the listeners after the start.
+    if (action === 'start' && creations.has(keyOf(ref))) return
+    await creations.settled(keyOf(ref))
+    // The event may be about an earlier attempt of the creation, or an earlier container of the server.
+    if (!this.#cache.isCurrent(id, ref)) return
     if (action === 'destroy') {
-      this.#known.delete(keyOf(ref))
-      listeners.tellAll((listener) => listener.gone(ref, uid))
+      this.#cache.delete(id, ref)
+      listeners.notifyAll((listener) => listener.gone(ref, uid))
       return
     }
     const container = await this.inspect(id)
-    if (!container || container.status === 'removing' || !this.#isKnown(id, ref)) return
-    const instance = await this.shownAs(container)
-    listeners.tellAll((listener) => listener.changed(instance))
+    if (!container || container.status === 'removing' || !this.#cache.isCurrent(id, ref)) return
+    const instance = await this.instanceOf(container)
+    listeners.notifyAll((listener) => listener.changed(instance))
   }
 
-  #isKnown(id: string, ref: Ref): boolean {
-    return this.#known.get(keyOf(ref))?.id === id
+  /** Created but not started yet by a creation in progress, which reports it itself. */
+  #isBeingCreated({ status, identity }: ListedContainer): boolean {
+    return status === 'created' && this.#deps.creations.has(keyOf(identity.ref))
   }
 
-  #catchUp(listed: readonly Listed[], asked: number): void {
-    const ids = new Set(listed.map((one) => one.id))
-    for (const [key, known] of this.#known) {
-      if (known.learned <= asked && !ids.has(known.id)) this.#known.delete(key)
-    }
-    for (const one of listed) {
-      const known = this.#known.get(keyOf(one.identity.ref))
-      if (!known || known.learned <= asked) this.learn(one)
-    }
-  }
-
-  /** Undefined when it is gone, or was never started and is removed. */
-  async #lookAt(one: Listed, options: CallOptions): Promise<Instance | undefined> {
-    const { api, node, logger, creating } = this.#input
-    if (one.status === 'running' || one.status === 'restarting') return runningInstance(one.identity, node)
-    const container = await this.inspect(one.id, options.signal)
+  /** Undefined when it is gone, or was removed because it was never started. */
+  async #listedInstance(listed: ListedContainer, options: CallOptions): Promise<Instance | undefined> {
+    const { api, node, logger, creations } = this.#deps
+    const { id, status, identity } = listed
+    if (status === 'running' || status === 'restarting') return runningInstance(identity, node)
+    const container = await this.inspect(id, options.signal)
     if (!container) return undefined
-    if (container.status !== 'created' || isUnrunnable(container)) return this.shownAs(container, options.signal)
-    if (creating(keyOf(one.identity.ref))) return undefined
-    // Its creation was cut short, by the end of a host or of the engine. Whoever wants it asks for it again.
+    if (container.status !== 'created' || isUnrunnable(container)) return this.instanceOf(container, options.signal)
+    if (creations.has(keyOf(identity.ref))) return undefined
+    // A host or the engine went down during its creation. The engine of the fleet creates it again if it is still wanted.
     try {
-      await api.remove(one.id, false, options)
+      await api.remove(id, false, options)
     } catch (error) {
-      // It has been started after all, or somebody else removes it: the next list shows it.
-      logger.debug({ container: one.id, error: messageOf(error) }, 'a half made container was not removed')
+      // It was started after all, or another client is removing it: the next list shows it.
+      logger.debug({ err: error, container: id }, 'removing a container that was never started failed')
     }
-    this.forget(one)
+    this.forget(listed)
     return undefined
   }
 
-  async #lastWords(id: string): Promise<string> {
-    const { api, logger } = this.#input
+  async #lastLogLine(id: string): Promise<string> {
+    const { api, logger } = this.#deps
     let last = ''
     try {
       for await (const line of containerLogs({ api, id, isRunning: async () => false }, { tail: 1 })) last = line
     } catch (error) {
-      // The exit code alone has to do.
-      logger.debug({ container: id, error: messageOf(error) }, 'the last line of a log could not be read')
+      // Without it the reason is less specific.
+      logger.debug({ err: error, container: id }, 'reading the last log line failed')
     }
     return last
   }

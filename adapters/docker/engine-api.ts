@@ -1,292 +1,174 @@
-/**
- * The calls of the Docker engine that this backend makes, each with a limit and an error in words. No version of the API is
- * named: what is used is the same in all since 20.10.
- */
-import type { Readable } from 'node:stream'
+/** The operations of the Docker engine that this backend uses. */
 import type { Clock } from '../../src/contracts/clock.js'
 import { FleetError } from '../../src/contracts/errors.js'
-import { Underway } from '../shared/underway.js'
 import { isObject } from '../../src/rules/validation/problem.js'
-import { type DockerClient, placeOf } from './client.js'
-import { engineFailure, statusOf } from './engine-errors.js'
+import type { DockerClient } from './client.js'
+import { type EngineCall, type EngineCallOptions, EngineCalls, type OpenStream, timedOut } from './engine-calls.js'
+import { statusOf } from './engine-errors.js'
 
-export interface EngineApiOptions {
+export interface EngineApiDependencies {
   readonly client: DockerClient
   readonly clock: Clock
   /** For calls that only read. */
   readonly readTimeoutMs: number
   /** For calls that change something. */
   readonly changeTimeoutMs: number
-  /** Hears of a call that was not answered in time. */
-  readonly onSilence: () => void
+  /** Called when a call failed because its timeout passed. */
+  readonly onTimeout: () => void
 }
 
-export interface CallOptions {
-  readonly signal?: AbortSignal | undefined
-}
-
-export interface OpenStream {
-  readonly stream: Readable
-  stop(): void
-}
-
-interface Call extends CallOptions {
-  /** What is being done, for messages: `list containers`. */
-  readonly what: string
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE' | 'HEAD'
-  readonly path: string
-  readonly query?: Readonly<Record<string, unknown>>
-  readonly body?: object
-  readonly file?: Buffer
-  readonly auth?: object | undefined
-  /** Besides 200, 201 and 204: what is as good as done. */
-  readonly alsoFine?: readonly number[]
-  readonly limitMs: number
-}
+/** What a call has besides its timeout, which depends on what the call does. */
+type Request = Omit<EngineCall, 'timeoutMs' | 'signal'>
 
 export class EngineApi {
-  readonly #options: EngineApiOptions
-  /** Calls, streams and pauses. */
-  readonly #underway = new Underway()
-  readonly place: string
+  readonly #deps: EngineApiDependencies
+  readonly #calls: EngineCalls
 
-  constructor(options: EngineApiOptions) {
-    this.#options = options
-    this.place = placeOf(options.client)
+  constructor(deps: EngineApiDependencies) {
+    this.#deps = deps
+    this.#calls = new EngineCalls(deps)
   }
 
-  async info(options?: CallOptions): Promise<unknown> {
-    return this.#read('describe itself', '/info', {}, options)
+  async info(options?: EngineCallOptions): Promise<unknown> {
+    return this.#read({ what: 'describe itself', method: 'GET', path: '/info' }, options)
   }
 
-  /** Undefined when there is none. */
-  async network(name: string, options?: CallOptions): Promise<unknown> {
-    return orNothing(this.#read(`show network ${name}`, `/networks/${encodeURIComponent(name)}`, {}, options))
+  /** Undefined when there is no such network. */
+  async network(name: string, options?: EngineCallOptions): Promise<unknown> {
+    const path = `/networks/${encodeURIComponent(name)}`
+    return orNotFound(this.#read({ what: `inspect network ${name}`, method: 'GET', path }, options))
   }
 
-  async hasImage(image: string, options?: CallOptions): Promise<boolean> {
-    return (
-      (await orNothing(this.#read(`show image ${image}`, `/images/${pathOf(image)}/json`, {}, options))) !== undefined
-    )
+  async hasImage(image: string, options?: EngineCallOptions): Promise<boolean> {
+    const path = `/images/${imagePath(image)}/json`
+    const found = await orNotFound(this.#read({ what: `inspect image ${image}`, method: 'GET', path }, options))
+    return found !== undefined
   }
 
-  /** The JSON lines of a pull, as they come. */
+  /** Streams the progress of a pull as JSON lines. */
   pull(query: { readonly fromImage: string; readonly tag: string }, auth: object | undefined): Promise<OpenStream> {
     const what = `pull ${query.fromImage}:${query.tag}`
-    return this.#open({
-      what,
-      method: 'POST',
-      path: '/images/create',
-      query,
-      auth,
-      limitMs: this.#options.changeTimeoutMs,
-    })
+    const timeoutMs = this.#deps.changeTimeoutMs
+    return this.#calls.open({ what, method: 'POST', path: '/images/create', query, auth, timeoutMs })
   }
 
-  /** Returns its id. */
-  async create(name: string, body: object, options?: CallOptions): Promise<string> {
-    const query = { name }
+  /** Returns the id of the container. */
+  async create(name: string, body: object, options?: EngineCallOptions): Promise<string> {
+    const what = `create container ${name}`
     const answer = await this.#change(
-      `create container ${name}`,
-      'POST',
-      '/containers/create',
-      { query, body },
+      { what, method: 'POST', path: '/containers/create', query: { name }, body },
       options,
     )
     if (isObject(answer) && typeof answer['Id'] === 'string') return answer['Id']
-    throw new FleetError('internal', `the Docker engine has created container ${name} without telling its id`)
+    throw new FleetError('internal', `the Docker engine returned no id for new container ${name}`)
   }
 
-  /** Unpacks a tar archive at the root of a container, whether it runs or not. */
-  async putFiles(id: string, archive: Buffer, options?: CallOptions): Promise<void> {
-    const more = { query: { path: '/' }, file: archive }
-    await this.#change(`write the configuration into container ${short(id)}`, 'PUT', at(id, '/archive'), more, options)
+  /** Unpacks a tar archive at the root of a container, running or not. */
+  async putFiles(id: string, archive: Buffer, options?: EngineCallOptions): Promise<void> {
+    const what = `copy the SDK configuration into container ${shortId(id)}`
+    const path = containerPath(id, '/archive')
+    await this.#change({ what, method: 'PUT', path, query: { path: '/' }, file: archive }, options)
   }
 
-  async connect(network: string, id: string, options?: CallOptions): Promise<void> {
+  async connect(network: string, id: string, options?: EngineCallOptions): Promise<void> {
+    const what = `connect container ${shortId(id)} to network ${network}`
     const path = `/networks/${encodeURIComponent(network)}/connect`
-    await this.#change(`connect a container to network ${network}`, 'POST', path, { body: { Container: id } }, options)
+    await this.#change({ what, method: 'POST', path, body: { Container: id } }, options)
   }
 
-  async start(id: string, options?: CallOptions): Promise<void> {
-    await this.#change(`start container ${short(id)}`, 'POST', at(id, '/start'), { alsoFine: [304] }, options)
+  async start(id: string, options?: EngineCallOptions): Promise<void> {
+    const what = `start container ${shortId(id)}`
+    const path = containerPath(id, '/start')
+    await this.#change({ what, method: 'POST', path, successStatuses: [304] }, options)
   }
 
-  /** Undefined when there is none. */
-  async inspect(idOrName: string, options?: CallOptions): Promise<unknown> {
-    return orNothing(this.#read(`show container ${short(idOrName)}`, at(idOrName, '/json'), {}, options))
+  /** Undefined when there is no such container. */
+  async inspect(idOrName: string, options?: EngineCallOptions): Promise<unknown> {
+    const what = `inspect container ${shortId(idOrName)}`
+    return orNotFound(this.#read({ what, method: 'GET', path: containerPath(idOrName, '/json') }, options))
   }
 
-  async list(labels: readonly string[], options?: CallOptions): Promise<readonly unknown[]> {
+  async list(labels: readonly string[], options?: EngineCallOptions): Promise<readonly unknown[]> {
     const query = { all: true, filters: JSON.stringify({ label: labels }) }
-    const answer = await this.#read('list containers', '/containers/json', query, options)
-    if (isList(answer)) return answer
-    throw new FleetError('internal', 'the Docker engine answered its list of containers with something else')
+    const answer = await this.#read(
+      { what: 'list containers', method: 'GET', path: '/containers/json', query },
+      options,
+    )
+    if (isArray(answer)) return answer
+    throw new FleetError('internal', 'the Docker engine returned no list of containers')
   }
 
-  /** One that does not run any more has heard enough. */
-  async signal(id: string, signal: string, options?: CallOptions): Promise<void> {
-    const more = { query: { signal }, alsoFine: [404, 409] }
-    await this.#change(`signal container ${short(id)}`, 'POST', at(id, '/kill'), more, options)
+  /** A container that no longer runs is success. */
+  async signal(id: string, signal: string, options?: EngineCallOptions): Promise<void> {
+    const what = `signal container ${shortId(id)}`
+    const path = containerPath(id, '/kill')
+    await this.#change({ what, method: 'POST', path, query: { signal }, successStatuses: [404, 409] }, options)
   }
 
-  /** Resolves when it does not run any more, or at `limitMs`, which is no failure. */
-  async untilStopped(id: string, limitMs: number, options: CallOptions = {}): Promise<boolean> {
-    const query = { condition: 'not-running' }
-    const call = {
-      what: 'wait',
+  /** Waits for a container to stop, for at most `timeoutMs`. Resolves with true once it has stopped. */
+  async waitUntilStopped(id: string, timeoutMs: number, options: EngineCallOptions = {}): Promise<boolean> {
+    const answer = await this.#calls.send({
+      what: `wait for container ${shortId(id)}`,
       method: 'POST',
-      path: at(id, '/wait'),
-      query,
-      alsoFine: [404],
-      limitMs,
+      path: containerPath(id, '/wait'),
+      query: { condition: 'not-running' },
+      successStatuses: [404],
+      timeoutMs,
+      resolveOnTimeout: true,
       ...options,
-    } as const
-    const answer = await this.#call({ ...call, quietly: true })
-    return answer !== late
+    })
+    return answer !== timedOut
   }
 
-  /** Kills and removes it, its anonymous volumes with it. `force: false` refuses one that runs. Absent is success. */
-  async remove(id: string, force: boolean, options?: CallOptions): Promise<void> {
-    const more = { query: { force, v: true }, alsoFine: [404] }
-    await this.#change(`remove container ${short(id)}`, 'DELETE', at(id), more, options)
+  /** Removes a container with its anonymous volumes. `force` kills a running one, which is refused otherwise. Absent is success. */
+  async remove(id: string, force: boolean, options?: EngineCallOptions): Promise<void> {
+    const what = `remove container ${shortId(id)}`
+    const query = { force, v: true }
+    await this.#change({ what, method: 'DELETE', path: containerPath(id), query, successStatuses: [404] }, options)
   }
 
-  /** Stays open. `since` in seconds of the engine's time. */
+  /** Streams events as JSON lines. `since` is in seconds of the engine's time. */
   events(labels: readonly string[], since: number | undefined): Promise<OpenStream> {
     const filters = JSON.stringify({ type: ['container'], label: labels })
     const query = { filters, ...(since !== undefined && { since }) }
-    return this.#open({
-      what: 'tell its events',
-      method: 'GET',
-      path: '/events',
-      query,
-      limitMs: this.#options.readTimeoutMs,
-    })
+    const timeoutMs = this.#deps.readTimeoutMs
+    return this.#calls.open({ what: 'stream events', method: 'GET', path: '/events', query, timeoutMs })
   }
 
   logs(
     id: string,
     query: { readonly follow: boolean; readonly tail: number | 'all'; readonly since?: string },
-    options: CallOptions = {},
+    options: EngineCallOptions = {},
   ): Promise<OpenStream> {
-    return this.#open({
-      ...{ what: `show the log of container ${short(id)}`, method: 'GET', path: at(id, '/logs') },
-      query: { stdout: true, stderr: true, timestamps: true, ...query },
-      limitMs: this.#options.readTimeoutMs,
-      ...options,
-    })
-  }
-
-  /** Resolves after so long, or at once when the signal fires or the backend is closed: the next call says so. */
-  pause(ms: number, { signal }: CallOptions = {}): Promise<void> {
-    return this.#underway.pause(this.#options.clock, ms, signal)
-  }
-
-  /** Every call that is under way rejects, every stream ends. */
-  close(): void {
-    this.#underway.close()
-  }
-
-  #read(what: string, path: string, query: Call['query'], options: CallOptions = {}): Promise<unknown> {
-    return this.#call({
-      what,
+    return this.#calls.open({
+      what: `read the log of container ${shortId(id)}`,
       method: 'GET',
-      path,
-      query: query ?? {},
-      limitMs: this.#options.readTimeoutMs,
+      path: containerPath(id, '/logs'),
+      query: { stdout: true, stderr: true, timestamps: true, ...query },
+      timeoutMs: this.#deps.readTimeoutMs,
       ...options,
     })
   }
 
-  #change(
-    what: string,
-    method: Call['method'],
-    path: string,
-    more: Pick<Call, 'query' | 'body' | 'file' | 'alsoFine'>,
-    options: CallOptions = {},
-  ): Promise<unknown> {
-    return this.#call({ what, method, path, ...more, limitMs: this.#options.changeTimeoutMs, ...options })
+  /** Resolves after `ms`, or at once when the signal fires or the backend closes: the next call then rejects. */
+  sleep(ms: number, options?: EngineCallOptions): Promise<void> {
+    return this.#calls.sleep(ms, options)
   }
 
-  async #open(call: Call): Promise<OpenStream> {
-    const stop = new AbortController()
-    const stream = await this.#call({ ...call, stop })
-    if (!isReadable(stream)) throw new FleetError('internal', `the Docker engine gave no stream to ${call.what}`)
-    const end = () => stop.abort()
-    this.#underway.add(end)
-    stream.once('close', () => this.#underway.delete(end))
-    // What breaks it is told to whoever reads it; a stream that nobody reads any more breaks in silence.
-    stream.on('error', () => {})
-    return { stream, stop: end }
+  close(): void {
+    this.#calls.close()
   }
 
-  /**
-   * Settles within its limit, whatever the connection does. With `stop` it resolves with an open stream, which the limit
-   * does not touch any more.
-   */
-  #call(call: Call & { readonly stop?: AbortController; readonly quietly?: boolean }): Promise<unknown> {
-    const { client, clock, onSilence } = this.#options
-    const { what, method, path, query = {}, body = {}, file, auth, alsoFine = [], limitMs, signal } = call
-    const abort = call.stop ?? new AbortController()
-    return new Promise((resolve, reject) => {
-      const settle = (how: () => void) => {
-        cancel()
-        signal?.removeEventListener('abort', aborted)
-        this.#underway.delete(closed)
-        how()
-      }
-      const giveUp = (error: FleetError) => {
-        settle(() => reject(error))
-        abort.abort()
-      }
-      const aborted = () =>
-        giveUp(new FleetError('aborted', 'the call was aborted by its signal', { cause: signal?.reason }))
-      const closed = () => giveUp(new FleetError('closed', 'the docker backend is closed'))
-      const cancel = clock.after(limitMs, () => {
-        if (call.quietly) settle(() => resolve(late))
-        else {
-          const limit = `within ${limitMs / 1000} s`
-          giveUp(new FleetError('unavailable', `the Docker engine at ${this.place} did not ${what} ${limit}`))
-          onSilence()
-        }
-        abort.abort()
-      })
-      if (this.#underway.closed) return closed()
-      if (signal?.aborted) return aborted()
-      signal?.addEventListener('abort', aborted, { once: true })
-      this.#underway.add(closed)
-      const fine = [200, 201, 204, ...alsoFine].map((status) => [status, true] as const)
-      try {
-        client.modem.dial(
-          {
-            path: `${path}?`,
-            method,
-            options: { _query: query, _body: body },
-            statusCodes: Object.fromEntries(fine),
-            abortSignal: abort.signal,
-            ...(call.stop && { isStream: true }),
-            ...(file && { file }),
-            ...(auth && { authconfig: auth }),
-          },
-          (error, answer) =>
-            settle(() => {
-              if (error !== null && error !== undefined) reject(engineFailure(error, what, this.place))
-              else resolve(answer)
-            }),
-        )
-      } catch (error) {
-        settle(() => reject(engineFailure(error, what, this.place)))
-      }
-      return undefined
-    })
+  #read(request: Request, options: EngineCallOptions = {}): Promise<unknown> {
+    return this.#calls.send({ ...request, timeoutMs: this.#deps.readTimeoutMs, ...options })
+  }
+
+  #change(request: Request, options: EngineCallOptions = {}): Promise<unknown> {
+    return this.#calls.send({ ...request, timeoutMs: this.#deps.changeTimeoutMs, ...options })
   }
 }
 
-/** Stands for an answer that did not come in time where that is no failure. */
-const late = Symbol('late')
-
-async function orNothing(answer: Promise<unknown>): Promise<unknown> {
+async function orNotFound(answer: Promise<unknown>): Promise<unknown> {
   try {
     return await answer
   } catch (error) {
@@ -295,23 +177,19 @@ async function orNothing(answer: Promise<unknown>): Promise<unknown> {
   }
 }
 
-function isList(value: unknown): value is readonly unknown[] {
+function isArray(value: unknown): value is readonly unknown[] {
   return Array.isArray(value)
 }
 
-function at(id: string, rest = ''): string {
-  return `/containers/${encodeURIComponent(id)}${rest}`
+function containerPath(idOrName: string, rest = ''): string {
+  return `/containers/${encodeURIComponent(idOrName)}${rest}`
 }
 
-/** A name with slashes stays as it is. */
-function pathOf(image: string): string {
+/** Keeps the slashes of the name. */
+function imagePath(image: string): string {
   return image.split('/').map(encodeURIComponent).join('/').replaceAll('%3A', ':').replaceAll('%40', '@')
 }
 
-function short(id: string): string {
-  return /^[0-9a-f]{64}$/.test(id) ? id.slice(0, 12) : id
-}
-
-function isReadable(value: unknown): value is Readable {
-  return typeof value === 'object' && value !== null && 'on' in value && 'pipe' in value && 'destroy' in value
+function shortId(idOrName: string): string {
+  return /^[0-9a-f]{64}$/.test(idOrName) ? idOrName.slice(0, 12) : idOrName
 }

@@ -1,8 +1,9 @@
-/** Says in words, and with a code, why a call of the engine has failed. */
+/** Translates failed calls of the Docker engine into FleetErrors. Pure. */
 import { FleetError, messageOf } from '../../src/contracts/errors.js'
+import { codeOf } from '../../src/platform/error-code.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 
-/** The HTTP status with which the engine refused; undefined when it did not answer. */
+/** HTTP status of the engine's error response; undefined when it did not respond. */
 export function statusOf(error: unknown): number | undefined {
   const answer = FleetError.is(error) ? error.cause : error
   const status = isObject(answer) || answer instanceof Error ? Reflect.get(answer, 'statusCode') : undefined
@@ -10,15 +11,15 @@ export function statusOf(error: unknown): number | undefined {
 }
 
 /**
- * The engine's own words for its refusal, or the system's for a connection that failed. An answer without any, such as that of
- * a proxy before the engine, is told by what has been made of it.
+ * The message of the engine, or of the system when the connection failed. Falls back to the error's own message, as for the
+ * empty response of a proxy in front of the engine.
  */
-export function wordsOf(error: unknown): string {
-  const isTold = FleetError.is(error) && error.cause !== undefined
-  return ownWordsOf(isTold ? error.cause : error) || messageOf(error)
+export function messageFromEngine(error: unknown): string {
+  const hasCause = FleetError.is(error) && error.cause !== undefined
+  return responseMessage(hasCause ? error.cause : error) || messageOf(error)
 }
 
-function ownWordsOf(answer: unknown): string {
+function responseMessage(answer: unknown): string {
   const json: unknown = answer instanceof Error ? Reflect.get(answer, 'json') : undefined
   if (isObject(json) && typeof json['message'] === 'string') return json['message'].trim()
   return messageOf(answer)
@@ -26,31 +27,24 @@ function ownWordsOf(answer: unknown): string {
     .trim()
 }
 
-/** What a call that was not answered with success rejects with. `what` is what was being done: `start container x`. */
-export function engineFailure(error: unknown, what: string, place: string): FleetError {
+/** `what`: what the call does, such as `start container x`. */
+export function engineFailure(error: unknown, what: string, endpoint: string): FleetError {
   if (FleetError.is(error)) return error
   const status = statusOf(error)
   const cause = { cause: error }
   if (status === undefined) {
-    const hint = codeOf(error) === 'EACCES' ? 'may this user use it?' : 'is it running?'
-    const message = `the Docker engine at ${place} cannot be reached (${wordsOf(error)}): ${hint}`
+    const hint = codeOf(error) === 'EACCES' ? 'does this user have access to it?' : 'is it running?'
+    const message = `cannot reach the Docker engine at ${endpoint} (${messageFromEngine(error)}): ${hint}`
     return new FleetError('unavailable', message, cause)
   }
-  const message = `the Docker engine could not ${what}: ${ownWordsOf(error) || `HTTP ${status} from ${place}`}`
+  const message = `the Docker engine could not ${what}: ${responseMessage(error) || `HTTP ${status} from ${endpoint}`}`
   return new FleetError(status === 400 ? 'invalid' : 'unavailable', message, cause)
 }
 
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined
-}
-
-/**
- * The public ports of which the engine says that somebody has them: another container or another program. Undefined when
- * it failed for another reason.
- */
-export function takenPorts(error: unknown, asked: readonly number[]): readonly number[] | undefined {
-  const words = wordsOf(error)
-  if (!/address already in use|port is already allocated|ports are not available/i.test(words)) return undefined
-  const named = asked.filter((port) => new RegExp(`:${port}\\b`).test(words))
-  return named.length > 0 ? named : asked
+/** Those of the requested ports that another container or program holds. Undefined when the call failed for another reason. */
+export function portsInUse(error: unknown, requested: readonly number[]): readonly number[] | undefined {
+  const message = messageFromEngine(error)
+  if (!/address already in use|port is already allocated|ports are not available/i.test(message)) return undefined
+  const named = requested.filter((port) => new RegExp(`:${port}\\b`).test(message))
+  return named.length > 0 ? named : requested
 }

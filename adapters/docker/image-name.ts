@@ -1,18 +1,18 @@
-/** Takes the name of an image apart, as `docker` reads it. Pure. */
+/** Parses image names as `docker` does. Pure. */
 
 export interface ImageName {
-  /** As the engine's pull wants it. */
+  /** As the engine's pull takes it. */
   readonly repository: string
   /** A tag, or a digest like `sha256:…`. */
   readonly tag: string
-  /** Where it comes from: `docker.io`, `ghcr.io`, `127.0.0.1:5000`. */
+  /** `docker.io`, `ghcr.io`, `127.0.0.1:5000`. */
   readonly registry: string
 }
 
 const form =
   /^(?:[a-zA-Z0-9](?:[\w.-]*[a-zA-Z0-9])?(?::\d+)?\/)?[a-z0-9]+(?:(?:[._]|__|-+|\/)[a-z0-9]+)*(?::[\w][\w.-]{0,127})?(?:@[a-z0-9]+:[0-9a-fA-F]{32,})?$/
 
-/** Undefined for what no engine would take. */
+/** Undefined when no engine accepts the name. */
 export function readImageName(image: string): ImageName | undefined {
   if (!form.test(image) && !/^\[[0-9a-f:]+\]/.test(image)) return undefined
   const [path = '', digest] = image.split('@')

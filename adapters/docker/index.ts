@@ -9,14 +9,14 @@ export type { DockerBackendOptions, PullPolicy, RegistryAuth } from './options.j
 
 /**
  * Runs each game server as a container: image, command, arguments, environment, working directory and resource limits of
- * the template's first container. Containers outlive this host and are found again by their labels.
+ * the template's first container. Containers outlive the host process; the next one finds
+ * them by their labels.
  *
- * `$(NAME)` in command, arguments and values is replaced as in Kubernetes, `PORT_<containerPort>` included; `$$` stands for
- * one `$`. The SDK's configuration is copied into the container, so that the engine may be on another machine.
+ * `$(NAME)` in command, arguments and values is expanded as in Kubernetes, including `PORT_<containerPort>`; `$$` yields
+ * one `$`. The SDK configuration is copied into the container, so the engine may run on another machine.
  *
- * Needs the package `dockerode`, unless a client is given. Throws `invalid` naming the option, and `internal` when
- * dockerode is not installed. Speaks to the engine with its first call; that one rejects with `unavailable` when there is
- * none.
+ * Needs the package `dockerode` unless a client is passed. Throws `invalid`, naming the option, and `internal` when
+ * dockerode is not installed. The first call connects to the engine, and rejects with `unavailable` when it cannot.
  */
 export function dockerBackend(options: DockerBackendOptions = {}): Backend {
   return new DockerBackend(resolveDockerOptions(options))

@@ -1,4 +1,4 @@
-/** Reads what the engine says of a container: which instance it is, and how it is. Pure. */
+/** Reads the engine's description of a container into an instance. Pure. */
 import type { Instance } from '../../src/contracts/backend.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 import { type Identity, identityOf } from './labels.js'
@@ -8,21 +8,21 @@ export interface Container {
   readonly identity: Identity
   readonly status: 'created' | 'running' | 'paused' | 'restarting' | 'removing' | 'exited' | 'dead'
   readonly exitCode: number
-  /** In ms of the engine's wall time; NaN while it has not ended. */
+  /** In ms of the engine's wall time; NaN until the container has ended. */
   readonly finishedAt: number
-  /** In the engine's words, why it could not be started or kept running. */
+  /** The engine's message why the container could not be started or kept running. */
   readonly error: string
   readonly outOfMemory: boolean
-  /** Of its limit in bytes; 0 without one. */
-  readonly memory: number
-  /** What asks its program to end. */
+  /** In bytes; 0 without a limit. */
+  readonly memoryLimit: number
+  /** Sent to stop the program. */
   readonly stopSignal: string
   readonly command: readonly string[]
 }
 
 const statuses = ['created', 'running', 'paused', 'restarting', 'removing', 'exited', 'dead'] as const
 
-/** Reads the answer of `inspect`; undefined when it is no container of this fleet. */
+/** Reads the answer of `inspect`; undefined when the container is not of this fleet. */
 export function readContainer(fleet: string, inspected: unknown): Container | undefined {
   if (!isObject(inspected)) return undefined
   const { Id: id, Config: config, State: state, HostConfig: host } = inspected
@@ -40,22 +40,22 @@ export function readContainer(fleet: string, inspected: unknown): Container | un
     finishedAt: timeOf(state['FinishedAt']),
     error: typeof state['Error'] === 'string' ? state['Error'].trim() : '',
     outOfMemory: state['OOMKilled'] === true,
-    memory: typeof memory === 'number' ? memory : 0,
+    memoryLimit: typeof memory === 'number' ? memory : 0,
     stopSignal: typeof stopSignal === 'string' && stopSignal !== '' ? stopSignal : 'SIGTERM',
     command: [...strings(config['Entrypoint']), ...strings(config['Cmd'])],
   }
 }
 
-/** One of a list, which tells less than `inspect`. */
-export interface Listed {
+/** An entry of a list, which has less than `inspect`. */
+export interface ListedContainer {
   readonly id: string
   readonly identity: Identity
   readonly status: Container['status']
-  /** `Exited (3) 5 minutes ago`: changes whenever it ends anew. */
+  /** Exit code, from `Exited (3) 5 minutes ago`; empty while the container runs. */
   readonly exit: string
 }
 
-export function readListed(fleet: string, listed: unknown): Listed | undefined {
+export function readListed(fleet: string, listed: unknown): ListedContainer | undefined {
   if (!isObject(listed)) return undefined
   const { Id: id, Labels: labels, State: state, Status: text } = listed
   const identity = identityOf(fleet, labels)
@@ -64,7 +64,13 @@ export function readListed(fleet: string, listed: unknown): Listed | undefined {
   return { id, identity, status, exit: /\((-?\d+)\)/.exec(typeof text === 'string' ? text : '')?.[1] ?? '' }
 }
 
-/** True when the engine could not run its command: it never will. */
+/** True while the program runs or can resume. */
+export function isRunning(container: Container | undefined): boolean {
+  const status = container?.status
+  return status === 'running' || status === 'paused' || status === 'restarting'
+}
+
+/** True when the engine could not run the command, which is final. */
 export function isUnrunnable({ status, exitCode, error }: Container): boolean {
   return status === 'created' && error !== '' && (exitCode === 126 || exitCode === 127)
 }
@@ -73,17 +79,17 @@ export function hasEnded({ status }: Container): boolean {
   return status === 'exited' || status === 'dead' || status === 'removing'
 }
 
-/** The wall time in ms of what the engine writes; NaN for a time that never was. */
+/** Reads a timestamp of the engine into ms; NaN for its zero time and for anything else. */
 export function timeOf(text: unknown): number {
   const ms = typeof text === 'string' ? new Date(text).getTime() : NaN
   return ms > 0 ? ms : NaN
 }
 
-/** What else is known of it. */
+/** What `inspect` does not say. */
 export interface Circumstances {
-  /** What it has written last, which says why it never came to run. */
-  readonly lastWords?: string
-  /** Its engine has been started anew since it ended. */
+  /** May say why the command could not be run. */
+  readonly lastLogLine?: string
+  /** The engine has restarted since the container ended. */
   readonly endedWithEngine?: boolean
 }
 
@@ -94,43 +100,43 @@ export function instanceOf(container: Container, node: string, circumstances: Ci
     case 'restarting':
       return runningInstance(identity, node)
     case 'paused':
-      return { ...runningInstance(identity, node), reason: 'it is paused' }
+      return { ...runningInstance(identity, node), reason: 'the container is paused' }
     case 'created':
       if (!isUnrunnable(container)) {
-        return { ...knownOf(identity, node), phase: 'pending', reason: 'it is being started' }
+        return { ...identified(identity, node), phase: 'pending', reason: 'the container is starting' }
       }
-      return { ...knownOf(identity, node), phase: 'exited', exitCode, reason: container.error }
+      return { ...identified(identity, node), phase: 'exited', exitCode, reason: container.error }
     case 'exited':
     case 'dead':
     case 'removing': {
-      const ended = { ...knownOf(identity, node), phase: 'exited', exitCode } as const
+      const ended = { ...identified(identity, node), phase: 'exited', exitCode } as const
       if (circumstances.endedWithEngine) return { ...ended, interrupted: true, reason: 'the Docker engine went down' }
-      const reason = exitReason(container, circumstances.lastWords ?? '')
+      const reason = exitReason(container, circumstances.lastLogLine ?? '')
       return { ...ended, ...(reason !== undefined && { reason }) }
     }
   }
 }
 
 export function runningInstance(identity: Identity, node: string): Instance {
-  return { ...knownOf(identity, node), phase: 'running' }
+  return { ...identified(identity, node), phase: 'running' }
 }
 
-function knownOf({ ref, uid, address, ports }: Identity, node: string) {
+function identified({ ref, uid, address, ports }: Identity, node: string) {
   return { ref, uid, address, node, ports }
 }
 
-function exitReason(container: Container, lastWords: string): string | undefined {
-  const { outOfMemory, memory, error, exitCode, command } = container
+function exitReason(container: Container, lastLogLine: string): string | undefined {
+  const { outOfMemory, memoryLimit, error, exitCode, command } = container
   if (outOfMemory) {
-    const limit = memory > 0 ? ` than its limit of ${Math.round(memory / 2 ** 20)} MiB` : ' than there is'
+    const limit = memoryLimit > 0 ? ` than its limit of ${Math.round(memoryLimit / 2 ** 20)} MiB` : ' than is available'
     const who = exitCode === 137 ? 'it was killed' : 'one of its processes was killed'
     return `${who} for using more memory${limit}`
   }
   if (error !== '') return error
   if (exitCode !== 126 && exitCode !== 127) return undefined
-  // Said by the small init process under which games run.
-  const [, program, why] = /^\[FATAL tini \(\d+\)\] exec (.*) failed: (.*)$/.exec(lastWords) ?? []
-  return program === undefined ? `what runs is ${command.join(' ')}` : `cannot run ${program}: ${why}`
+  // Written by tini, the init process under which the game runs.
+  const [, program, why] = /^\[FATAL tini \(\d+\)\] exec (.*) failed: (.*)$/.exec(lastLogLine) ?? []
+  return program === undefined ? `the command is ${command.join(' ')}` : `cannot run ${program}: ${why}`
 }
 
 function statusOf(text: unknown): Container['status'] | undefined {

@@ -1,7 +1,8 @@
-/** What a container's labels say of it: whose it is, which server, and what was told to it. Pure. */
-import { isObject } from '../../src/rules/validation/problem.js'
-import { isPort } from '../../src/rules/model/ports.js'
+/** The labels that identify a fleet's containers. Pure. */
 import type { PortPair, Ref } from '../../src/rules/model/resources.js'
+import { isObject } from '../../src/rules/validation/problem.js'
+import { formatPortPairs, parsePortPairs } from '../shared/port-pairs.js'
+import { dottedName } from '../shared/refs.js'
 
 export interface Identity {
   readonly ref: Ref
@@ -12,7 +13,7 @@ export interface Identity {
   readonly ports: readonly PortPair[]
 }
 
-/** Hosts' own labels may not begin so. */
+/** Reserved: labels from the options may not begin with it. */
 export const labelPrefix = 'gamekeeper.'
 
 const fleetLabel = `${labelPrefix}fleet`
@@ -25,12 +26,12 @@ const names = {
   ports: `${labelPrefix}ports`,
 } as const
 
-/** What the engine filters by, so that no container of anybody else's is ever seen. */
+/** Label filter for the containers of one fleet. */
 export function fleetFilter(fleet: string): string {
   return `${fleetLabel}=${fleet}`
 }
 
-/** What the engine filters by to find one server, by whatever name its container goes. */
+/** Label filters for the container of one server, whatever its name. */
 export function serverFilter(fleet: string, { namespace, name }: Ref): readonly string[] {
   return [fleetFilter(fleet), `${names.namespace}=${namespace}`, `${names.server}=${name}`]
 }
@@ -44,31 +45,24 @@ export function labelsOf(fleet: string, build: string, identity: Identity): Read
     [names.uid]: uid,
     [names.build]: build,
     [names.address]: address,
-    [names.ports]: ports.map((port) => `${port.container}:${port.public}`).join(','),
+    [names.ports]: formatPortPairs(ports),
   }
 }
 
-/** Undefined when the labels are not those of a container of this fleet. */
+/** Undefined when the container is not of this fleet. */
 export function identityOf(fleet: string, labels: unknown): Identity | undefined {
   if (!isObject(labels) || labels[fleetLabel] !== fleet) return undefined
   const namespace = labels[names.namespace]
   const name = labels[names.server]
   const uid = labels[names.uid]
   const address = labels[names.address]
-  const ports = readPorts(labels[names.ports])
+  const ports = parsePortPairs(labels[names.ports])
   if (typeof namespace !== 'string' || typeof name !== 'string' || typeof uid !== 'string') return undefined
   if (typeof address !== 'string' || !ports) return undefined
   return { ref: { namespace, name }, uid, address, ports }
 }
 
-function readPorts(text: unknown): readonly PortPair[] | undefined {
-  if (typeof text !== 'string') return undefined
-  const pairs = text === '' ? [] : text.split(',').map((pair) => pair.split(':').map(Number))
-  const ports = pairs.map(([container, number]) => ({ container: container ?? 0, public: number ?? 0 }))
-  return ports.every((port) => isPort(port.container) && isPort(port.public)) ? ports : undefined
-}
-
-/** One name for each server of a fleet, so that the engine itself refuses a second container for it. */
+/** Unique per server of a fleet, so that the engine itself refuses a second container for it. */
 export function containerName(fleet: string, ref: Ref): string {
-  return `gamekeeper-${fleet}-${ref.namespace}.${ref.name}`
+  return `gamekeeper-${fleet}-${dottedName(ref)}`
 }

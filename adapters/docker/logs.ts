@@ -1,57 +1,58 @@
-/** The lines that a container writes, as they come: also past a restart of the engine that the container survives. */
+/** Reads and follows the log of a container, across restarts of the engine that the container survives. */
 import type { LogsOptions } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { isObject } from '../../src/rules/validation/problem.js'
-import type { EngineApi, OpenStream } from './engine-api.js'
-import { statusOf, wordsOf } from './engine-errors.js'
+import type { EngineApi } from './engine-api.js'
+import type { OpenStream } from './engine-calls.js'
+import { messageFromEngine, statusOf } from './engine-errors.js'
 import { timeOf } from './instance.js'
-import { framesOf } from './lines.js'
+import { framesOf } from './streams.js'
 
 export interface LogSource {
   readonly api: EngineApi
   readonly id: string
-  /** Whether there is more to come. */
+  /** Whether more lines may follow. */
   isRunning(): Promise<boolean>
 }
 
-const firstPauseMs = 100
-const longestPauseMs = 5_000
+const backoffInitialMs = 100
+const backoffMaxMs = 5_000
 
-/** Ends quietly when the signal fires, and, followed, when the container is gone. */
+/** Ends without an error when the signal fires and, when following, once the container is gone. */
 export async function* containerLogs(source: LogSource, options: LogsOptions): AsyncGenerator<string> {
   const { follow = false, tail = 'all', signal } = options
   const { api } = source
-  /** What came last, and what has come at that very moment. */
+  /** Timestamp of the last line. */
   let since: string | undefined
-  // Whoever wants nothing of the past gets all from now on, also when no line has come before a connection breaks.
-  const begun = follow && tail === 0 ? engineTime(api, signal) : undefined
+  // With `tail: 0` the log starts now, also when the connection breaks before the first line.
+  const startTime = follow && tail === 0 ? engineTime(api, signal) : undefined
   let hasFollowed = false
-  let pauseMs = firstPauseMs
+  let backoffMs = backoffInitialMs
   while (!signal?.aborted) {
     try {
       const open = await openLog(source, { follow, tail: since === undefined ? tail : 'all', since }, signal)
       hasFollowed = follow
       for await (const { at, text } of readLog(open, signal)) {
-        // What is asked for again begins with what came last.
+        // After a reconnect the log repeats the last line.
         if (at !== undefined && since !== undefined && at <= since) continue
         since = at ?? since
-        pauseMs = firstPauseMs
+        backoffMs = backoffInitialMs
         yield text
       }
       if (!follow || signal?.aborted || !(await source.isRunning())) return
     } catch (error) {
       if (signal?.aborted) return
       if (hasFollowed && FleetError.is(error, 'not-found')) return
-      // The engine may be back in a moment, with its container.
+      // The engine may come back, with its container.
       if (!hasFollowed || !FleetError.is(error, 'unavailable')) throw error
     }
-    since ??= await begun
-    await api.pause(pauseMs, { signal })
-    pauseMs = Math.min(2 * pauseMs, longestPauseMs)
+    since ??= await startTime
+    await api.sleep(backoffMs, { signal })
+    backoffMs = Math.min(2 * backoffMs, backoffMaxMs)
   }
 }
 
-/** As its logs have it. Undefined when it does not say: then what is lost with a connection is not read again. */
+/** In the format of log timestamps. Undefined when unknown: lines lost with a broken connection then stay lost. */
 async function engineTime(api: EngineApi, signal: AbortSignal | undefined): Promise<string | undefined> {
   const info = await api.info({ signal }).catch(() => undefined)
   const ms = timeOf(isObject(info) ? info['SystemTime'] : undefined)
@@ -60,8 +61,8 @@ async function engineTime(api: EngineApi, signal: AbortSignal | undefined): Prom
 
 interface Line {
   /**
-   * In the engine's time, to the nanosecond: no two lines of one container have the same in practice. Undefined for a last one
-   * without an end, which may be older than what another stream has written after it.
+   * The engine's timestamp in ns, in practice unique within a container. Undefined for an unterminated last line, which may be
+   * older than later lines of the other stream.
    */
   readonly at: string | undefined
   readonly text: string
@@ -82,12 +83,11 @@ async function openLog(
   try {
     return await api.logs(id, query, { signal })
   } catch (error) {
-    if (/does not support reading/.test(wordsOf(error))) {
-      const message = `the log of a container whose log driver keeps none cannot be shown: ${wordsOf(error)}`
+    if (/does not support reading/.test(messageFromEngine(error))) {
+      const message = `the container's log driver keeps no log that can be read: ${messageFromEngine(error)}`
       throw new FleetError('unsupported', message, { cause: error })
     }
-    if (statusOf(error) === 404)
-      throw new FleetError('not-found', 'there is no such container any more', { cause: error })
+    if (statusOf(error) === 404) throw new FleetError('not-found', 'the container no longer exists', { cause: error })
     throw error
   }
 }
@@ -96,18 +96,18 @@ async function* readLog(open: OpenStream, signal: AbortSignal | undefined): Asyn
   signal?.addEventListener('abort', open.stop, { once: true })
   if (signal?.aborted) open.stop()
   try {
-    // A long line comes in several frames, each behind its own time; only the last of them ends in a newline.
-    const begun = new Map<number, Buffer[]>()
+    // A long line comes in several frames, each with its own timestamp; only the last one ends in a newline.
+    const partial = new Map<number, Buffer[]>()
     for await (const { from, payload } of framesOf(open.stream)) {
       const space = payload.indexOf(' ')
-      const parts = [...(begun.get(from) ?? []), payload.subarray(space + 1)]
+      const parts = [...(partial.get(from) ?? []), payload.subarray(space + 1)]
       const isWhole = payload.at(-1) === newline
-      begun.set(from, isWhole ? [] : parts)
+      partial.set(from, isWhole ? [] : parts)
       if (isWhole) yield { at: payload.toString('latin1', 0, space), text: textOf(parts) }
     }
-    for (const parts of begun.values()) if (parts.length > 0) yield { at: undefined, text: textOf(parts) }
+    for (const parts of partial.values()) if (parts.length > 0) yield { at: undefined, text: textOf(parts) }
   } catch (error) {
-    throw new FleetError('unavailable', `the log broke off: ${wordsOf(error)}`, { cause: error })
+    throw new FleetError('unavailable', `the log stream failed: ${messageFromEngine(error)}`, { cause: error })
   } finally {
     signal?.removeEventListener('abort', open.stop)
     open.stop()
@@ -122,7 +122,7 @@ function textOf(parts: readonly Buffer[]): string {
     .replace(/\r?\n$/, '')
 }
 
-/** `2026-01-02T03:04:05.123456789Z` as the engine takes it back: seconds with nine digits behind the point. */
+/** Converts `2026-01-02T03:04:05.123456789Z` to the engine's `since`: seconds with nine decimals. */
 function secondsOf(at: string): string {
   const [, whole = '', fraction = ''] = /^(.*?)(?:\.(\d+))?Z$/.exec(at) ?? []
   return `${Math.floor(new Date(`${whole}Z`).getTime() / 1000)}.${fraction.padEnd(9, '0')}`

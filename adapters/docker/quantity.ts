@@ -1,4 +1,4 @@
-/** Reads amounts as Kubernetes writes them. Pure. */
+/** Parses Kubernetes resource quantities. Pure. */
 
 const factors: Readonly<Record<string, number>> = {
   n: 1e-9,
@@ -19,7 +19,7 @@ const factors: Readonly<Record<string, number>> = {
   Ei: 2 ** 60,
 }
 
-/** `500m` is 0.5, `256Mi` is 268,435,456. NaN for what is no quantity. */
+/** `500m` is 0.5, `256Mi` is 268,435,456. NaN when malformed. */
 export function quantityOf(text: string): number {
   const [, amount, suffix = ''] = /^\+?([\d.]+(?:[eE][+-]?\d+)?)([A-Za-z]{0,2})$/.exec(text) ?? []
   const factor = suffix === '' ? 1 : factors[suffix]

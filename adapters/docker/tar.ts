@@ -1,10 +1,10 @@
-/** Writes a small tar archive (ustar) in memory: enough for a few files and folders with short names. Pure. */
+/** Writes small tar archives (ustar) in memory, for files and folders with short names. Pure. */
 
 export interface TarEntry {
-  /** At most 100 bytes; ends in a slash for a folder. */
+  /** At most 100 bytes. A folder's name ends in a slash. */
   readonly name: string
   readonly mode: number
-  /** Of a file. */
+  /** Files only. */
   readonly content?: string
 }
 
@@ -16,12 +16,12 @@ export function tarOf(entries: readonly TarEntry[], modifiedAtMs: number): Buffe
     const padding = Buffer.alloc((blockBytes - (bytes.length % blockBytes)) % blockBytes)
     return [header(name, mode, bytes.length, Math.floor(modifiedAtMs / 1000)), bytes, padding]
   })
-  // Two empty blocks are the end.
+  // Two empty blocks end the archive.
   return Buffer.concat([...blocks, Buffer.alloc(2 * blockBytes)])
 }
 
 function header(name: string, mode: number, size: number, modifiedAt: number): Buffer {
-  if (Buffer.byteLength(name) > 100) throw new RangeError(`the name ${name} is too long for this archive`)
+  if (Buffer.byteLength(name) > 100) throw new RangeError(`file name too long for a tar archive: ${name}`)
   const block = Buffer.alloc(blockBytes)
   const octal = (value: number, at: number, length: number) =>
     void block.write(`${value.toString(8).padStart(length - 1, '0')}\0`, at, 'latin1')
@@ -31,7 +31,7 @@ function header(name: string, mode: number, size: number, modifiedAt: number): B
   octal(0, 116, 8) // group: root
   octal(size, 124, 12)
   octal(modifiedAt, 136, 12)
-  block.write('        ', 148, 'latin1') // the checksum counts itself as spaces
+  block.write('        ', 148, 'latin1') // the checksum field counts as spaces
   block.write(name.endsWith('/') ? '5' : '0', 156, 'latin1')
   block.write('ustar\x0000', 257, 'latin1')
   const sum = block.reduce((total, byte) => total + byte, 0)

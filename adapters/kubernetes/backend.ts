@@ -1,6 +1,7 @@
 /** The Kubernetes backend: runs each instance as a pod. All state is in the cluster; this host only caches it. */
 import type {
   AgentEndpoint,
+  AgentEndpointOptions,
   Backend,
   BackendCapabilities,
   BackendListener,
@@ -8,8 +9,8 @@ import type {
   DestroyOptions,
   Instance,
   InstanceSpec,
-  KnownInstance,
   LogsOptions,
+  RecordedInstance,
 } from '../../src/contracts/backend.js'
 import type { CallOptions } from '../../src/contracts/call-options.js'
 import type { Elector } from '../../src/contracts/elector.js'
@@ -70,7 +71,7 @@ export class KubernetesBackend implements Backend {
     })
   }
 
-  async agentEndpoint({ host }: { readonly host?: string | undefined }): Promise<AgentEndpoint> {
+  async agentEndpoint({ host }: AgentEndpointOptions = {}): Promise<AgentEndpoint> {
     await this.#lifecycle.open()
     return findAgentEndpoint({ host, nodes: this.#instances.pods.nodes() })
   }
@@ -106,7 +107,7 @@ export class KubernetesBackend implements Backend {
     await labelActive(snapshot, { api: this.#api, names: namesOf(this.#options.apiGroup) }, signal)
   }
 
-  async find(known: KnownInstance, { signal }: CallOptions = {}): Promise<Instance | undefined> {
+  async find(known: RecordedInstance, { signal }: CallOptions = {}): Promise<Instance | undefined> {
     throwIfAborted(signal)
     await this.#lifecycle.open()
     return this.#instances.find(known, signal)

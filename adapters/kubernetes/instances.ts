@@ -1,5 +1,5 @@
 /** The fleet's pods as instances: creates, terminates and lists them, and notifies listeners of their changes. */
-import type { DestroyOptions, Instance, InstanceSpec, KnownInstance } from '../../src/contracts/backend.js'
+import type { DestroyOptions, Instance, InstanceSpec, RecordedInstance } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
 import { unlessAborted } from '../../src/util/signals.js'
@@ -96,7 +96,7 @@ export class PodInstances {
     return [...this.#creations.rejected(), ...complete.map((snapshot) => this.#instanceOf(snapshot))]
   }
 
-  async find(known: KnownInstance, signal: AbortSignal | undefined): Promise<Instance | undefined> {
+  async find(known: RecordedInstance, signal: AbortSignal | undefined): Promise<Instance | undefined> {
     const { options, ownerOf } = this.#deps
     const { ref, uid } = known
     const names = namesOf(options.apiGroup)

@@ -1,8 +1,7 @@
 /**
- * The process backend: runs each instance as processes of this machine. Keeps in memory what the directory has on disk,
- * reads that once, and is the only one to write there.
+ * The process backend: runs each instance as processes of this machine. Reads its directory once, then keeps the contents in
+ * memory; no other process may write there.
  */
-import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import type {
   Backend,
@@ -15,21 +14,21 @@ import type {
   LogsOptions,
 } from '../../src/contracts/backend.js'
 import type { CallOptions } from '../../src/contracts/call-options.js'
-import { FleetError, messageOf, throwIfAborted } from '../../src/contracts/errors.js'
-import { Listeners } from '../shared/listeners.js'
-import { unlessAborted } from '../../src/util/signals.js'
-import { shown } from '../../src/rules/validation/problem.js'
+import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
-import { adoptAll } from './adoption.js'
-import { Ending } from './ending.js'
-import { type Entry, instanceOf, isRunning, newEntry } from './entry.js'
-import { checkRef, InstanceFiles } from './files.js'
-import { prepareLaunch } from './launch.js'
+import { BackendLifecycle } from '../shared/lifecycle.js'
+import { checkRef } from '../shared/refs.js'
+import { checkGraceMs, Terminations } from '../shared/terminations.js'
+import { ExitMonitor } from './exit-monitor.js'
+import { InstanceFiles } from './files.js'
 import { Logs } from './logs.js'
+import type { ManagedInstance } from './managed-instance.js'
 import type { ResolvedProcessOptions } from './options.js'
-import { PortPool } from './ports.js'
+import { PortPool } from './port-pool.js'
+import { ProcessTermination } from './process-termination.js'
 import { readLog } from './read-log.js'
-import type { Exit } from './record.js'
+import { recoverInstances } from './recovery.js'
+import { Starts } from './starts.js'
 
 export class ProcessBackend implements Backend {
   readonly name = 'process'
@@ -37,271 +36,118 @@ export class ProcessBackend implements Backend {
   readonly defaultStore: DefaultStore
 
   readonly #options: ResolvedProcessOptions
+  readonly #lifecycle: BackendLifecycle<void>
   readonly #files: InstanceFiles
-  readonly #ports: PortPool
   readonly #logs: Logs
-  readonly #listeners: Listeners
-  readonly #entries = new Map<string, Entry>()
-  #opening: Promise<void> | undefined
-  #cancelPoll: (() => void) | undefined
-  #closed = false
+  readonly #instances = new Map<string, ManagedInstance>()
+  readonly #terminations = new Terminations<ProcessTermination>()
+  readonly #monitor: ExitMonitor
+  readonly #starts: Starts
 
   constructor(options: ResolvedProcessOptions) {
-    const { directory, portRange, publicAddress, clock, logger } = options
+    const { directory, portRange, publicAddress, clock, logger, pollIntervalMs } = options
+    const instances = this.#instances
+    const files = new InstanceFiles(directory)
     this.#options = options
+    this.#files = files
     this.defaultStore = Object.freeze({ kind: 'file', directory: join(directory, 'store') })
-    this.#files = new InstanceFiles(directory)
-    this.#ports = new PortPool(portRange, publicAddress, () => this.#heldPorts())
-    this.#listeners = new Listeners(this.name, logger)
+    this.#lifecycle = new BackendLifecycle({ backend: this.name, logger, open: () => this.#load() })
+    const { listeners } = this.#lifecycle
     this.#logs = new Logs({
-      directory: this.#files.logs,
+      directory: files.logs,
       maxBytes: options.logMaxBytes,
       retentionMs: options.logRetentionMs,
-      kept: options.maxLogFiles,
-      inUse: () => new Set([...this.#entries.values()].map((entry) => this.#logOf(entry))),
-      growing: () => [...this.#entries.values()].filter(isRunning).map((entry) => this.#logOf(entry)),
+      maxFiles: options.maxLogFiles,
+      inUse: () => new Set(Array.from(instances.values(), ({ ref }) => files.logOf(ref))),
+      growing: () => [...instances.values()].filter(({ isRunning }) => isRunning).map(({ ref }) => files.logOf(ref)),
       clock,
       logger,
     })
+    const shared = { instances, files, listeners, clock, logger }
+    this.#monitor = new ExitMonitor({ ...shared, terminations: this.#terminations, pollIntervalMs })
+    const ports = new PortPool(portRange, publicAddress, () => this.#heldPorts())
+    const { logs, monitor, lifecycle } = { logs: this.#logs, monitor: this.#monitor, lifecycle: this.#lifecycle }
+    this.#starts = new Starts({ options, lifecycle, instances, ports, files, logs, monitor })
   }
 
-  async create(spec: InstanceSpec, options: CallOptions = {}): Promise<Instance> {
-    throwIfAborted(options.signal)
+  async create(spec: InstanceSpec, { signal }: CallOptions = {}): Promise<Instance> {
+    throwIfAborted(signal)
     checkRef(spec.ref)
-    await this.#open()
-    throwIfAborted(options.signal)
+    await this.#lifecycle.open()
+    throwIfAborted(signal)
     const key = keyOf(spec.ref)
-    const existing = this.#entries.get(key)
-    if (existing) {
-      if (existing.record.uid === spec.uid && !existing.ending) return existing.starting ?? instanceOf(existing)
-      throw new FleetError('conflict', `an earlier instance ${key} is still here`)
+    const existing = this.#instances.get(key)
+    if (!existing) return this.#starts.start(spec, signal)
+    if (existing.record.uid !== spec.uid || this.#terminations.has(key)) {
+      throw new FleetError('conflict', `an earlier instance of ${key} still exists`)
     }
-    const { node, publicAddress: address } = this.#options
-    // Not the clock's chance, which a test may repeat: it tells processes apart that are real.
-    const nonce = randomBytes(16).toString('hex')
-    const entry = newEntry({ version: 1, ref: spec.ref, uid: spec.uid, address, node, ports: [], nonce })
-    this.#entries.set(key, entry)
-    entry.starting = this.#start(entry, spec, nonce, options.signal)
-    try {
-      return await entry.starting
-    } catch (error) {
-      if (this.#entries.get(key) === entry) this.#entries.delete(key)
-      throw error
-    } finally {
-      delete entry.starting
-    }
+    return this.#starts.get(key) ?? existing.toInstance()
   }
 
   async destroy(ref: Ref, uid: string, options: DestroyOptions): Promise<void> {
     const { graceMs, signal } = options
     throwIfAborted(signal)
-    if (!(graceMs >= 0)) throw new FleetError('invalid', `graceMs must be a number ≥ 0, but is ${shown(graceMs)}`)
-    await this.#open()
+    checkGraceMs(graceMs)
+    await this.#lifecycle.open()
     throwIfAborted(signal)
-    const entry = this.#entries.get(keyOf(ref))
-    if (!entry || entry.record.uid !== uid) return
-    if (entry.ending) {
-      entry.ending.ending.shorten(graceMs)
-    } else {
-      const ending = new Ending(this.#options.clock, graceMs)
-      entry.ending = { ending, done: this.#end(entry, ending) }
-    }
-    await unlessAborted(entry.ending.done, signal)
+    const instance = this.#instances.get(keyOf(ref))
+    if (!instance || instance.record.uid !== uid) return
+    const { clock } = this.#options
+    const { listeners } = this.#lifecycle
+    const [instances, starts, files, logs] = [this.#instances, this.#starts, this.#files, this.#logs]
+    const deps = { clock, instances, starts, files, logs, listeners }
+    await this.#terminations.terminate(ref, uid, options, () => new ProcessTermination(instance, graceMs, deps))
   }
 
-  async list(options: CallOptions = {}): Promise<readonly Instance[]> {
-    throwIfAborted(options.signal)
-    await this.#open()
-    for (const entry of this.#entries.values()) this.#look(entry)
-    return [...this.#entries.values()].map(instanceOf)
+  async list({ signal }: CallOptions = {}): Promise<readonly Instance[]> {
+    throwIfAborted(signal)
+    await this.#lifecycle.open()
+    this.#monitor.checkAll()
+    return Array.from(this.#instances.values(), (instance) => instance.toInstance())
   }
 
   watch(listener: BackendListener): () => void {
-    if (this.#closed) return () => {}
-    const stop = this.#listeners.add(listener)
-    // Whoever listens wants to hear of the instances of an earlier host too, and those have to be read first.
-    void this.#open().then(
-      () => this.#listeners.tell(listener, (told) => told.resync()),
-      (error: unknown) => {
-        if (this.#closed) return
-        this.#options.logger.error({ err: error }, `instances cannot be watched: ${messageOf(error)}`)
-      },
-    )
-    return stop
+    return this.#lifecycle.watch(listener)
   }
 
-  /** Also those of servers that have ended, as long as they are kept. */
+  /** Includes the logs of terminated servers until they are removed. */
   async *logs(ref: Ref, options: LogsOptions = {}): AsyncGenerator<string> {
     checkRef(ref)
-    await this.#open()
-    const isGrowing = () => {
-      const entry = this.#closed ? undefined : this.#entries.get(keyOf(ref))
-      return entry !== undefined && (entry.starting !== undefined || isRunning(entry))
-    }
-    const input = { path: this.#files.logOf(ref), server: keyOf(ref), isGrowing, clock: this.#options.clock }
-    yield* readLog(input, options)
+    await this.#lifecycle.open()
+    const key = keyOf(ref)
+    const isGrowing = () =>
+      !this.#lifecycle.isClosed && (this.#starts.has(key) || this.#instances.get(key)?.isRunning === true)
+    const source = { path: this.#files.logOf(ref), server: key, isGrowing, clock: this.#options.clock }
+    yield* readLog(source, options)
   }
 
   async close(): Promise<void> {
-    this.#closed = true
-    this.#listeners.clear()
-    this.#cancelPoll?.()
-    const entries = [...this.#entries.values()]
-    for (const entry of entries) entry.ending?.ending.close()
-    // What was begun comes to an end, for better or worse; each failure has reached the caller that it belongs to.
-    await Promise.allSettled([this.#opening, ...entries.flatMap((entry) => [entry.starting, entry.ending?.done])])
-    await Promise.allSettled(entries.map((entry) => entry.saving))
+    this.#lifecycle.close()
+    this.#monitor.close()
+    for (const termination of this.#terminations.inProgress()) termination.close()
+    await Promise.all([this.#lifecycle.settled(), this.#starts.allSettled(), this.#terminations.allSettled()])
+    await Promise.all(Array.from(this.#instances.values(), (instance) => instance.saved()))
     await this.#logs.close()
   }
 
-  /** Reads the directory, once. After a failure the next call tries again. */
-  async #open(): Promise<void> {
-    if (this.#closed) throw closed()
-    this.#opening ??= this.#load().catch((error: unknown) => {
-      this.#opening = undefined
-      throw this.#files.failure(error)
-    })
-    await this.#opening
-    if (this.#closed) throw closed()
-  }
-
   async #load(): Promise<void> {
-    await this.#files.open()
     const { clock, logger } = this.#options
-    for (const entry of await adoptAll({ files: this.#files, clock, logger })) {
-      this.#entries.set(keyOf(entry.record.ref), entry)
-      this.#look(entry)
+    const files = this.#files
+    try {
+      await files.open()
+      for (const instance of await recoverInstances({ files, clock, logger })) {
+        this.#instances.set(instance.key, instance)
+        this.#monitor.check(instance)
+      }
+    } catch (error) {
+      throw files.failure(error)
     }
     this.#logs.watch()
     this.#logs.sweep()
-    this.#poll()
-  }
-
-  async #start(entry: Entry, spec: InstanceSpec, nonce: string, signal: AbortSignal | undefined): Promise<Instance> {
-    const { ref } = entry.record
-    try {
-      await this.#ports.take(spec.portsToExpose.length, entry.heldPorts)
-      const ports = spec.portsToExpose.map((container, i) => ({ container, public: entry.heldPorts[i] ?? 0 }))
-      entry.record = { ...entry.record, ports }
-      await this.#files.prepare(ref, nonce)
-      const { inheritEnv, clock } = this.#options
-      const onExit = () => this.#look(entry)
-      const input = { spec, record: entry.record, nonce, files: this.#files, inheritEnv, clock, onExit }
-      const launch = await prepareLaunch(input)
-      if (!launch.ok) return await this.#refuse(entry, launch.refused)
-      // On disk first: whatever happens from here on, the next host knows that there may be a process.
-      await this.#files.writeRecord(entry.record)
-      throwIfAborted(signal)
-      if (this.#closed) throw closed()
-      const started = await launch.start()
-      if ('refused' in started) return await this.#refuse(entry, started.refused)
-      entry.process = started
-    } catch (error) {
-      await this.#files.remove(ref).catch((failure: unknown) => {
-        // The next host finds a start that never was, and removes it.
-        this.#options.logger.warn({ err: failure, ref }, 'the files of a failed creation could not be removed')
-      })
-      throw this.#files.failure(error)
-    }
-    if (entry.process.leader) entry.record = { ...entry.record, process: entry.process.leader }
-    this.#save(entry)
-    this.#logs.watch()
-    this.#tellChanged(entry)
-    return instanceOf(entry)
-  }
-
-  /** An instance that could not be run is kept, so that its reason can be read, but holds no port. */
-  async #refuse(entry: Entry, exit: Exit): Promise<Instance> {
-    const { nonce: _, ...record } = entry.record
-    entry.record = { ...record, ports: [], exit }
-    entry.heldPorts.length = 0
-    await this.#files.writeRecord(entry.record)
-    this.#tellChanged(entry)
-    return instanceOf(entry)
-  }
-
-  async #end(entry: Entry, ending: Ending): Promise<void> {
-    const { ref, uid } = entry.record
-    try {
-      // A creation that fails has removed what there was; its caller is told why.
-      await entry.starting?.catch(() => {})
-      if (this.#entries.get(keyOf(ref)) !== entry) return
-      if (entry.process) await ending.run(entry.process)
-      await entry.saving
-      await this.#files.remove(ref)
-    } catch (error) {
-      // So that the next call tries again.
-      delete entry.ending
-      throw this.#files.failure(error)
-    }
-    await this.#logs.ended(this.#logOf(entry))
-    this.#entries.delete(keyOf(ref))
-    this.#logs.sweep()
-    if (!this.#closed) this.#listeners.tellAll((listener) => listener.gone(ref, uid))
-  }
-
-  /** Takes note if this instance's game has ended. Never throws: what cannot be told now is told at the next look. */
-  #look(entry: Entry): void {
-    if (this.#closed) return
-    entry.ending?.ending.wake()
-    if (!entry.process || entry.record.exit) return
-    try {
-      const exit = entry.process.exit()
-      if (exit) this.#noteExit(entry, exit)
-      else if (entry.process.needsPolling) this.#poll()
-    } catch (error) {
-      this.#options.logger.warn(
-        { err: error, ref: entry.record.ref },
-        `an instance cannot be seen: ${messageOf(error)}`,
-      )
-      this.#poll()
-    }
-  }
-
-  #noteExit(entry: Entry, exit: Exit): void {
-    entry.record = { ...entry.record, exit }
-    if (entry.ending) return
-    this.#save(entry)
-    this.#tellChanged(entry)
-  }
-
-  /** Looks from time to time at processes that are not this host's children, as long as there are any. */
-  #poll(): void {
-    if (this.#closed || this.#cancelPoll) return
-    if (![...this.#entries.values()].some((entry) => entry.process?.needsPolling)) return
-    this.#cancelPoll = this.#options.clock.after(this.#options.pollIntervalMs, () => {
-      this.#cancelPoll = undefined
-      for (const entry of this.#entries.values()) if (entry.process?.needsPolling) this.#look(entry)
-      this.#poll()
-    })
-  }
-
-  /** Writes the record after all earlier writes of it. A failure costs comfort only: the run's own files tell the same. */
-  #save(entry: Entry): void {
-    entry.saving = entry.saving
-      .then(() => this.#files.writeRecord(entry.record))
-      .catch((error: unknown) => {
-        this.#options.logger.warn(
-          { err: error, ref: entry.record.ref },
-          'the record of an instance could not be written',
-        )
-      })
-  }
-
-  #tellChanged(entry: Entry): void {
-    const instance = instanceOf(entry)
-    this.#listeners.tellAll((listener) => listener.changed(instance))
-  }
-
-  #logOf(entry: Entry): string {
-    return this.#files.logOf(entry.record.ref)
+    this.#monitor.poll()
   }
 
   *#heldPorts(): Generator<number> {
-    for (const entry of this.#entries.values()) yield* entry.heldPorts
+    for (const { heldPorts } of this.#instances.values()) yield* heldPorts
   }
-}
-
-function closed(): FleetError {
-  return new FleetError('closed', 'the process backend is closed')
 }

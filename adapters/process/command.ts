@@ -1,21 +1,18 @@
-/**
- * Finds the program of a template before anything is started, so that "no such command" is said in words: the
- * supervisor's shell could only say 127. Reads the file system.
- */
+/** Locates a template's program before the start, for a reason that is clearer than a shell's exit code 127. Reads the file system. */
 import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, join, resolve } from 'node:path'
 
 export type Located =
   | { readonly ok: true; readonly path: string }
-  /** 127: not there. 126: there, but it cannot be run. As every shell has it. */
+  /** As in shells: 127 for not found, 126 for not executable. */
   | { readonly ok: false; readonly exitCode: 126 | 127; readonly reason: string }
 
-/** A command with a slash is looked for from `workingDir`, any other in the directories of `searchPath`. */
+/** A command with a slash is resolved against `workingDir`, any other one is searched for in `searchPath`. */
 export function locateCommand(command: string, workingDir: string, searchPath: string | undefined): Located {
   if (kindOf(workingDir) !== 'directory') {
     return { ok: false, exitCode: 127, reason: `no such working directory: ${workingDir}` }
   }
-  if (command === '') return { ok: false, exitCode: 127, reason: 'the template names no command' }
+  if (command === '') return { ok: false, exitCode: 127, reason: 'the template has no command' }
   const isPath = command.includes('/')
   const places = isPath
     ? [resolve(workingDir, command)]
@@ -29,26 +26,26 @@ export function locateCommand(command: string, workingDir: string, searchPath: s
     const kind = kindOf(place)
     if (kind === 'program') return { ok: true, path: place }
     if (kind === 'file') unusable ??= `${place} is not executable`
-    // A directory that has the command's name is passed over in a search, as shells do.
+    // In a search, directories are skipped, as in shells.
     if (kind === 'directory' && isPath) unusable ??= `${place} is a directory`
   }
   if (unusable !== undefined) return { ok: false, exitCode: 126, reason: `cannot run ${command}: ${unusable}` }
-  const looked = isPath ? workingDir : `PATH, which is ${searchPath ?? 'not set'}`
-  return { ok: false, exitCode: 127, reason: `no such command: ${command} (looked in ${looked})` }
+  const searched = isPath ? workingDir : `PATH, which is ${searchPath ?? 'not set'}`
+  return { ok: false, exitCode: 127, reason: `no such command: ${command} (searched ${searched})` }
 }
 
 function kindOf(path: string): 'directory' | 'program' | 'file' | 'absent' {
   try {
     if (statSync(path).isDirectory()) return 'directory'
   } catch {
-    // Not there, or behind a directory that this user may not enter: out of reach either way.
+    // Missing, or inside a directory that this user may not enter.
     return 'absent'
   }
   try {
     accessSync(path, constants.X_OK)
     return 'program'
   } catch {
-    // The question was whether it may be run.
+    // Not executable, which is the answer.
     return 'file'
   }
 }

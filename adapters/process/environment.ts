@@ -1,12 +1,12 @@
-/** The environment of a game's process, and `$(NAME)` in its command line. Pure. */
+/** The environment of a game's process, and the expansion of `$(NAME)` in its command line. Pure. */
 import { declaredEnvironment } from '../../src/rules/game/environment.js'
 import type { SdkConfigInput } from '../../src/rules/game/sdk-config.js'
 import type { GameContainer } from '../../src/rules/validation/template.js'
 import type { PortPair } from '../../src/rules/model/resources.js'
 
 /**
- * What a game gets of the host's environment: enough to find programs, a home, the language and a place for temporary
- * files. All else stays with the host, whose secrets are no business of a game.
+ * Variables of the host that games inherit: search path, home, locale, temporary directory. All others stay with the host,
+ * since they may contain secrets.
  */
 export const inheritedVariables: readonly string[] = Object.freeze([
   'PATH',
@@ -29,7 +29,7 @@ export const inheritedVariables: readonly string[] = Object.freeze([
 
 export interface EnvironmentInput {
   readonly host: Readonly<Record<string, string | undefined>>
-  /** Names taken from the host besides `inheritedVariables`. */
+  /** Names of further variables to inherit. */
   readonly inheritEnv: readonly string[]
   readonly container: GameContainer
   readonly sdk: SdkConfigInput
@@ -39,11 +39,11 @@ export interface EnvironmentInput {
 
 export interface GameEnvironment {
   readonly env: Readonly<Record<string, string>>
-  /** Replaces `$(NAME)` as Kubernetes does, by what the template, the SDK or a port has set; not by the host's. */
+  /** Expands `$(NAME)` as Kubernetes does, with the variables of the template, the SDK and the ports, not the host's. */
   readonly expand: (text: string) => string
 }
 
-/** Later wins: the host's, then what the template, the SDK and the ports declare. */
+/** Declared variables (template, SDK, ports) override inherited ones. */
 export function gameEnvironment(input: EnvironmentInput): GameEnvironment {
   const { declared, expand } = declaredEnvironment({
     ...input,

@@ -1,22 +1,24 @@
 /**
- * The directory of a process backend, and the only file that knows how it is laid out:
+ * The directory of a process backend; only this file knows its layout:
  *
- *     instances/<namespace>.<name>/   0700, since the game's configuration holds its secret
- *       instance.json                 what the host knows (`record.ts`)
- *       gsdkConfig.json               what the game's SDK reads
+ *     instances/<namespace>.<name>/   0700: the SDK configuration contains a secret
+ *       instance.json                 the host's record (`record.ts`)
+ *       gsdkConfig.json               configuration of the game's SDK
  *       GameLogs/ GameCertificates/ GameSharedContent/
- *       run-<nonce>/                  what the supervisor writes (`supervisor.ts`)
- *     logs/<namespace>.<name>.log     what the game writes to stdout and stderr; outlives the instance
+ *       run-<nonce>/                  written by the supervisor (`supervisor.ts`)
+ *     logs/<namespace>.<name>.log     stdout and stderr of the game; outlives the instance
  *
- * Every file of the host's appears by rename, so a kill at any moment leaves the old one or the new one.
+ * The host replaces files by rename, so that a kill at any moment leaves either the old or the new file.
  */
 import { randomUUID } from 'node:crypto'
 import { accessSync, constants, readdirSync, readFileSync } from 'node:fs'
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { FleetError, messageOf } from '../../src/contracts/errors.js'
+import { codeOf } from '../../src/platform/error-code.js'
 import { makeDirectories } from '../../src/platform/make-directories.js'
 import type { Ref } from '../../src/rules/model/resources.js'
+import { dottedName, parseDottedName } from '../shared/refs.js'
 import { type InstanceRecord, readRecord } from './record.js'
 
 export interface GameFolders {
@@ -25,15 +27,14 @@ export interface GameFolders {
   readonly sharedContent: string
 }
 
-/** What is found in `instances`. `record` is absent when a creation or a removal was cut short. */
+/** A directory found in `instances`. `record` is absent when a creation or removal was interrupted. */
 export interface FoundInstance {
   readonly directory: string
   readonly record?: InstanceRecord | 'unreadable'
-  /** The nonces of the runs that it holds, for those whose record cannot tell. */
+  /** Nonces of its runs, which identify processes when the record is lost. */
   readonly nonces: readonly string[]
 }
 
-const label = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
 const runPrefix = 'run-'
 
 export class InstanceFiles {
@@ -47,7 +48,7 @@ export class InstanceFiles {
     this.logs = join(directory, 'logs')
   }
 
-  /** Makes what is missing. Rejects with `directory-unusable` when nothing can be kept here. */
+  /** Creates missing directories. Rejects with `directory-unusable` when the directory is not writable. */
   async open(): Promise<void> {
     try {
       await makeDirectories(this.#instances, 0o700)
@@ -60,7 +61,7 @@ export class InstanceFiles {
   }
 
   directoryOf(ref: Ref): string {
-    return join(this.#instances, fileNameOf(ref))
+    return join(this.#instances, dottedName(ref))
   }
 
   runDirectory(ref: Ref, nonce: string): string {
@@ -68,7 +69,7 @@ export class InstanceFiles {
   }
 
   logOf(ref: Ref): string {
-    return join(this.logs, `${fileNameOf(ref)}.log`)
+    return join(this.logs, `${dottedName(ref)}.log`)
   }
 
   sdkConfigOf(ref: Ref): string {
@@ -84,7 +85,7 @@ export class InstanceFiles {
     }
   }
 
-  /** An empty place for a new instance, whatever an earlier one of that name has left. */
+  /** Creates the directories of a new instance, removing what an earlier one of that name left. */
   async prepare(ref: Ref, nonce: string): Promise<void> {
     await this.remove(ref)
     await mkdir(this.directoryOf(ref), { mode: 0o700 })
@@ -106,16 +107,16 @@ export class InstanceFiles {
     await removeInstance(this.directoryOf(ref))
   }
 
-  /** Removes an instance by what `find` has returned. */
+  /** Removes an instance that `find` returned. */
   async discard(found: FoundInstance): Promise<void> {
     await removeInstance(found.directory)
   }
 
-  /** All instances on disk. Files and directories that are none of ours are left alone. */
+  /** All instances on disk. Ignores other files and directories. */
   find(): readonly FoundInstance[] {
     const found: FoundInstance[] = []
     for (const entry of readdirSync(this.#instances, { withFileTypes: true })) {
-      if (!entry.isDirectory() || refOf(entry.name) === undefined) continue
+      if (!entry.isDirectory() || parseDottedName(entry.name) === undefined) continue
       const directory = join(this.#instances, entry.name)
       const nonces = readdirSync(directory)
         .filter((name) => name.startsWith(runPrefix))
@@ -126,46 +127,22 @@ export class InstanceFiles {
     return found
   }
 
-  /** What a failed write means to the caller: a directory that can never do, or one that may do later. */
+  /** Classifies a failed operation: `directory-unusable` is permanent, `unavailable` may pass. */
   failure(error: unknown): FleetError {
     if (FleetError.is(error)) return error
     if (unusableCodes.has(codeOf(error))) {
       return new FleetError(
         'directory-unusable',
-        `processBackend cannot keep its servers in ${this.#directory}: ${messageOf(error)}`,
+        `processBackend cannot use the directory ${this.#directory}: ${messageOf(error)}`,
         { cause: error },
       )
     }
     if (codeOf(error) === '') return new FleetError('internal', messageOf(error), { cause: error })
-    return new FleetError('unavailable', `the server's files cannot be written: ${messageOf(error)}`, { cause: error })
+    return new FleetError('unavailable', `writing the server's files failed: ${messageOf(error)}`, { cause: error })
   }
 }
 
-/** Names become file names, so nothing but a label may pass. */
-export function checkRef(ref: Ref): void {
-  if (label.test(ref.namespace) && label.test(ref.name)) return
-  throw new FleetError(
-    'invalid',
-    `an instance's namespace and name must be RFC 1123 labels, but are "${ref.namespace}" and "${ref.name}"`,
-  )
-}
-
-/** A label holds no dot, so the first one parts the two. */
-function fileNameOf(ref: Ref): string {
-  return `${ref.namespace}.${ref.name}`
-}
-
-function refOf(fileName: string): Ref | undefined {
-  const [namespace = '', name = '', ...rest] = fileName.split('.')
-  return rest.length === 0 && label.test(namespace) && label.test(name) ? { namespace, name } : undefined
-}
-
 const unusableCodes: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'EEXIST', 'ELOOP'])
-
-/** The `code` of an error of Node's, or an empty string. */
-export function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
-}
 
 async function replace(path: string, content: object): Promise<void> {
   const temporary = `${path}.${randomUUID()}.tmp`
@@ -178,7 +155,7 @@ async function replace(path: string, content: object): Promise<void> {
   }
 }
 
-/** The record goes first: what is left by a kill in between is known to be rubbish. */
+/** The record goes first, so that a partial removal is recognized after a kill. */
 async function removeInstance(directory: string): Promise<void> {
   await rm(join(directory, 'instance.json'), { recursive: true, force: true })
   await rm(directory, { recursive: true, force: true, maxRetries: 3 })
@@ -191,9 +168,9 @@ function readRecordFile(directory: string, fileName: string): FoundInstance['rec
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined
     if (codeOf(error) === 'EISDIR' || codeOf(error) === 'EACCES') return 'unreadable'
-    // Too many open files, for one, says nothing of the record.
+    // Other errors, such as too many open files, say nothing about the record.
     throw error
   }
   const record = readRecord(text)
-  return record && fileNameOf(record.ref) === fileName ? record : 'unreadable'
+  return record && dottedName(record.ref) === fileName ? record : 'unreadable'
 }

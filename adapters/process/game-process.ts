@@ -1,69 +1,69 @@
 /**
- * One run of a game: its supervisor and all processes of their group, whether this host has started them or found them.
+ * One run of a game: the supervisor and all processes of its group, started by this host or recovered.
  *
- * It runs as long as the supervisor lives. Is the supervisor killed alone, it runs on as long as a marked process of
- * its group lives; only its exit code is lost then.
+ * It runs while the supervisor lives. If only the supervisor is killed, it runs while a marked process of the group lives,
+ * but its exit code is lost.
  */
-import { constants } from 'node:os'
 import type { ChildProcess } from 'node:child_process'
+import { constants } from 'node:os'
 import type { Clock } from '../../src/contracts/clock.js'
 import { isAlive, type ProcessIdentity } from '../../src/platform/process-identity.js'
-import { isTaken, markedMembers, signalGroup, signalProcess } from './process-group.js'
+import { isInUse, markedMembers, signalGroup, signalProcess } from './process-group.js'
 import type { Exit } from './record.js'
 import { isExitWritten, isStartClaimed, notStartedCode, readExitCode } from './supervisor.js'
 
-/** How long after its supervisor a group may end and still count as killed by the same signal. */
-const togetherMs = 1_000
-/** How often a process that is not a child is asked who it is. In between it is enough that somebody has its number. */
-const thoroughEveryMs = 5_000
+/** A group that ends this soon after its supervisor counts as killed by the same signal. */
+const groupKillMs = 1_000
+/** How often the identity of a process that is not a child is checked. In between, its process id being in use is enough. */
+const identityCheckIntervalMs = 5_000
 
-export interface GameProcessInput {
+export interface GameProcessOptions {
   readonly runDirectory: string
   readonly mark: string
   readonly logPath: string
-  /** The supervisor's process id, which is its group's number. */
+  /** Process id of the supervisor, which is also the group id. */
   readonly group: number
-  /** Absent when it is known to be gone. */
+  /** Absent when the supervisor is known to be gone. */
   readonly leader?: ProcessIdentity
-  /** Present when this host has started it. */
+  /** Present when this host started the process. */
   readonly child?: ChildProcess
   readonly clock: Clock
 }
 
 export class GameProcess {
   readonly leader: ProcessIdentity | undefined
-  readonly #input: GameProcessInput
+  readonly #options: GameProcessOptions
   #leaderGoneAt: number | undefined
-  #lastThorough = -Infinity
+  #lastIdentityCheck = -Infinity
   #exit: Exit | undefined
 
-  constructor(input: GameProcessInput) {
-    this.#input = input
-    this.leader = input.leader
+  constructor(options: GameProcessOptions) {
+    this.#options = options
+    this.leader = options.leader
   }
 
-  /** True when no event will tell of its end, so that it has to be looked at. */
+  /** True when no event reports the exit, so that the process must be polled. */
   get needsPolling(): boolean {
-    return this.#exit === undefined && !(this.#input.child && isRunningChild(this.#input.child))
+    return this.#exit === undefined && !(this.#options.child && isRunningChild(this.#options.child))
   }
 
-  /** How it ended; undefined while it runs. */
+  /** Undefined while it runs. */
   exit(): Exit | undefined {
     this.#exit ??= this.#findExit()
     return this.#exit
   }
 
-  /** True when nothing of it runs any more, what the game has left behind included. */
+  /** True when no process of the group is left. */
   isGone(): boolean {
     return this.exit() !== undefined && this.#members().length === 0
   }
 
-  /** False in the first moments, in which a signal could get lost. */
-  get hearsSignals(): boolean {
-    return isStartClaimed(this.#input.runDirectory)
+  /** False right after the start, when a signal could get lost. */
+  get acceptsSignals(): boolean {
+    return isStartClaimed(this.#options.runDirectory)
   }
 
-  /** Signals all of it. What is not this run's, whatever its number, is never signalled. */
+  /** Signals all processes of this run, and never a process that merely has the same id. */
   signal(signal: NodeJS.Signals): void {
     if (this.leader && signalGroup(this.leader, signal)) return
     for (const member of this.#members()) signalProcess(member, signal)
@@ -71,51 +71,51 @@ export class GameProcess {
 
   #findExit(): Exit | undefined {
     if (this.#leaderRuns()) return undefined
-    const { runDirectory, logPath, child, clock } = this.#input
+    const { runDirectory, logPath, child, clock } = this.#options
     const code = readExitCode(runDirectory)
-    if (code !== undefined) return { code, reason: `${wordsFor(code)}; its log is ${logPath}` }
+    if (code !== undefined) return { code, reason: `${exitReason(code)}; see ${logPath}` }
     this.#leaderGoneAt ??= clock.elapsed()
     if (this.#members().length > 0) return undefined
-    if (child && clock.elapsed() - this.#leaderGoneAt <= togetherMs) return this.#exitOfSupervisor(child)
-    return { reason: 'ended while nobody could see its exit code: its supervisor was killed or the machine restarted' }
+    if (child && clock.elapsed() - this.#leaderGoneAt <= groupKillMs) return this.#exitOfSupervisor(child)
+    return { reason: 'exit code unknown: its supervisor was killed or the machine restarted' }
   }
 
-  /** For a game that never started, or that was killed together with its supervisor. */
+  /** The game never started, or was killed together with its supervisor. */
   #exitOfSupervisor(child: ChildProcess): Exit {
     if (child.signalCode) {
       return {
         code: 128 + constants.signals[child.signalCode],
-        reason: `its process group was ended by ${child.signalCode}`,
+        reason: `its process group was killed by ${child.signalCode}`,
       }
     }
     const code = child.exitCode ?? notStartedCode
-    const { runDirectory, logPath } = this.#input
-    return { code, reason: `was not started: its supervisor could not write to ${runDirectory}; its log is ${logPath}` }
+    const { runDirectory, logPath } = this.#options
+    return { code, reason: `not started: its supervisor could not write to ${runDirectory}; see ${logPath}` }
   }
 
   #leaderRuns(): boolean {
-    const { child, runDirectory, clock } = this.#input
+    const { child, runDirectory, clock } = this.#options
     if (child) return isRunningChild(child)
     const { leader } = this
-    if (!leader || this.#leaderGoneAt !== undefined || !isTaken(leader.pid)) return false
-    // The full question costs a run of `ps` on some platforms, and there may be a thousand to ask four times a second.
+    if (!leader || this.#leaderGoneAt !== undefined || !isInUse(leader.pid)) return false
+    // On some platforms the identity check runs `ps`, too slow for a thousand processes four times a second.
     const now = clock.elapsed()
-    if (now - this.#lastThorough < thoroughEveryMs && !isExitWritten(runDirectory)) return true
-    this.#lastThorough = now
+    if (now - this.#lastIdentityCheck < identityCheckIntervalMs && !isExitWritten(runDirectory)) return true
+    this.#lastIdentityCheck = now
     return isAlive(leader)
   }
 
   #members(): readonly ProcessIdentity[] {
-    return markedMembers(this.#input.group, this.#input.mark)
+    return markedMembers(this.#options.group, this.#options.mark)
   }
 }
 
-/** Until Node has told of its exit. */
+/** True until Node has emitted `exit`. */
 function isRunningChild(child: ChildProcess): boolean {
   return child.exitCode === null && child.signalCode === null
 }
 
-function wordsFor(code: number): string {
+function exitReason(code: number): string {
   const signal = Object.entries(constants.signals).find(([, number]) => number === code - 128)
-  return signal ? `exited with code ${code}: ended by ${signal[0]}` : `exited with code ${code}`
+  return signal ? `exited with code ${code}: killed by ${signal[0]}` : `exited with code ${code}`
 }

@@ -10,14 +10,13 @@ export type { ProcessBackendOptions } from './options.js'
 
 /**
  * Runs each game server as a child process: command, arguments, environment and working directory of the template's
- * first container. The processes outlive this host and are found again by the next one on the same directory.
+ * first container. The processes outlive the host; the next host with the same directory recovers them.
  *
- * A server runs as long as the program of its template does; what that leaves behind in its process group is ended
- * with it. `$(NAME)` in command, arguments and values is replaced as in Kubernetes, `PORT_<containerPort>` included; `$$`
- * stands for one `$`.
+ * A server runs until the program of its template ends; processes left in its process group are then killed. `$(NAME)` in
+ * command, arguments and values is expanded as in Kubernetes, including `PORT_<containerPort>`; `$$` yields one `$`.
  *
- * Throws `invalid` naming the option, and on Windows, which has no process groups. Touches no file before its first
- * call; that one rejects with `directory-unusable` when nothing can be kept in the directory.
+ * Throws `invalid`, naming the option, and on Windows, which has no process groups. The first call opens the directory, and
+ * rejects with `directory-unusable` when it is not writable.
  */
 export function processBackend(options: ProcessBackendOptions = {}): Backend {
   if (process.platform === 'win32') {

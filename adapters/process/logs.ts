@@ -1,83 +1,84 @@
 /**
- * Keeps the games' logs within bounds: each file while it grows, and all of them after their servers have ended.
+ * Limits the games' logs: the size of each file while it grows, and the number and age of those of terminated servers.
  *
- * A game writes to its file by itself, since it outlives the host. The file was opened for appending, so it can be cut
- * under the game's hands: what the game writes next lands at the new end.
+ * A game writes to its file directly, since it outlives the host. The file is open for appending, so it can be truncated
+ * at any time: the game's next write goes to the new end.
  */
 import { closeSync, constants, fstatSync, ftruncateSync, openSync, readSync, statSync, writeSync } from 'node:fs'
 import { readdir, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../src/contracts/clock.js'
 import type { Logger } from '../../src/contracts/logger.js'
-import { codeOf } from './files.js'
+import { codeOf } from '../../src/platform/error-code.js'
 
-const checkEveryMs = 1_000
-const sweepEveryMs = 60 * 60 * 1000
-/** A sweep reads the directory, so it waits for some company. */
-const sweepSoonMs = 1_000
-/** The tail that is kept is copied in one go, so it must not be huge. */
-const longestTailBytes = 4 * 1024 * 1024
+const checkIntervalMs = 1_000
+const sweepIntervalMs = 60 * 60 * 1000
+/** A sweep reads the whole directory: the delay lets servers that end together share one. */
+const sweepDelayMs = 1_000
+/** The tail is copied in one synchronous step. */
+const maxTailBytes = 4 * 1024 * 1024
 
-export interface LogsInput {
+export interface LogsDependencies {
   readonly directory: string
   readonly maxBytes: number
   readonly retentionMs: number
-  readonly kept: number
-  /** Logs of instances that exist: never swept. */
+  /** Of terminated servers. */
+  readonly maxFiles: number
+  /** Logs of existing instances, which are never removed. */
   readonly inUse: () => ReadonlySet<string>
-  /** Those of them that may still grow. */
+  /** Logs that may still grow. */
   readonly growing: () => Iterable<string>
   readonly clock: Clock
   readonly logger: Logger
 }
 
 export class Logs {
-  readonly #input: LogsInput
+  readonly #deps: LogsDependencies
   #cancelCheck: (() => void) | undefined
   #nextSweep: { readonly at: number; cancel(): void } | undefined
   #sweeping: Promise<void> = Promise.resolve()
   #closed = false
 
-  constructor(input: LogsInput) {
-    this.#input = input
+  constructor(deps: LogsDependencies) {
+    this.#deps = deps
   }
 
-  /** To be called when a log begins to grow. */
+  /** Call when a log begins to grow. */
   watch(): void {
     if (this.#closed || this.#cancelCheck) return
-    this.#cancelCheck = this.#input.clock.after(checkEveryMs, () => {
+    this.#cancelCheck = this.#deps.clock.after(checkIntervalMs, () => {
       this.#cancelCheck = undefined
-      const growing = [...this.#input.growing()]
+      const growing = [...this.#deps.growing()]
       for (const path of growing) this.#trim(path)
       if (growing.length > 0) this.watch()
     })
   }
 
-  /** To be called when the writer of this log has ended: its time of retention begins now. */
+  /** Call when the writer of this log has ended: its retention time starts now. */
   async ended(path: string): Promise<void> {
     this.#trim(path)
-    const now = new Date(this.#input.clock.now())
+    const now = new Date(this.#deps.clock.now())
     try {
       await utimes(path, now, now)
     } catch (error) {
-      // Without its mark the log merely goes by the time of its last line.
+      // Retention then starts with the last line.
       if (codeOf(error) !== 'ENOENT')
-        this.#input.logger.warn({ err: error, path }, 'a log could not be marked as ended')
+        this.#deps.logger.warn({ err: error, path }, 'setting the end time of a log failed')
     }
   }
 
-  /** Removes logs that are too old or too many: soon, and then from time to time. */
-  sweep(inMs = Math.min(sweepSoonMs, this.#input.retentionMs)): void {
-    const { clock, logger, retentionMs } = this.#input
+  /** Schedules the removal of logs that are too old or too many, and repeats it at intervals. */
+  sweep(inMs = Math.min(sweepDelayMs, this.#deps.retentionMs)): void {
+    const { clock, logger, retentionMs } = this.#deps
     const at = clock.elapsed() + inMs
-    // One that is due earlier is left, or a steady coming and going of servers would put it off for ever.
+    // Never postpones a sweep: with frequent calls it would never run.
     if (this.#closed || (this.#nextSweep && this.#nextSweep.at <= at)) return
     this.#nextSweep?.cancel()
     const cancel = clock.after(inMs, () => {
       this.#nextSweep = undefined
       this.#sweeping = this.#sweepNow()
-        .catch((error: unknown) => logger.warn({ err: error }, 'old logs could not be removed'))
-        .then(() => this.sweep(Math.max(sweepSoonMs, Math.min(retentionMs, sweepEveryMs))))
+        .catch((error: unknown) => logger.warn({ err: error }, 'removing old logs failed'))
+        .then(() => this.sweep(Math.max(sweepDelayMs, Math.min(retentionMs, sweepIntervalMs))))
     })
     this.#nextSweep = { at, cancel }
   }
@@ -90,7 +91,7 @@ export class Logs {
   }
 
   async #sweepNow(): Promise<void> {
-    const { directory, retentionMs, kept, inUse, clock } = this.#input
+    const { directory, retentionMs, maxFiles, inUse, clock } = this.#deps
     const logs: { readonly path: string; readonly endedAt: number }[] = []
     for (const name of await readdir(directory)) {
       const path = join(directory, name)
@@ -100,23 +101,23 @@ export class Logs {
     }
     logs.sort((a, b) => b.endedAt - a.endedAt)
     for (const [i, log] of logs.entries()) {
-      if (i < kept && clock.now() - log.endedAt < retentionMs) continue
-      // The name may have come back to life while this went through the list.
+      if (i < maxFiles && clock.now() - log.endedAt < retentionMs) continue
+      // A new instance may have got the name meanwhile.
       if (!inUse().has(log.path)) await rm(log.path, { force: true })
     }
   }
 
   #trim(path: string): void {
     try {
-      trimToTail(path, this.#input.maxBytes)
+      trimToTail(path, this.#deps.maxBytes)
     } catch (error) {
       if (codeOf(error) === 'ENOENT') return
-      this.#input.logger.warn({ err: error, path }, 'a log could not be cut to its bound')
+      this.#deps.logger.warn({ err: error, path }, 'truncating a log failed')
     }
   }
 }
 
-/** Undefined when somebody else has removed it. */
+/** Undefined when the file is gone. */
 async function endOf(path: string): Promise<number | undefined> {
   try {
     return (await stat(path)).mtimeMs
@@ -127,8 +128,8 @@ async function endOf(path: string): Promise<number | undefined> {
 }
 
 /**
- * Cuts a file that is over `maxBytes` to its last half, at most 4 MiB of it, beginning with a whole line. Synchronous:
- * what the game writes between the reading and the cutting is lost, so little may happen there.
+ * Truncates a file larger than `maxBytes` to its last `maxBytes / 2`, at most 4 MiB, starting with a whole line. Synchronous,
+ * since lines that the game writes between reading and truncating are lost.
  */
 export function trimToTail(path: string, maxBytes: number): void {
   if (statSync(path).size <= maxBytes) return
@@ -136,11 +137,11 @@ export function trimToTail(path: string, maxBytes: number): void {
   try {
     const { size } = fstatSync(file)
     if (size <= maxBytes) return
-    const tail = Buffer.alloc(Math.min(Math.floor(maxBytes / 2), longestTailBytes))
+    const tail = Buffer.alloc(Math.min(Math.floor(maxBytes / 2), maxTailBytes))
     const length = readSync(file, tail, 0, tail.length, size - tail.length)
     const firstLine = tail.indexOf('\n') + 1
     ftruncateSync(file, 0)
-    writeSync(file, '[gamekeeper: the log was over its bound, its older part is gone]\n')
+    writeSync(file, '[gamekeeper: log truncated; older lines were removed]\n')
     writeSync(file, tail.subarray(firstLine, length))
   } finally {
     closeSync(file)

@@ -1,22 +1,22 @@
 /**
- * Looks at and signals the processes of one group. Reads `/proc` on Linux and runs `ps` elsewhere.
+ * Finds and signals the processes of one group. Reads `/proc` on Linux and runs `ps` elsewhere.
  *
- * A group's number can be given to strangers once its last process is gone. While the leader lives its identity
- * vouches for the group; after that a process is ours only if it carries the mark of its run, which every process of
- * a run inherits in its environment, and which the leader has in its arguments too.
+ * The system reuses a group id once the last process of the group is gone. While the leader lives, its identity proves that
+ * the group is the right one. Afterwards a process belongs to the run only if it carries the run's mark, which all its
+ * processes inherit in their environment and the leader also has in its arguments.
  */
 import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { FleetError } from '../../src/contracts/errors.js'
+import { codeOf } from '../../src/platform/error-code.js'
 import { identityOf, isAlive, type ProcessIdentity, procStat, readProc } from '../../src/platform/process-identity.js'
-import { codeOf } from './files.js'
 
 /** The environment variable that holds the mark. */
 export const markVariable = 'GAMEKEEPER_RUN'
 
 /** The living processes of this group that carry the mark. */
 export function markedMembers(group: number, mark: string): readonly ProcessIdentity[] {
-  // Mostly there is nobody, and this is the cheap way to learn it.
+  // A cheap check for the usual case: the group is gone.
   if (!send(-group, 0)) return []
   const members: ProcessIdentity[] = []
   for (const pid of membersOf(group)) {
@@ -34,24 +34,24 @@ export function carriesMark(pid: number, mark: string): boolean {
   return ps(['-Eww', '-o', 'command=', '-p', String(pid)]).includes(mark)
 }
 
-/** Signals the whole group of a leader, if it is still this very process. */
+/** Signals the whole group, if its leader is still the same process. */
 export function signalGroup(leader: ProcessIdentity, signal: NodeJS.Signals): boolean {
   return isAlive(leader) && send(-leader.pid, signal)
 }
 
-/** Signals one process, if it is still this very one. */
+/** Signals one process, if it is still the same one. */
 export function signalProcess(identity: ProcessIdentity, signal: NodeJS.Signals): boolean {
   return isAlive(identity) && send(identity.pid, signal)
 }
 
-/** True when somebody has this number: the process itself, its zombie, or a stranger. Costs next to nothing. */
-export function isTaken(pid: number): boolean {
+/** True when the id is in use: by the process itself, its zombie, or another process. Cheap. */
+export function isInUse(pid: number): boolean {
   return send(pid, 0)
 }
 
-/** False when nobody is there. A stranger's process, which may not be signalled, counts as there. */
+/** False when there is no such process. One of another user, which must not be signalled, counts as there. */
 function send(target: number, signal: NodeJS.Signals | 0): boolean {
-  // 0 and -1 would mean "my own group" and "everybody".
+  // 0 and -1 would mean this process's own group and all processes.
   if (Math.abs(target) <= 1) return false
   try {
     process.kill(target, signal)
@@ -76,7 +76,7 @@ function membersOf(group: number): readonly number[] {
     .filter((pid) => procStat(pid)?.group === group)
 }
 
-/** A file that only the owner of a process may read; a stranger's says nothing. */
+/** Reads a file that only the owner of the process may read; empty for processes of other users. */
 function readOwnProc(path: string, pid: number): string {
   try {
     return readProc(path, pid) ?? ''
@@ -89,6 +89,6 @@ function readOwnProc(path: string, pid: number): string {
 
 function ps(args: readonly string[]): string {
   const result = spawnSync('ps', args, { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
-  if (result.error) throw new FleetError('unavailable', 'the list of processes cannot be read', { cause: result.error })
+  if (result.error) throw new FleetError('unavailable', 'cannot list processes', { cause: result.error })
   return result.stdout
 }

@@ -1,39 +1,39 @@
-/** Reads a log while its game may still be writing it, and while the host may be cutting it to its bound. */
+/** Reads and follows a log that the game may be writing and the host may be truncating. */
 import { open, type FileHandle } from 'node:fs/promises'
 import { StringDecoder } from 'node:string_decoder'
 import type { LogsOptions } from '../../src/contracts/backend.js'
 import type { Clock } from '../../src/contracts/clock.js'
 import { FleetError } from '../../src/contracts/errors.js'
-import { codeOf } from './files.js'
+import { codeOf } from '../../src/platform/error-code.js'
 
-export interface LogInput {
+export interface LogSource {
   readonly path: string
-  /** Whose log it is, for messages. */
+  /** Name of the server, for messages. */
   readonly server: string
-  /** Whether its game may write more. */
+  /** Whether the game may write more. */
   readonly isGrowing: () => boolean
   readonly clock: Clock
 }
 
-const lookAgainMs = 200
+const pollIntervalMs = 200
 const chunkBytes = 64 * 1024
 
-/** Ends quietly when the signal fires. Throws `not-found` when there is no such log. */
-export async function* readLog(input: LogInput, options: LogsOptions): AsyncGenerator<string> {
+/** Ends without an error when the signal fires. Throws `not-found` when there is no such log. */
+export async function* readLog(source: LogSource, options: LogsOptions): AsyncGenerator<string> {
   const { follow = false, tail, signal } = options
-  const file = await openLog(input)
+  const file = await openLog(source)
   try {
     const reader = new LineReader(file)
     if (signal?.aborted) return
     const present = await reader.next()
     yield* tail === undefined ? present : lastOf(present, tail)
     while (follow && !signal?.aborted) {
-      // Asked first: what it wrote before its end is there when it has ended.
-      const isGrowing = input.isGrowing()
+      // Checked before reading, so that lines written just before the end are not missed.
+      const isGrowing = source.isGrowing()
       const lines = await reader.next()
       yield* lines
       if (!isGrowing && lines.length === 0) break
-      if (lines.length === 0) await pause(input.clock, signal)
+      if (lines.length === 0) await sleep(source.clock, signal)
     }
     if (!signal?.aborted) yield* reader.rest()
   } finally {
@@ -45,12 +45,12 @@ function lastOf(lines: readonly string[], count: number): readonly string[] {
   return count <= 0 ? [] : lines.slice(-count)
 }
 
-async function openLog({ path, server }: LogInput): Promise<FileHandle> {
+async function openLog({ path, server }: LogSource): Promise<FileHandle> {
   try {
     return await open(path, 'r')
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') throw new FleetError('not-found', `there is no log of server ${server}`)
-    throw new FleetError('unavailable', `the log of server ${server} cannot be read`, { cause: error })
+    if (codeOf(error) === 'ENOENT') throw new FleetError('not-found', `server ${server} has no log`)
+    throw new FleetError('unavailable', `reading the log of server ${server} failed`, { cause: error })
   }
 }
 
@@ -65,10 +65,10 @@ class LineReader {
     this.#file = file
   }
 
-  /** The whole lines up to the present end. */
+  /** The complete lines up to the current end. */
   async next(): Promise<readonly string[]> {
     const { size } = await this.#file.stat()
-    // It was cut under our hands: what is left of it begins anew.
+    // The file was truncated: start over.
     if (size < this.#position) {
       this.#position = 0
       this.#rest = ''
@@ -87,19 +87,19 @@ class LineReader {
     return lines
   }
 
-  /** What stands behind the last newline. */
+  /** The unterminated last line. */
   rest(): readonly string[] {
     return this.#rest === '' ? [] : [this.#rest]
   }
 }
 
-async function pause(clock: Clock, signal: AbortSignal | undefined): Promise<void> {
+async function sleep(clock: Clock, signal: AbortSignal | undefined): Promise<void> {
   let wake = () => {}
   let cancel = () => {}
   await new Promise<void>((resolve) => {
     wake = resolve
     signal?.addEventListener('abort', wake, { once: true })
-    cancel = clock.after(lookAgainMs, resolve)
+    cancel = clock.after(pollIntervalMs, resolve)
   })
   cancel()
   signal?.removeEventListener('abort', wake)

@@ -1,4 +1,4 @@
-/** What is kept of an instance in its `instance.json`: enough to find its process again and to say how it ended. Pure. */
+/** The record of an instance in its `instance.json`: enough to find its process and to report how it ended. Pure. */
 import type { ProcessIdentity } from '../../src/platform/process-identity.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 import type { PortPair, Ref } from '../../src/rules/model/resources.js'
@@ -12,20 +12,20 @@ export interface InstanceRecord {
   readonly node: string
   /** In the order of `portsToExpose`. */
   readonly ports: readonly PortPair[]
-  /** Names the directory of its run, and marks its processes. Absent when it could not be run at all. */
+  /** Names the directory of the run and marks its processes. Absent when the command could not be run. */
   readonly nonce?: string
-  /** The supervisor. Absent until it was started, and for ever if the host was killed right then. */
+  /** The supervisor. Absent until it is started; still absent if the host was killed at that moment. */
   readonly process?: ProcessIdentity
   readonly exit?: Exit
 }
 
 export interface Exit {
-  /** 128 + n for signal n; absent when nobody knows. */
+  /** 128 + n for signal n; absent when unknown. */
   readonly code?: number
   readonly reason: string
 }
 
-/** Undefined when the text is no record of this version. */
+/** Undefined when the text is not a record of this version. */
 export function readRecord(text: string): InstanceRecord | undefined {
   const json = parse(text)
   if (!isObject(json) || json['version'] !== 1) return undefined
@@ -56,7 +56,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    // Half a file or none: the caller treats it as any other text that is no record.
+    // An incomplete file is no record, like any other text.
     return undefined
   }
 }
@@ -80,7 +80,7 @@ function readPorts(value: unknown): readonly PortPair[] | undefined {
 function readIdentity(value: unknown): ProcessIdentity | 'unreadable' {
   if (!isObject(value)) return 'unreadable'
   const { pid, startedAt } = value
-  // 1 and below would name every process, or one's own group, to kill(2).
+  // To kill(2), ids below 1 mean groups or all processes, and 1 is init.
   if (typeof pid !== 'number' || !Number.isInteger(pid) || pid <= 1) return 'unreadable'
   return typeof startedAt === 'string' ? { pid, startedAt } : 'unreadable'
 }

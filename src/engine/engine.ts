@@ -5,7 +5,7 @@
 import { FleetError, messageOf } from '../contracts/errors.js'
 import { type FleetEmitter } from '../contracts/events.js'
 import { limiter } from '../util/limiter.js'
-import type { Observers } from '../contracts/observer.js'
+import type { Observers } from '../util/observers.js'
 import type { DrainResult, DrainOptions, ResolvedOptions } from '../contracts/options.js'
 import { noBackoff } from '../rules/lifecycle/backoff.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
@@ -13,33 +13,34 @@ import { transition } from '../rules/lifecycle/lifecycle.js'
 import { keyOf, type Server } from '../rules/model/resources.js'
 import type { Versioned } from '../contracts/store.js'
 import { type Allocator, allocator } from './allocation/allocator.js'
-import { buildWriter } from './persistence/build-writer.js'
+import { BuildWriter } from './persistence/build-writer.js'
 import { type BuildOperations, buildOperations } from './build-operations.js'
 import { blocked } from './reporting/create-blocked.js'
 import { changeHandlers } from './change-handlers.js'
 import type { EngineContext } from './context.js'
-import { detailWriter } from './persistence/detail-writer.js'
+import { DetailWriter } from './persistence/detail-writer.js'
 import { drainer } from './reconcile/drain.js'
 import { statusPublisher } from './reporting/status-publisher.js'
 import type { LeadershipGuard } from './persistence/leadership-guard.js'
-import { heartbeats } from './instances/heartbeats.js'
-import { type BuildEntry, type ServerEntry, serversOf } from './state/entries.js'
-import { ticker } from './instances/ticker.js'
+import { Heartbeats } from './instances/heartbeats.js'
+import type { BuildEntry, ServerEntry } from './state/entries.js'
+import { serversOf } from './state/queries.js'
+import { Ticker } from './instances/ticker.js'
 import { retryGrace } from './allocation/retry-grace.js'
-import { createInventory, type Inventory } from './state/inventory.js'
-import { responsiveClock } from './instances/responsive-clock.js'
-import { loader } from './persistence/loader.js'
-import { timeouts } from './instances/timeouts.js'
+import { Inventory } from './state/inventory.js'
+import { ResponsiveClock } from './instances/responsive-clock.js'
+import { Loader } from './persistence/loader.js'
+import { Timeouts } from './instances/timeouts.js'
 import { preparation } from './reconcile/preparation.js'
 import { reconciler } from './reconcile/reconciler.js'
 import { specValidation } from './reconcile/spec-validation.js'
 import { scaler } from './reconcile/scaler.js'
-import { isSaved, LostServer, serverWriter } from './persistence/server-writer.js'
+import { isSaved, LostServer, ServerWriter } from './persistence/server-writer.js'
 import { serverActions } from './reconcile/server-actions.js'
-import { storeResync } from './persistence/store-resync.js'
+import { StoreResync } from './persistence/store-resync.js'
 import { failoverGrace } from './reconcile/failover-grace.js'
 import { waitQueue } from './allocation/wait-queue.js'
-import { instanceWatcher } from './instances/instance-watcher.js'
+import { InstanceWatcher } from './instances/instance-watcher.js'
 import { workQueue } from './reconcile/work-queue.js'
 
 export interface Engine {
@@ -82,7 +83,7 @@ export async function startEngine(input: EngineDependencies): Promise<Engine> {
   let ended: FleetError | undefined
   let draining = false
 
-  const inventory = createInventory({
+  const inventory = new Inventory({
     ready: (entry) => room.serve(entry),
     released: (entry) => drains.released(entry),
     changed: (entry, before, from) => follow.serverChanged(entry, before, from),
@@ -91,7 +92,7 @@ export async function startEngine(input: EngineDependencies): Promise<Engine> {
     backend,
     store,
     clock,
-    responsiveClock: responsiveClock(clock),
+    responsiveClock: new ResponsiveClock(clock),
     limits,
     logger,
     emitter,
@@ -113,25 +114,23 @@ export async function startEngine(input: EngineDependencies): Promise<Engine> {
 
   const expected = retryGrace(clock, ctx.limits.maxWaiting, ctx.enqueue)
   const room = waitQueue(clock, expected, ctx.enqueue)
-  const writer = serverWriter(store, inventory, clock)
-  const buildsWriter = buildWriter(
-    store,
-    inventory,
-    (build, before) => follow.buildChanged(build, before),
-    ctx.enqueue,
-    (build) => resync.recordMissing(build),
-  )
-  const details = detailWriter(ctx)
-  const beats = heartbeats(ctx, details.changed)
+  const writer = new ServerWriter(store, inventory, clock)
+  const buildsWriter = new BuildWriter(store, inventory, {
+    changed: (build, before) => follow.buildChanged(build, before),
+    idle: ctx.enqueue,
+    recordMissing: (build) => resync.recordMissing(build),
+  })
+  const details = new DetailWriter(ctx)
+  const beats = new Heartbeats(ctx, (entry) => details.changed(entry))
   const tellBlocked = blocked(ctx, buildsWriter)
   const { breaksRule } = specValidation(ctx, buildsWriter)
-  const watch = instanceWatcher(ctx, {
-    running: beats.expect,
+  const watch = new InstanceWatcher(ctx, {
+    running: (entry) => beats.expect(entry),
     heartbeat,
     stuck: (entry, reason) => follow.serverStuck(entry, reason),
     adopt: adoptServer,
   })
-  const { loadAll, loadBuild, loadServer } = loader(ctx)
+  const loader = new Loader(ctx)
   const isDraining = () => draining
   const prepare = preparation(ctx, buildsWriter)
   const { step, save } = serverActions(ctx, {
@@ -150,17 +149,17 @@ export async function startEngine(input: EngineDependencies): Promise<Engine> {
   const queue = workQueue<BuildEntry>(clock, (build) => {
     prepare.look(build)
     show.touch(build)
-    if (input.observers.idle) return reconcile(build)
+    if (input.observers.isEmpty) return reconcile(build)
     return input.observers.timed(
       () => reconcile(build),
       (observer, ms) => observer.reconciled?.(ms),
     )
   })
   const allocate = allocator(ctx, { writer, room, expected, isDraining })
-  const builds = buildOperations(ctx, { writer: buildsWriter, room, load: loadBuild })
+  const builds = buildOperations(ctx, { writer: buildsWriter, room, load: (found) => loader.loadBuild(found) })
   const drains = drainer(ctx)
   const follow = changeHandlers(ctx, { room, drains, builds, blocked: tellBlocked })
-  const resync = storeResync(ctx, {
+  const resync = new StoreResync(ctx, {
     adoptBuild: builds.adopt,
     findLostBuilds: builds.findLost,
     builds: buildsWriter,
@@ -169,7 +168,7 @@ export async function startEngine(input: EngineDependencies): Promise<Engine> {
     checkServer,
   })
   const show = statusPublisher(ctx)
-  const seconds = ticker(ctx, { timeouts: timeouts(ctx, buildsWriter), watcher: watch, details })
+  const seconds = new Ticker(ctx, { timeouts: new Timeouts(ctx, buildsWriter), watcher: watch, details })
   const stopTelling = store.display ? emitter.on('*', (event) => store.display?.event(event)) : () => {}
 
   async function checkServer(entry: ServerEntry): Promise<void> {
@@ -187,7 +186,7 @@ export async function startEngine(input: EngineDependencies): Promise<Engine> {
   }
 
   function adoptServer(found: Versioned<Server>): void {
-    ctx.touch(loadServer(found))
+    ctx.touch(loader.loadServer(found))
     follow.serverAppeared(found.record)
   }
 
@@ -208,7 +207,7 @@ export async function startEngine(input: EngineDependencies): Promise<Engine> {
   let loaded = false
 
   try {
-    await loadAll()
+    await loader.loadAll()
     sparing.count()
     await watch.start()
   } catch (error) {

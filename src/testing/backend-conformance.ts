@@ -1,10 +1,10 @@
 /**
- * What every backend must do, as cases for any test runner: the bundled backends pass them, and a third party's can.
- * Each case opens a backend of its own, works with real instances and leaves none behind.
+ * The conformance suite for backends, bundled or third-party, as cases for any test runner. Each case opens its own
+ * backend, works with real instances and leaves none behind.
  */
 import { FleetError } from '../contracts/errors.js'
 import type { BackendCase } from './backend-cases/case.js'
-import { lifeCases } from './backend-cases/life.js'
+import { lifecycleCases } from './backend-cases/lifecycle.js'
 import { portCases } from './backend-cases/ports.js'
 import { restartCases } from './backend-cases/restart.js'
 import { watchCases } from './backend-cases/watch.js'
@@ -12,19 +12,19 @@ import { Subject, type SubjectOptions } from './backend-subject.js'
 import type { ConformanceCase } from './conformance.js'
 
 export interface BackendConformanceOptions extends SubjectOptions {
-  /** Cases that cannot apply to this backend, by name, each with the reason. They are left out. */
+  /** Cases to leave out because they cannot apply to this backend: case name to reason. */
   readonly inapplicable?: Partial<Readonly<Record<BackendConformanceCase, string>>>
 }
 
-const cases = { ...lifeCases, ...portCases, ...watchCases, ...restartCases }
+const cases = { ...lifecycleCases, ...portCases, ...watchCases, ...restartCases }
 
 export type BackendConformanceCase = keyof typeof cases
 
-/** Throws `invalid` when `inapplicable` names no case or gives no reason. */
+/** Throws `invalid` if `inapplicable` has an unknown case or an empty reason. */
 export function backendConformance(options: BackendConformanceOptions): readonly ConformanceCase[] {
   const inapplicable = new Map(Object.entries(options.inapplicable ?? {}))
   for (const [name, reason] of inapplicable) {
-    if (!Object.hasOwn(cases, name)) throw new FleetError('invalid', `inapplicable names no case: ${name}`)
+    if (!Object.hasOwn(cases, name)) throw new FleetError('invalid', `inapplicable has an unknown case: ${name}`)
     if (!reason) throw new FleetError('invalid', `inapplicable needs a reason for: ${name}`)
   }
   return Object.entries(cases)
@@ -38,7 +38,7 @@ async function runCase(options: BackendConformanceOptions, one: BackendCase): Pr
   try {
     await one.check(subject)
   } catch (error) {
-    // What the case found matters more than what it leaves behind.
+    // The failure of the case matters more than a failed cleanup.
     await tearDown(subject).catch(() => {})
     throw error
   }
@@ -46,5 +46,5 @@ async function runCase(options: BackendConformanceOptions, one: BackendCase): Pr
 }
 
 function tearDown(subject: Subject): Promise<void> {
-  return subject.inTime('its instances end and the backend closes', subject.tearDown())
+  return subject.inTime('instances are destroyed and the backend is closed', subject.tearDown())
 }

@@ -1,6 +1,6 @@
 /**
- * What a case of the backend conformance suite holds: the backend under test, the instances it asks for, and waiting
- * for conditions. Real engines take real time, so this waits in real time.
+ * The test harness of a backend conformance case: the backend under test, specs for instances, and waiting for conditions.
+ * Waits in real time, since real engines do.
  */
 import assert from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -8,51 +8,51 @@ import type { Backend, BackendListener, Instance, InstanceSpec } from '../contra
 import { FleetError, messageOf } from '../contracts/errors.js'
 import { keyOf, type PodTemplateSpec, type Ref } from '../rules/model/resources.js'
 
-/** Commands that a backend is given: small programs, whatever it runs. */
+/** Small programs that the suite runs in instances. */
 export type ConformanceProgram =
-  /** Runs until it is told to end, and ends then. */
+  /** Runs until it is terminated. */
   | 'runs'
-  /** Ends at once with the code. */
+  /** Exits at once with the code. */
   | 'exits-0'
   | 'exits-3'
-  /** Runs for one or two seconds, then ends with 5. */
+  /** Runs for one or two seconds, then exits with 5. */
   | 'exits-5-late'
-  /** Runs on when it is told to end. */
+  /** Keeps running when it is asked to terminate. */
   | 'ignores-terminate'
   | 'no-such-command'
 
 export interface OpenedBackend {
   readonly backend: Backend
-  /** Another backend over the same instances, after the first was closed. */
+  /** Opens another backend over the same instances after the first was closed. */
   reopen(): Promise<Backend>
-  /** Called once after the case, when the backend is closed and its instances are destroyed. */
+  /** Called once at the end of the case, after the instances were destroyed and the backend was closed. */
   cleanup(): Promise<void>
 }
 
 export interface SubjectOptions {
-  /** A backend without instances. With `publicPorts`, it has just that many public ports to give. */
+  /** Opens a backend without instances. With `publicPorts`, it has exactly that many public ports. */
   open(need: { readonly publicPorts?: number }): Promise<OpenedBackend>
   template(program: ConformanceProgram): PodTemplateSpec
-  /** Resolves when a running `ignores-terminate` has got so far that it ignores. Default: as soon as it runs. */
+  /** Resolves when a running `ignores-terminate` has installed its signal handler. Default: at once. */
   programUp?(instance: Instance): Promise<void>
-  /** What instances are told; nothing needs to listen there. Default `127.0.0.1:56001`. */
+  /** Passed to instances; nothing needs to listen there. Default `127.0.0.1:56001`. */
   readonly heartbeatEndpoint?: string
-  /** Two that exist. Default `default` and `other`. */
+  /** Two existing namespaces. Default `default` and `other`. */
   readonly namespaces?: readonly [string, string]
-  /** The longest wait for anything. Default 10 s. */
+  /** Maximum wait for a condition. Default 10 s. */
   readonly timeoutMs?: number
-  /** The grace period that the case of `ignores-terminate` sits out. Default 1 s. */
+  /** The grace period for `ignores-terminate`. Default 1 s. */
   readonly graceMs?: number
 }
 
-export interface Asked {
+export interface SpecOverrides {
   readonly namespace?: string
   readonly name?: string
   readonly portsToExpose?: readonly number[]
 }
 
-/** All that a listener was told. */
-export interface Told {
+/** Everything that a listener received. */
+export interface Received {
   readonly changed: readonly Instance[]
   readonly gone: readonly { readonly ref: Ref; readonly uid: string }[]
   readonly resyncs: number
@@ -78,18 +78,18 @@ export class Subject {
     this.backend = opened.backend
   }
 
-  /** A spec of a new instance; the names differ from case to case. */
-  spec(kind: ConformanceProgram, asked: Asked = {}): InstanceSpec {
+  /** A spec for a new instance with a unique name. */
+  spec(kind: ConformanceProgram, overrides: SpecOverrides = {}): InstanceSpec {
     count++
-    const namespace = asked.namespace ?? this.namespaces[0]
-    const name = asked.name ?? `conformance-${count.toString(36).padStart(5, '0')}`
+    const namespace = overrides.namespace ?? this.namespaces[0]
+    const name = overrides.name ?? `conformance-${count.toString(36).padStart(5, '0')}`
     const uid = uidOf(count)
     return {
       ref: { namespace, name },
       uid,
       build: { namespace, name: 'conformance', uid: uidOf(0), buildID: 'conformance' },
       template: this.#options.template(kind),
-      portsToExpose: asked.portsToExpose ?? [7777],
+      portsToExpose: overrides.portsToExpose ?? [7777],
       sdk: {
         heartbeatEndpoint: this.#options.heartbeatEndpoint ?? '127.0.0.1:56001',
         sessionHostId: `${name}.${uid}`,
@@ -104,7 +104,7 @@ export class Subject {
     return found[0]
   }
 
-  /** The instance once it is in this phase. */
+  /** Waits until the instance is in this phase. */
   inPhase(spec: InstanceSpec, phase: Instance['phase']): Promise<Instance> {
     return this.eventually(`${keyOf(spec.ref)} is listed as ${phase}`, async () => {
       const instance = await this.find(spec)
@@ -119,26 +119,26 @@ export class Subject {
 
   programUp(instance: Instance): Promise<void> {
     const up = this.#options.programUp?.(instance) ?? Promise.resolve()
-    return this.inTime(`the program of ${keyOf(instance.ref)} is up`, up)
+    return this.inTime(`the program of ${keyOf(instance.ref)} is ready`, up)
   }
 
-  /** Ends it at once. */
-  end(spec: InstanceSpec): Promise<void> {
+  /** Destroys the instance without a grace period. */
+  destroyNow(spec: InstanceSpec): Promise<void> {
     return this.backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
   }
 
-  /** Waits until `look` finds something, and fails with `what` when it does not in time. */
-  async eventually<T>(what: string, look: () => T | undefined | Promise<T | undefined>): Promise<T> {
+  /** Polls until `find` returns a value; fails with `what` after the timeout. */
+  async eventually<T>(what: string, find: () => T | undefined | Promise<T | undefined>): Promise<T> {
     const deadline = performance.now() + this.timeoutMs
     for (;;) {
-      const found = await look()
+      const found = await find()
       if (found !== undefined) return found
       if (performance.now() > deadline) assert.fail(`not within ${this.timeoutMs} ms: ${what}`)
       await pause(pollIntervalMs)
     }
   }
 
-  /** Settles as `work`, or fails when that takes longer than everything may. */
+  /** Settles like `work`; fails with `what` after the timeout. */
   async inTime<T>(what: string, work: Promise<T>): Promise<T> {
     const limit = new AbortController()
     const late = pause(this.timeoutMs, undefined, { signal: limit.signal }).then(() =>
@@ -151,31 +151,31 @@ export class Subject {
     }
   }
 
-  /** A `resync` that a backend greets a new listener with does not count. */
-  async watch(): Promise<Told & { readonly stop: () => void }> {
+  /** Records events for a new listener. An initial `resync` does not count. */
+  async watch(): Promise<Received & { readonly stop: () => void }> {
     const changed: Instance[] = []
     const gone: { readonly ref: Ref; readonly uid: string }[] = []
-    const told = { changed, gone, resyncs: 0 }
+    const received = { changed, gone, resyncs: 0 }
     const listener: BackendListener = {
       changed: (instance) => void changed.push(instance),
       gone: (ref, uid) => void gone.push({ ref, uid }),
-      resync: () => void told.resyncs++,
+      resync: () => void received.resyncs++,
       heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1000 }),
     }
     const stop = this.backend.watch(listener)
     await this.backend.list()
     await pause(0)
-    told.resyncs = 0
-    return Object.assign(told, { stop })
+    received.resyncs = 0
+    return Object.assign(received, { stop })
   }
 
-  /** Closes the backend and opens another over the same instances, as when the host restarts. */
+  /** Simulates a restart of the host: closes the backend and opens another over the same instances. */
   async reopen(): Promise<void> {
     await this.backend.close()
     this.backend = await this.#opened.reopen()
   }
 
-  /** Leaves nothing behind. */
+  /** Destroys all instances and closes the backend. */
   async tearDown(): Promise<void> {
     const instances = await this.backend.list()
     await Promise.all(instances.map(({ ref, uid }) => this.backend.destroy(ref, uid, { graceMs: 0 })))
@@ -190,12 +190,12 @@ export async function rejectsWith(code: FleetError['code'], work: Promise<unknow
     outcome = { resolved: await work }
   } catch (error) {
     if (FleetError.is(error, code)) return
-    assert.fail(`rejected with ${messageOf(error)} instead of a FleetError '${code}'`)
+    assert.fail(`expected a FleetError '${code}', but it rejected with ${messageOf(error)}`)
   }
-  assert.fail(`resolved with ${JSON.stringify(outcome)} instead of rejecting with '${code}'`)
+  assert.fail(`expected a FleetError '${code}', but it resolved with ${JSON.stringify(outcome)}`)
 }
 
-/** Looks like the UUIDs that a fleet gives. */
+/** Has the format of the UUIDs that a fleet generates. */
 function uidOf(number: number): string {
   return `00000000-0000-4000-8000-${number.toString(16).padStart(12, '0')}`
 }

@@ -1,8 +1,8 @@
-/** The shape of a conformance suite: named cases that any test runner can run, each on its own and in any order. */
+/** A conformance suite is a list of independent, named cases that any test runner can run in any order. */
 
 export interface ConformanceCase {
   /** A sentence about behaviour. */
   readonly name: string
-  /** Resolves when the adapter behaves, rejects with an AssertionError that says how it does not. */
+  /** Rejects with an AssertionError if the adapter does not conform. */
   readonly run: () => Promise<void>
 }

@@ -1,6 +1,6 @@
 /**
- * Faults at the edge of a contract: what a caller sees when replies are lost, late or never come. Used by
- * `faultyBackend` and `faultyStore`; waits through the given clock only.
+ * Fault injection for calls of a contract: refused calls, lost or late replies, late effects, no reply. Used by
+ * `faultyBackend` and `faultyStore`. Waits on the given clock only.
  */
 import type { Clock } from '../contracts/clock.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
@@ -8,34 +8,35 @@ import { keyOf, type Ref } from '../rules/model/resources.js'
 import { seededRandom } from './random.js'
 
 export type CallFault =
-  /** Nothing is done; rejects. */
+  /** The call has no effect and rejects. */
   | { readonly kind: 'refuse'; readonly error?: Error }
-  /** It is done; rejects, as when the connection breaks before the answer. */
+  /** The call takes effect but rejects, like a connection that breaks before the reply. */
   | { readonly kind: 'lose-reply'; readonly error?: Error }
-  /** It is done; the answer comes this much later. */
+  /** The call takes effect; the reply is delayed. */
   | { readonly kind: 'delay-reply'; readonly ms: number }
-  /** Rejects now and is done this much later all the same. */
+  /** The call rejects now but takes effect later. */
   | { readonly kind: 'delay-effect'; readonly ms: number; readonly error?: Error }
-  /** It is done; no answer ever comes. The caller's signal ends the wait. */
+  /** The call takes effect but never gets a reply. The caller's signal ends the wait. */
   | { readonly kind: 'hang' }
 
-/** A call that a fault may befall: `create`, `servers.update`… and whom it concerns. */
+/** A call that may get a fault. */
 export interface FaultyCall {
+  /** For example `create` or `servers.update`. */
   readonly method: string
   /** Absent for lists. */
   readonly ref?: Ref
 }
 
-/** Says what befalls a call or an event; undefined: nothing. */
+/** Returns the fault for a call or an event; undefined for none. */
 export type FaultPlan<C, F> = (subject: C) => F | undefined
 
 export interface PlannedFault {
-  /** The next call of this method; of any when absent. */
+  /** The fault applies to the next call of this method. Default: any method. */
   readonly method?: string
   readonly fault: CallFault
 }
 
-/** Each fault befalls the first call that fits it and comes after those of the faults before it. */
+/** Applies the faults in order, each to the next matching call. */
 export function scriptedFaults(script: readonly PlannedFault[]): FaultPlan<FaultyCall, CallFault> {
   let at = 0
   return ({ method }) => {
@@ -46,7 +47,7 @@ export function scriptedFaults(script: readonly PlannedFault[]): FaultPlan<Fault
   }
 }
 
-/** Each call or event meets one of the faults with this probability. The same seed gives the same faults. */
+/** Gives each call or event a random fault with this probability. The same seed gives the same faults. */
 export function randomFaults<F>(options: {
   readonly seed: number
   /** 0 to 1. */
@@ -55,26 +56,26 @@ export function randomFaults<F>(options: {
 }): FaultPlan<unknown, F> {
   const random = seededRandom(options.seed)
   return () => {
-    const befalls = random() < options.probability
+    const happens = random() < options.probability
     const choice = options.faults[Math.floor(random() * options.faults.length)]
-    return befalls ? choice : undefined
+    return happens ? choice : undefined
   }
 }
 
-export interface FaultSurroundings {
+export interface FaultOptions {
   readonly calls?: FaultPlan<FaultyCall, CallFault>
-  /** Needed by faults that take time. */
+  /** Required for faults that take time. */
   readonly clock?: Clock
 }
 
-/** Makes a call as the plan has it. */
+/** Makes a call with the fault that the plan returns for it. */
 export async function withFaults<T>(
-  around: FaultSurroundings,
+  options: FaultOptions,
   call: FaultyCall,
   signal: AbortSignal | undefined,
   work: () => Promise<T>,
 ): Promise<T> {
-  const fault = around.calls?.(call)
+  const fault = options.calls?.(call)
   if (!fault) return work()
   throwIfAborted(signal)
   switch (fault.kind) {
@@ -82,16 +83,16 @@ export async function withFaults<T>(
       throw fault.error ?? injected(call, 'was refused')
     case 'lose-reply':
       await work()
-      throw fault.error ?? injected(call, 'was done, but its reply was lost')
+      throw fault.error ?? injected(call, 'took effect, but its reply was lost')
     case 'delay-reply': {
       const result = await work()
-      await new Promise<void>((resolve) => clockOf(around).after(fault.ms, resolve))
+      await new Promise<void>((resolve) => clockOf(options).after(fault.ms, resolve))
       return result
     }
     case 'delay-effect':
-      // Whatever comes of it, nobody waits for it any more: that is the fault.
-      clockOf(around).after(fault.ms, () => void work().catch(() => {}))
-      throw fault.error ?? injected(call, 'got no reply, and will yet be done')
+      // The outcome is ignored, since the call has already failed.
+      clockOf(options).after(fault.ms, () => void work().catch(() => {}))
+      throw fault.error ?? injected(call, 'got no reply and will take effect later')
     case 'hang':
       await work()
       return endOf(signal)
@@ -104,7 +105,7 @@ function injected({ method, ref }: FaultyCall, what: string): FleetError {
 
 export function clockOf({ clock }: { readonly clock?: Clock }): Clock {
   if (clock) return clock
-  throw new FleetError('invalid', 'a fault that takes time needs a clock: give the one that the fleet has')
+  throw new FleetError('invalid', 'a fault that takes time needs the `clock` option: pass the clock of the fleet')
 }
 
 function endOf(signal: AbortSignal | undefined): Promise<never> {

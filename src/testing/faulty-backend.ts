@@ -1,10 +1,10 @@
 /**
- * Wraps a Backend so that its calls and events go wrong as a plan says: for tests of how a fleet bears it. It adds
- * nothing that the contract forbids: calls may fail or stay unanswered, events may be late, doubled or lost.
+ * Wraps a Backend to inject faults into its calls and events, for tests of a fleet. All faults are within the contract:
+ * calls may fail or hang, events may be late, duplicated, reordered or lost.
  */
 import type { Backend, BackendListener } from '../contracts/backend.js'
 import type { Ref } from '../rules/model/resources.js'
-import { clockOf, type FaultPlan, type FaultSurroundings, withFaults } from './faults.js'
+import { clockOf, type FaultPlan, type FaultOptions, withFaults } from './faults.js'
 
 export type EventFault =
   /** Never delivered. */
@@ -13,7 +13,7 @@ export type EventFault =
   | { readonly kind: 'duplicate' }
   /** Delivered after the next event. */
   | { readonly kind: 'reorder' }
-  /** Delivered this much later. */
+  /** Delivered later. */
   | { readonly kind: 'delay'; readonly ms: number }
 
 export interface FaultyEvent {
@@ -21,12 +21,12 @@ export interface FaultyEvent {
   readonly ref: Ref
 }
 
-export interface BackendFaults extends FaultSurroundings {
-  /** What befalls `changed` and `gone`. `resync` and heartbeats always pass. */
+export interface BackendFaults extends FaultOptions {
+  /** Faults of `changed` and `gone` events. `resync` and heartbeats are passed on unchanged. */
   readonly events?: FaultPlan<FaultyEvent, EventFault>
 }
 
-/** Calls are named `create`, `destroy` and `list`. Wrap what `memoryBackend` made and keep that for its servers. */
+/** The methods are `create`, `destroy` and `list`; all others are passed on unchanged. */
 export function faultyBackend(backend: Backend, faults: BackendFaults): Backend {
   return {
     name: backend.name,
@@ -46,12 +46,12 @@ export function faultyBackend(backend: Backend, faults: BackendFaults): Backend 
       }
     },
     close: () => backend.close(),
-    ...optionalCalls(backend),
+    ...optionalMethods(backend),
   }
 }
 
-/** What a backend may leave out passes as it is, and what it leaves out stays left out. */
-function optionalCalls(backend: Backend): Partial<Backend> {
+/** Optional methods are passed on unchanged if the backend has them. */
+function optionalMethods(backend: Backend): Partial<Backend> {
   const { check, prepare, protect, find, agentEndpoint, logs } = backend
   return {
     ...(check && { check: check.bind(backend) }),
@@ -67,29 +67,29 @@ function faultyListener(listener: BackendListener, faults: BackendFaults) {
   let stopped = false
   let held: (() => void)[] = []
 
-  const deliver = (tell: () => void) => {
+  const deliver = (event: () => void) => {
     if (stopped) return
     const overtaken = held
     held = []
-    tell()
+    event()
     for (const late of overtaken) late()
   }
 
-  const meet = (event: FaultyEvent, tell: () => void) => {
+  const inject = (event: FaultyEvent, send: () => void) => {
     const fault = faults.events?.(event)
     switch (fault?.kind) {
       case undefined:
-        return deliver(tell)
+        return deliver(send)
       case 'drop':
         return undefined
       case 'duplicate':
-        deliver(tell)
-        return deliver(tell)
+        deliver(send)
+        return deliver(send)
       case 'reorder':
-        held.push(tell)
+        held.push(send)
         return undefined
       case 'delay':
-        clockOf(faults).after(fault.ms, () => deliver(tell))
+        clockOf(faults).after(fault.ms, () => deliver(send))
         return undefined
     }
   }
@@ -99,8 +99,8 @@ function faultyListener(listener: BackendListener, faults: BackendFaults) {
       stopped = true
     },
     listener: {
-      changed: (instance) => meet({ type: 'changed', ref: instance.ref }, () => listener.changed(instance)),
-      gone: (ref, uid) => meet({ type: 'gone', ref }, () => listener.gone(ref, uid)),
+      changed: (instance) => inject({ type: 'changed', ref: instance.ref }, () => listener.changed(instance)),
+      gone: (ref, uid) => inject({ type: 'gone', ref }, () => listener.gone(ref, uid)),
       resync: () => listener.resync(),
       heartbeat: (sessionHostId, heartbeat) => listener.heartbeat(sessionHostId, heartbeat),
     } satisfies BackendListener,

@@ -1,10 +1,10 @@
-/** Wraps a Store so that its calls go wrong as a plan says: for tests of how a fleet bears it. */
+/** Wraps a Store to inject faults into its calls, for tests of a fleet. */
 import type { Ref } from '../rules/model/resources.js'
 import type { Collection, Store } from '../contracts/store.js'
-import { type FaultSurroundings, withFaults } from './faults.js'
+import { type FaultOptions, withFaults } from './faults.js'
 
-/** Calls are named by collection and method: `servers.update`, `builds.list`… */
-export function faultyStore(store: Store, faults: FaultSurroundings): Store {
+/** The methods have the collection as prefix: `servers.update`, `builds.list`. */
+export function faultyStore(store: Store, faults: FaultOptions): Store {
   return {
     builds: faultyCollection('builds', store.builds, faults),
     servers: faultyCollection('servers', store.servers, faults),
@@ -16,7 +16,7 @@ export function faultyStore(store: Store, faults: FaultSurroundings): Store {
   }
 }
 
-function faultyCollection<T extends Ref>(name: string, inner: Collection<T>, faults: FaultSurroundings): Collection<T> {
+function faultyCollection<T extends Ref>(name: string, inner: Collection<T>, faults: FaultOptions): Collection<T> {
   return {
     get: (ref, options) =>
       withFaults(faults, { method: `${name}.get`, ref }, options?.signal, () => inner.get(ref, options)),

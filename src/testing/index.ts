@@ -9,7 +9,7 @@ export type { ConformanceCase } from './conformance.js'
 export {
   type CallFault,
   type FaultPlan,
-  type FaultSurroundings,
+  type FaultOptions,
   type FaultyCall,
   type PlannedFault,
   randomFaults,

@@ -1,6 +1,6 @@
-/** Chance that repeats itself: the same seed draws the same numbers. For tests only, since anybody can guess them. */
+/** Reproducible random numbers for tests. Not for secrets. */
 
-/** Numbers from 0 (inclusive) to 1 (exclusive), evenly spread: the mulberry32 generator. */
+/** The mulberry32 generator: uniform numbers from 0 (inclusive) to 1 (exclusive). */
 export function seededRandom(seed: number): () => number {
   let state = seed | 0
   return () => {

@@ -1,4 +1,4 @@
-/** Records for tests: `complete…` has every optional field, `minimal…` has none. Pure. */
+/** Sample records for tests: `complete…` with every optional field, `minimal…` with none. Pure. */
 import type { Build, Detail, Ref, Server } from '../rules/model/resources.js'
 
 export function completeBuild(ref: Ref): Build {

@@ -1,5 +1,5 @@
 /**
- * What every store must do, as cases for any test runner. Each case opens a store of its own and closes it.
+ * The conformance suite for stores, as cases for any test runner. Each case opens its own store and closes it.
  *
  *     for (const { name, run } of storeConformance({ open: () => myStore() })) test(name, run)
  */
@@ -7,21 +7,21 @@ import type { Build, Detail, Server } from '../rules/model/resources.js'
 import type { Store } from '../contracts/store.js'
 import type { ConformanceCase } from './conformance.js'
 import { completeBuild, completeDetail, completeServer, minimalBuild, minimalDetail, minimalServer } from './records.js'
-import { besideScenarios } from './store-cases/beside.js'
 import { collectionScenarios } from './store-cases/collection.js'
 import { concurrencyScenarios } from './store-cases/concurrency.js'
-import { lastingScenarios } from './store-cases/lasting.js'
+import { durabilityScenarios } from './store-cases/durability.js'
+import { isolationScenarios } from './store-cases/isolation.js'
 import type { Kind, Scenario } from './store-cases/scenario.js'
-import { separationScenarios } from './store-cases/separation.js'
+import { sharedScenarios } from './store-cases/shared.js'
 
 export interface StoreConformanceOptions {
   /** Opens a store without records. */
   open(): Promise<Store>
-  /** Opens again what a store that is closed had open. Without it, nothing is asked about records that last. */
+  /** Opens the records of a closed store again. Without it, durability is not tested. */
   reopen?(closed: Store): Promise<Store>
-  /** Opens the records of an open store once more, as another host would. Without it, nothing is asked about shared stores. */
-  beside?(open: Store): Promise<Store>
-  /** Two namespaces that the store can keep records in. Default: `default` and `other`. */
+  /** Opens the records of an open store a second time, like another host. Without it, sharing is not tested. */
+  openShared?(open: Store): Promise<Store>
+  /** Two namespaces of the store. Default: `default` and `other`. */
   readonly namespaces?: readonly [string, string]
 }
 
@@ -53,18 +53,18 @@ export function storeConformance(options: StoreConformanceOptions): readonly Con
     ...collectionScenarios(builds, namespace),
     ...collectionScenarios(servers, namespace),
     ...collectionScenarios(details, namespace),
-    ...separationScenarios(namespaces),
+    ...isolationScenarios(namespaces),
     ...concurrencyScenarios(namespace),
   ]
   const open = () => options.open()
-  const { beside } = options
-  const shared = (beside ? besideScenarios(namespace) : []).map(({ name, run }) => ({
+  const { openShared } = options
+  const shared = (openShared ? sharedScenarios(namespace) : []).map(({ name, run }) => ({
     name: `shared: ${name}`,
     run: () =>
       withStore(open, async (store) => {
-        if (!beside) return
+        if (!openShared) return
         await withStore(
-          () => beside(store),
+          () => openShared(store),
           (other) => run(store, other),
         )
       }),
@@ -75,19 +75,19 @@ export function storeConformance(options: StoreConformanceOptions): readonly Con
   }))
   if (!options.reopen) return [...cases, ...shared]
   const reopen = options.reopen.bind(options)
-  const lasting = lastingScenarios(namespace).map(({ name, before, after }) => ({
+  const durability = durabilityScenarios(namespace).map(({ name, before, after }) => ({
     name,
     run: () =>
       withStore(open, async (store) => {
-        const known = await before(store)
+        const result = await before(store)
         await store.close()
         await withStore(
           () => reopen(store),
-          (again) => after(again, known),
+          (again) => after(again, result),
         )
       }),
   }))
-  return [...cases, ...shared, ...lasting]
+  return [...cases, ...shared, ...durability]
 }
 
 async function withStore(open: () => Promise<Store>, run: (store: Store) => Promise<void>): Promise<void> {

@@ -1,15 +1,15 @@
-/** Timers of the virtual clock, soonest first; those of one moment in the order in which they were set. Pure memory. */
+/** A priority queue of timers: earliest first, those with the same time in the order in which they were set. */
 
 export interface Timer {
   /** When it was set and when it is due, on the clock's `elapsed` scale. */
   readonly setMs: number
   readonly dueMs: number
   readonly order: number
-  /** Absent once cancelled: dropped when its turn comes. */
+  /** Undefined once cancelled; the timer is then dropped when it comes up. */
   fn: (() => void) | undefined
 }
 
-/** A binary heap: thousands of servers beating each second are thousands of timers. */
+/** A binary heap, since thousands of servers have thousands of timers. */
 export class TimerHeap {
   readonly #timers: Timer[] = []
 
@@ -27,7 +27,7 @@ export class TimerHeap {
     timers[at] = timer
   }
 
-  /** The soonest timer that was not cancelled. */
+  /** The earliest timer that was not cancelled. */
   peek(): Timer | undefined {
     while (this.#timers[0] && !this.#timers[0].fn) this.pop()
     return this.#timers[0]

@@ -1,9 +1,8 @@
 /**
- * A Clock for tests: time stands still until the test moves it, and a seed decides what is drawn. Give the same one to
- * `createFleet` and to `memoryBackend`, and an hour of a fleet passes in milliseconds, the same way each time.
+ * A Clock for tests: time passes only when the test advances it, and random bytes come from a seed. Pass the same clock to
+ * `createFleet` and `memoryBackend` to simulate an hour of a fleet in milliseconds, reproducibly.
  *
- * Between any two timers it lets all promises settle, so code that awaits sees a consistent world. It cannot know of real
- * I/O: work that waits for a socket or a disk is not waited for.
+ * All promises settle between two timers. The clock does not wait for real I/O.
  */
 import { AssertionError } from 'node:assert'
 import type { Clock } from '../contracts/clock.js'
@@ -12,35 +11,35 @@ import { seededRandom } from './random.js'
 import { type Timer, TimerHeap } from './timer-heap.js'
 
 export interface VirtualClockOptions {
-  /** Wall time at the start, in ms since 1970. Default: 2025-01-01T00:00:00Z. */
+  /** Initial wall time, in ms since 1970. Default: 2025-01-01T00:00:00Z. */
   readonly now?: number
-  /** Decides what `randomBytes` draws. Default 1. */
+  /** Seed of `randomBytes`. Default 1. */
   readonly seed?: number
 }
 
 export interface VirtualClock extends Clock {
-  /** Timers set and neither fired nor cancelled. */
+  /** Number of timers that are set and have neither fired nor been cancelled. */
   readonly pending: number
   /**
-   * Lets `ms` pass: fires what comes due in the order of time, also timers set meanwhile, with all promises settled
-   * before and after each. Calls at the same time run one after another. Rejects with what a timer threw.
+   * Advances time by `ms` and fires all timers that become due, including timers set meanwhile. All promises settle before
+   * and after each timer. Concurrent calls run one after another. Rejects with the error that a timer throws.
    */
   advance(ms: number): Promise<void>
-  /** Lets everything happen that needs no time: promises, immediates, timers due now. */
+  /** Runs everything that needs no time: promises, immediates and timers that are due now. */
   settle(): Promise<void>
-  /** Goes from timer to timer until the condition holds; rejects when `limitMs` (default 60 s) have passed without. */
+  /** Advances from timer to timer until the condition holds. Rejects after `limitMs` (default 60 s). */
   until(condition: () => boolean | Promise<boolean>, limitMs?: number): Promise<void>
-  /** Moves the wall time alone, as when an operator sets the clock. No timer notices. */
+  /** Changes the wall time only, as when an operator sets the clock. Timers are not affected. */
   jumpWall(ms: number): void
-  /** As when the machine sleeps: `ms` pass at once, and timers that came due meanwhile fire late, after it woke up. */
+  /** Simulates a machine that sleeps for `ms`: timers that become due meanwhile fire late, after it wakes up. */
   suspend(ms: number): Promise<void>
 }
 
-/** setTimeout fires at once beyond it, so a clock that took more would hide a bug. */
-const longestTimerMs = 2 ** 31 - 1
+/** setTimeout fires at once for a longer delay, so this clock rejects it. */
+const maxTimerMs = 2 ** 31 - 1
 
-/** More timers than this that set each other without any wait do so without end. */
-const mostWithoutWait = 100_000
+/** More timers than this that set each other without a delay are an endless loop. */
+const maxWithoutDelay = 100_000
 
 export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
   const startedAt = options.now ?? Date.UTC(2025, 0, 1)
@@ -50,12 +49,12 @@ export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
   let wallJumpMs = 0
   let order = 0
   let pending = 0
-  /** The call under way: a next one waits for it, so that time never runs twice at once. */
+  /** The current call. The next one waits for it, since only one call may advance time. */
   let running: Promise<unknown> = Promise.resolve()
 
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
     const result = running.then(work)
-    // The caller has `result` and its rejection; the next in turn only waits for the end.
+    // The caller handles the rejection of `result`; the next call only waits for its end.
     running = result.catch(() => {})
     return result
   }
@@ -69,12 +68,12 @@ export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
   }
 
   const runUntil = async (targetMs: number): Promise<void> => {
-    let withoutWait = 0
+    let withoutDelay = 0
     await allPromises()
     for (let timer = timers.peek(); timer && timer.dueMs <= targetMs; timer = timers.peek()) {
-      withoutWait = timer.dueMs > timer.setMs ? 0 : withoutWait + 1
-      if (withoutWait > mostWithoutWait) {
-        throw new FleetError('internal', `${mostWithoutWait} timers set each other without any wait between`)
+      withoutDelay = timer.dueMs > timer.setMs ? 0 : withoutDelay + 1
+      if (withoutDelay > maxWithoutDelay) {
+        throw new FleetError('internal', `endless loop: ${maxWithoutDelay} timers set each other without a delay`)
       }
       elapsedMs = Math.max(elapsedMs, timer.dueMs)
       fire(timer)
@@ -89,8 +88,8 @@ export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
     while (!(await condition())) {
       const next = timers.peek()
       if (!next || next.dueMs > endMs) {
-        const why = next ? `not within ${limitMs} ms` : `nor can it, with no timer left`
-        throw new AssertionError({ message: `the condition did not come true, ${why}`, stackStartFn: runUntilTrue })
+        const why = next ? `not within ${limitMs} ms` : `and no timer is left`
+        throw new AssertionError({ message: `the condition did not hold, ${why}`, stackStartFn: runUntilTrue })
       }
       await runUntil(Math.max(elapsedMs, next.dueMs))
     }
@@ -103,8 +102,8 @@ export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
       return pending
     },
     after(ms, fn) {
-      if (!(ms <= longestTimerMs)) {
-        throw new FleetError('invalid', `a timer can wait 0 to ${longestTimerMs} ms, but ${ms} were asked for`)
+      if (!(ms <= maxTimerMs)) {
+        throw new FleetError('invalid', `a timer must be at most ${maxTimerMs} ms, got ${ms}`)
       }
       const timer: Timer = { setMs: elapsedMs, dueMs: elapsedMs + Math.max(0, ms), order: order++, fn }
       timers.push(timer)
@@ -132,18 +131,18 @@ export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
 
 function duration(ms: number): number {
   if (ms >= 0 && ms < Infinity) return ms
-  throw new FleetError('invalid', `time can only pass forward, but ${ms} ms were asked for`)
+  throw new FleetError('invalid', `time can only advance, got ${ms} ms`)
 }
 
-/** Taken now, so that a test runner's fake timers do not stop this clock. */
+/** Captured now, so that fake timers of a test runner do not affect this clock. */
 const turn = setImmediate
-const mostTurns = 1_000
-/** Turns that virtual clocks wait for: one clock's waiting must not keep another one waiting. */
+const maxTurns = 1_000
+/** Turns that all virtual clocks are waiting for: clocks must not wait for each other. */
 let turnsAwaited = 0
 
-/** A turn of the event loop runs every promise job there is; more turns follow while others' immediates wait. */
+/** Waits until all promise jobs have run, and all immediates except those of virtual clocks. */
 async function allPromises(): Promise<void> {
-  for (let turns = 0; turns < mostTurns; turns++) {
+  for (let turns = 0; turns < maxTurns; turns++) {
     turnsAwaited++
     await new Promise<void>((resolve) => turn(resolve))
     turnsAwaited--

@@ -5,10 +5,10 @@ import { memoryBackend } from 'gamekeeper/memory'
 import { minimalBuild, minimalServer, virtualClock, type VirtualClock } from 'gamekeeper/testing'
 import type { EngineContext } from '../../src/engine/context.js'
 import type { BuildEntry, ServerEntry } from '../../src/engine/state/entries.js'
-import { createInventory, type Inventory } from '../../src/engine/state/inventory.js'
+import { Inventory } from '../../src/engine/state/inventory.js'
 import { limiter } from '../../src/util/limiter.js'
-import { responsiveClock } from '../../src/engine/instances/responsive-clock.js'
-import { fleetEmitter } from '../../src/fleet/emitter.js'
+import { ResponsiveClock } from '../../src/engine/instances/responsive-clock.js'
+import { Emitter } from '../../src/fleet/emitter.js'
 import { silentLogger } from '../../src/contracts/logger.js'
 import type { Build, Server, Session } from '../../src/rules/model/resources.js'
 import { memoryStore } from '../../src/stores/memory.js'
@@ -48,7 +48,7 @@ export interface Stock {
 export function stock(whenReady: (entry: ServerEntry) => void = () => {}): Stock {
   const ready: string[] = []
   const changes: string[] = []
-  const inventory = createInventory({
+  const inventory = new Inventory({
     ready(entry) {
       ready.push(entry.record.name)
       whenReady(entry)
@@ -84,7 +84,7 @@ export function surroundings(
   given: { readonly backend?: Backend; readonly store?: Store; readonly limits?: Partial<typeof defaultLimits> } = {},
 ): Surroundings {
   const clock = virtualClock()
-  const emitter = fleetEmitter(silentLogger, 100)
+  const emitter = new Emitter(silentLogger, 100)
   const events: FleetEvent[] = []
   const asked: string[] = []
   emitter.on('*', (event) => events.push(event))
@@ -92,7 +92,7 @@ export function surroundings(
     backend: given.backend ?? memoryBackend(),
     store: given.store ?? memoryStore(),
     clock,
-    responsiveClock: responsiveClock(clock),
+    responsiveClock: new ResponsiveClock(clock),
     limits: { ...defaultLimits, ...given.limits },
     logger: silentLogger,
     emitter,

@@ -95,7 +95,7 @@ describe('a build that is written in the store by hand', () => {
     await fleet.allocate(ask(1))
     await editSpec({ portsToExpose: [7777, 7777], standingBy: 4 })
     expect(await conditionsOf(fleet)).toEqual([
-      'Invalid: spec.portsToExpose[1] must not repeat a port, but 7777 stands twice',
+      'Invalid: spec.portsToExpose[1] must not repeat a value, but 7777 is listed twice',
     ])
     const before = await others.servers.list()
     expect(before.filter(({ record }) => record.session).length).toBe(1)
@@ -130,7 +130,7 @@ describe('a build that is written in the store by hand', () => {
     await editSpec({ standingBy: 9, portsToExpose: [7777, 7777] })
     expect(await conditionsOf(fleet)).toEqual([
       'Clamped: standingBy is 9 and max is 3: standingBy counts as 3',
-      'Invalid: spec.portsToExpose[1] must not repeat a port, but 7777 stands twice',
+      'Invalid: spec.portsToExpose[1] must not repeat a value, but 7777 is listed twice',
     ])
     await editSpec({ standingBy: 1, portsToExpose: [7777] })
     expect(await conditionsOf(fleet)).toEqual([])

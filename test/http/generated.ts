@@ -1,10 +1,10 @@
-/** Arbitraries of a JSON Schema: values that it allows, and values that are nearly so. */
+/** Arbitraries for a JSON Schema: values that are valid, and values that are nearly valid. */
 import { fc } from '@fast-check/vitest'
 import type { OpenApiDocument } from '../../src/http/index.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 import { resolved } from './validated.js'
 
-/** Values of a schema of the document. */
+/** Valid values of a schema of the document. */
 export function valuesOf(document: OpenApiDocument, schema: unknown): fc.Arbitrary<unknown> {
   const known = resolved(document, schema)
   if (known === undefined) throw new Error(`no schema: ${JSON.stringify(schema)}`)
@@ -34,12 +34,12 @@ export function valuesOf(document: OpenApiDocument, schema: unknown): fc.Arbitra
     case 'object':
       return objectsOf(known, of)
     default:
-      // Anything goes.
+      // No type: any value.
       return fc.jsonValue()
   }
 }
 
-/** One place in the value holds something else, is gone, or is there though it should not. */
+/** One place in the value is replaced, removed or added. */
 export function broken(values: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   return fc
     .tuple(

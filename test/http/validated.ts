@@ -1,6 +1,6 @@
 /**
- * Holds answers against the OpenAPI document: that of a documented operation must have a documented status, and a body that
- * is what the document says, with no field that it does not tell of. The clients of the tests do so with every answer.
+ * Checks answers against the OpenAPI document: the answer of a documented operation must have a documented status, the
+ * documented headers and a valid body without undocumented fields. The test clients check every answer.
  */
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
@@ -9,14 +9,14 @@ import { isObject } from '../../src/rules/validation/problem.js'
 
 export interface SeenAnswer {
   readonly method: string
-  /** As it was asked for, with its query. */
+  /** Of the request, with its query. */
   readonly path: string
   readonly status: number
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
   readonly text: string
 }
 
-/** What is wrong with an answer; undefined when nothing is, or when the document does not tell of the operation. */
+/** What is wrong with an answer; undefined when it is valid, or its operation is not documented. */
 export type Validate = (answer: SeenAnswer) => string | undefined
 
 export function validator(options: OpenApiOptions = {}): Validate {
@@ -28,12 +28,12 @@ export function validator(options: OpenApiOptions = {}): Validate {
   })
 
   return ({ method, path, status, headers, text }) => {
-    // Below the place where a host has mounted the routes.
+    // Without the path under which a host app has mounted the routes.
     const bare = /\/(?:api\/v1\/|metrics|healthz|readyz|openapi)[^?]*/.exec(path)?.[0] ?? ''
     const found = patterns.find(({ pattern }) => pattern.test(bare))
     const operation = found?.item[method.toLowerCase()]
     if (found === undefined || !isObject(operation)) return undefined
-    // Another app of ours, which has not this operation.
+    // Another app of this package, which does not have the operation.
     if (status === 404 && text.startsWith('{"error":"nothing is served at ')) return undefined
     const what = `${status} of ${method} ${found.path}`
     const response = resolved(document, objectAt(operation, 'responses')[String(status)])
@@ -53,13 +53,13 @@ export function validator(options: OpenApiOptions = {}): Validate {
 
 let ofAll: Validate | undefined
 
-/** By the document of all routes, in our own shapes. */
+/** Checks against the document of all operations. */
 export const documented: Validate = (answer) => (ofAll ??= validator())(answer)
 
-/** For tests whose fleet is none, and answers with anything when all is well. */
+/** Checks errors only, for tests with a fake fleet that returns anything. */
 export const documentedErrors: Validate = (answer) => (answer.status === 200 ? undefined : documented(answer))
 
-/** Against a schema of the document, whose objects may hold nothing that it does not tell of. */
+/** Checks a value against a schema of the document. Objects must not have undocumented fields. */
 export function schemaChecker(document: OpenApiDocument): (schema: unknown, value: unknown) => string | undefined {
   const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false })
   addFormats.default(ajv)
@@ -73,7 +73,7 @@ export function schemaChecker(document: OpenApiDocument): (schema: unknown, valu
   }
 }
 
-/** What stands at `#/a/b`, if that is what the value says. */
+/** The target of a `$ref`, or the value itself. */
 export function resolved(document: OpenApiDocument, value: unknown): Readonly<Record<string, unknown>> | undefined {
   if (!isObject(value)) return undefined
   const { $ref } = value
@@ -88,7 +88,7 @@ function objectAt(value: Readonly<Record<string, unknown>>, name: string): Reado
   return isObject(at) ? at : {}
 }
 
-/** Objects are closed unless they say that they are not. */
+/** With `additionalProperties: false` wherever the schema does not say otherwise. */
 function closed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(closed)
   if (!isObject(value)) return value

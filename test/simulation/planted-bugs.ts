@@ -34,7 +34,7 @@ const allocation: readonly PlantedBug[] = [
   {
     name: 'the store accepts a write with an old revision',
     standsFor: 'replicas with stale views overwrite each other',
-    file: 'src/testing/simulation/store-model.ts',
+    file: 'src/testing/simulation/models/store-model.ts',
     from: "if (current.revision !== expected) throw new FleetError('conflict', `${keyOf(record)} has changed`)",
     to: '',
   },
@@ -185,7 +185,7 @@ const life: readonly PlantedBug[] = [
     name: 'a host does not restart heartbeat timeouts after a suspension',
     standsFor: 'servers are terminated for heartbeats that a suspended host missed',
     file: 'src/engine/instances/ticker.ts',
-    from: 'parts.timeouts.restartTimers()',
+    from: 'timeouts.restartTimers()',
     to: '',
   },
   {
@@ -212,9 +212,9 @@ const life: readonly PlantedBug[] = [
   {
     name: 'an instance that is missing from the list is not noticed',
     standsFor: 'a server stays in one state forever',
-    file: 'src/engine/instances/instance-watcher.ts',
-    from: 'if (found) observe(found)\n    else missing(entry)',
-    to: 'if (found) observe(found)',
+    file: 'src/engine/instances/instance-resync.ts',
+    from: 'if (found) this.#observer.observe(found)\n    else this.#observer.observeMissing(entry)',
+    to: 'if (found) this.#observer.observe(found)',
   },
   {
     name: 'a crash is counted again after a restart',
@@ -251,7 +251,7 @@ const records: readonly PlantedBug[] = [
     name: 'a resync ignores changed builds',
     standsFor: 'the fleet keeps a stale view forever',
     file: 'src/engine/persistence/store-resync.ts',
-    from: 'if (known.revision !== found.revision) await look(known)',
+    from: 'if (known.revision !== found.revision) await this.#refreshBuild(known)',
     to: '',
   },
   {
@@ -273,7 +273,7 @@ const records: readonly PlantedBug[] = [
     name: 'a stopped engine keeps acting',
     standsFor: 'a deposed host still acts',
     file: 'src/engine/persistence/leadership-guard.ts',
-    from: 'closedWith ??= error',
+    from: 'this.#closedWith ??= error',
     to: 'void error',
   },
   {
@@ -288,16 +288,16 @@ const records: readonly PlantedBug[] = [
     name: 'a new leader does not load Pending servers',
     standsFor: 'a create that a crashed host started is lost',
     file: 'src/engine/persistence/loader.ts',
-    from: 'inOrder.forEach(loadServer)',
-    to: "inOrder.filter(({ record }) => record.state !== 'Pending').forEach(loadServer)",
+    from: 'of inOrder) this.loadServer(server)',
+    to: "of inOrder) if (server.record.state !== 'Pending') this.loadServer(server)",
   },
   {
     name: 'a resync ignores deleted builds',
     standsFor: 'the fleet keeps a stale view forever',
     seeds: 300,
     file: 'src/engine/persistence/store-resync.ts',
-    from: 'if (!there.has(key) && isIn(build, namespace)) await look(build)',
-    to: 'void there',
+    from: 'if (!present.has(key) && isIn(build, namespace)) await this.#refreshBuild(build)',
+    to: 'void present',
   },
 ]
 
@@ -306,21 +306,21 @@ const watching: readonly PlantedBug[] = [
     name: 'watch events of builds are dropped',
     standsFor: 'edits take effect only by chance',
     file: 'src/engine/persistence/store-resync.ts',
-    from: 'changed: (found) => own(buildChanged(found)),',
+    from: 'changed: (found) => this.#run(this.#buildChanged(found)),',
     to: 'changed: () => {},',
   },
   {
     name: 'a stale watch event overwrites a newer record',
     standsFor: 'a late event reverts a newer change',
     file: 'src/engine/persistence/store-resync.ts',
-    from: 'if (known.revision !== found.revision) await look(known)\n    }',
-    to: 'inventory.replaceBuild(known, found.record, found.revision)\n      ctx.enqueue(known)\n    }',
+    from: 'if (known.revision !== found.revision) await this.#refreshBuild(known)\n    }',
+    to: 'this.#ctx.inventory.replaceBuild(known, found.record, found.revision)\n      this.#ctx.enqueue(known)\n    }',
   },
   {
     name: 'deletion events of server records are dropped',
     standsFor: 'an orphaned process keeps its port',
     file: 'src/engine/persistence/store-resync.ts',
-    from: 'gone: (ref) => own(serverGone(ref)),',
+    from: 'gone: (ref) => this.#run(this.#serverGone(ref)),',
     to: 'gone: () => {},',
   },
   {

@@ -44,7 +44,7 @@ export function summary(results: readonly SimulationResult[]): string {
   const failed = results.filter((result) => result.violation !== undefined).length
   const lines = [...faults]
     .toSorted(([a], [b]) => a.localeCompare(b))
-    .map(([kind, times]) => `  ${kind.padEnd(32)} ${count(times)}`)
+    .map(([kind, times]) => `  ${kind.padEnd(36)} ${count(times)}`)
   return [
     `${count(results.length)} seeds, ${failed} failed: ${count(total((one) => one.steps))} steps, ` +
       `${count(total((one) => one.allocations))} allocations, ${count(total((one) => one.refusals))} refusals, ` +

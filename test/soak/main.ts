@@ -1,4 +1,4 @@
-/** `npm run soak`: see docs/soak.md. Only this file ends the process. */
+/** `npm run soak`: see docs/explanation/soak.md. Only this file ends the process. */
 import { parseArgs } from 'node:util'
 import { messageOf } from '../../src/contracts/errors.js'
 import type { SoakSummary } from './soak.js'

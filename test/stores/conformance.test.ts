@@ -21,7 +21,7 @@ describe('a memory store that hosts share', () => {
     return Promise.resolve(store)
   }
   const again = (store: Store) => of(memories.get(store) ?? sharedMemory())
-  for (const { name, run } of storeConformance({ open: () => of(sharedMemory()), reopen: again, beside: again })) {
+  for (const { name, run } of storeConformance({ open: () => of(sharedMemory()), reopen: again, openShared: again })) {
     test(name, run)
   }
 })

@@ -1,4 +1,4 @@
-/** The suite has teeth: a backend that breaks the contract in one way fails the case that is about it. */
+/** A backend that breaks the contract in one way fails the case that tests it. */
 import { type Backend, FleetError, systemClock } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
 import {
@@ -9,7 +9,7 @@ import {
 } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 
-/** The suite over memory servers that run, with something wrong about the backend. */
+/** The suite over a memory backend with one defect. */
 function suiteOver(breakIt: (backend: Backend) => Partial<Backend>): readonly ConformanceCase[] {
   return backendConformance({
     timeoutMs: 100,
@@ -25,7 +25,7 @@ function suiteOver(breakIt: (backend: Backend) => Partial<Backend>): readonly Co
           ...(template['program'] === 'ignores-terminate' && { ignoresTerminate: true }),
         }),
       })
-      // The servers of what is wrong are still there: `tearDown` must find them.
+      // The instances that the defect leaves behind must still be listed for `tearDown`.
       const backend = { ...good, ...breakIt(good) }
       return { backend, reopen: async () => backend, cleanup: async () => {} }
     },
@@ -44,26 +44,26 @@ const broken: readonly [
   breakIt: (backend: Backend) => Partial<Backend>,
 ][] = [
   [
-    'lists only what runs',
-    'an exited instance stays listed until it is destroyed',
+    'lists running instances only',
+    'list: shows an exited instance until it is destroyed',
     (good) => ({ list: async () => (await good.list()).filter(({ phase }) => phase !== 'exited') }),
   ],
   [
-    'knows only success and failure',
-    'an exit with another code is listed with that code',
+    'reports exit code 1 for every failure',
+    'list: shows other exit codes',
     (good) => ({ list: async () => (await good.list()).map((one) => (one.exitCode ? { ...one, exitCode: 1 } : one)) }),
   ],
   [
-    'starts a name twice',
-    'the same ref and uid again is the same instance',
+    'creates an instance twice',
+    'create: the same ref and uid returns the existing instance',
     (good) => {
       let count = 0
       return { create: (spec) => good.create({ ...spec, ref: { ...spec.ref, name: `${spec.ref.name}-${count++}` } }) }
     },
   ],
   [
-    'takes over the name of a living instance',
-    'another uid under the ref of a living instance is a conflict',
+    'replaces an existing instance',
+    'create: rejects another uid for the ref of an existing instance with conflict',
     (good) => ({
       async create(spec) {
         const taken = (await good.list()).find(({ ref }) => ref.name === spec.ref.name)
@@ -74,7 +74,7 @@ const broken: readonly [
   ],
   [
     'ignores the uid on destroy',
-    'destroying another uid leaves the instance alone',
+    'destroy: does not affect an instance with another uid',
     (good) => ({
       async destroy(ref, _, options) {
         for (const one of await good.list()) if (one.ref.name === ref.name) await good.destroy(ref, one.uid, options)
@@ -82,8 +82,8 @@ const broken: readonly [
     }),
   ],
   [
-    'fails to destroy what is absent',
-    'destroying what does not exist is success',
+    'rejects the destroy of a missing instance',
+    'destroy: succeeds if the instance does not exist',
     (good) => ({
       async destroy(ref, uid, options) {
         if (!(await good.list()).some((one) => one.uid === uid)) throw new FleetError('not-found', 'no such instance')
@@ -93,17 +93,17 @@ const broken: readonly [
   ],
   [
     'kills at once',
-    'a program that does not end when told is killed after its grace period, not before',
+    'destroy: kills a program that ignores termination after the grace period, not before',
     (good) => ({ destroy: (ref, uid) => good.destroy(ref, uid, { graceMs: 0 }) }),
   ],
   [
     'never kills',
-    'no grace kills at once',
+    'destroy: kills at once without a grace period',
     (good) => ({ destroy: (ref, uid) => good.destroy(ref, uid, { graceMs: 60_000 }) }),
   ],
   [
-    'gives each instance the same port',
-    'instances created at once share no public port',
+    'assigns the same port to every instance',
+    'ports: concurrent creates share no public port',
     (good) => ({
       list: async () =>
         (await good.list()).map((one) => ({ ...one, ports: one.ports.map((port) => ({ ...port, public: 20_000 })) })),
@@ -111,15 +111,15 @@ const broken: readonly [
   ],
   [
     'sorts its ports',
-    'ports are listed in the order of portsToExpose',
+    'ports: listed in the order of portsToExpose',
     (good) => ({
       create: (spec) => good.create({ ...spec, portsToExpose: [...spec.portsToExpose].sort((a, b) => a - b) }),
     }),
   ],
-  ['tells nobody', 'a listener is told of an exit, with its code', () => ({ watch: () => () => {} })],
+  ['reports no events', 'watch: reports an exit with its code', () => ({ watch: () => () => {} })],
   [
-    'cannot stop telling',
-    'a listener that stopped is told nothing more',
+    'reports events to a stopped listener',
+    'watch: reports nothing to a stopped listener',
     (good) => ({
       watch(listener) {
         good.watch(listener)
@@ -128,13 +128,13 @@ const broken: readonly [
     }),
   ],
   [
-    'overlooks signals',
-    'a call with an aborted signal rejects and does nothing',
+    'ignores signals',
+    'every call with an aborted signal rejects with aborted and has no effect',
     (good) => ({ create: (spec) => good.create(spec) }),
   ],
   [
-    'ends its instances when it closes',
-    'closing leaves instances running, and the next backend lists them as they were',
+    'destroys its instances on close',
+    'restart: instances keep running after close, and the next backend lists them unchanged',
     (good) => ({
       async close() {
         for (const { ref, uid } of await good.list()) await good.destroy(ref, uid, { graceMs: 0 })
@@ -143,8 +143,8 @@ const broken: readonly [
     }),
   ],
   [
-    'knows no namespaces',
-    'one name in two namespaces is two instances',
+    'ignores namespaces',
+    'the same name in two namespaces is two instances',
     (good) => ({ create: (spec) => good.create({ ...spec, ref: { ...spec.ref, namespace: 'default' } }) }),
   ],
 ]
@@ -158,7 +158,7 @@ describe('the backend conformance suite', () => {
     await expect(run(suiteOver(breakIt), name)).rejects.toThrow()
   })
 
-  it('leaves out what cannot apply, for a reason, and takes no name that is not a case', () => {
+  it('leaves out inapplicable cases, and rejects an unknown case or an empty reason', () => {
     const options = {
       template: () => ({}),
       open: () => Promise.reject(new Error('not opened')),
@@ -166,14 +166,14 @@ describe('the backend conformance suite', () => {
     const all = backendConformance(options)
     const some = backendConformance({
       ...options,
-      inapplicable: { 'one name in two namespaces is two instances': 'it has one namespace' },
+      inapplicable: { 'the same name in two namespaces is two instances': 'it has only one namespace' },
     })
     expect(some.length).toBe(all.length - 1)
     expect(new Set(all.map(({ name }) => name)).size).toBe(all.length)
-    // @ts-expect-error: nor does it compile
+    // @ts-expect-error: does not compile either
     const unknown: BackendConformanceOptions = { ...options, inapplicable: { 'no such case': 'because' } }
-    expect(() => backendConformance(unknown)).toThrow(/names no case: no such case/)
-    const silent = { ...options, inapplicable: { 'an instance without ports has none': '' } }
+    expect(() => backendConformance(unknown)).toThrow(/unknown case: no such case/)
+    const silent = { ...options, inapplicable: { 'ports: an instance without portsToExpose has none': '' } }
     expect(() => backendConformance(silent)).toThrow(/needs a reason/)
   })
 })

@@ -29,7 +29,7 @@ function wrapped(fault: CallFault) {
 }
 
 describe('a faulty backend', () => {
-  it('refuses a call before anything is done', async () => {
+  it('refuses a call without any effect', async () => {
     const { backend, made } = wrapped({ kind: 'refuse' })
     await expect(backend.create(spec)).rejects.toMatchObject({ code: 'unavailable' })
     expect(made()).toBe(0)
@@ -37,14 +37,14 @@ describe('a faulty backend', () => {
     expect(made()).toBe(1)
   })
 
-  it('loses the reply of a call that was done', async () => {
+  it('loses the reply of a call that took effect', async () => {
     const error = new FleetError('unavailable', 'connection reset')
     const { backend, made } = wrapped({ kind: 'lose-reply', error })
     await expect(backend.create(spec)).rejects.toBe(error)
     expect(made()).toBe(1)
   })
 
-  it('gives a reply late', async () => {
+  it('delays a reply', async () => {
     const { clock, backend, made } = wrapped({ kind: 'delay-reply', ms: 500 })
     let reply: Instance | undefined
     const creating = backend.create(spec).then((instance) => (reply = instance))
@@ -54,7 +54,7 @@ describe('a faulty backend', () => {
     expect(await creating).toMatchObject({ uid: 'u1' })
   })
 
-  it('does late what it rejected', async () => {
+  it('applies the effect of a rejected call later', async () => {
     const { clock, backend, made } = wrapped({ kind: 'delay-effect', ms: 500 })
     await expect(backend.create(spec)).rejects.toMatchObject({ code: 'unavailable' })
     expect(made()).toBe(0)
@@ -62,7 +62,7 @@ describe('a faulty backend', () => {
     expect(made()).toBe(1)
   })
 
-  it('hangs until the caller gives up', async () => {
+  it('hangs until the caller aborts', async () => {
     const { clock, backend, made } = wrapped({ kind: 'hang' })
     const caller = new AbortController()
     let settled = false
@@ -73,12 +73,12 @@ describe('a faulty backend', () => {
     await expect(creating).rejects.toMatchObject({ code: 'aborted' })
   })
 
-  it('says that a fault which takes time needs a clock', async () => {
+  it('rejects a fault that takes time without a clock', async () => {
     const backend = faultyBackend(memoryBackend(), { calls: () => ({ kind: 'delay-reply', ms: 1 }) })
-    await expect(backend.create(spec)).rejects.toThrow(/needs a clock/)
+    await expect(backend.create(spec)).rejects.toThrow(/needs the `clock` option/)
   })
 
-  it('drops, doubles, reorders and delays events', async () => {
+  it('drops, duplicates, reorders and delays events', async () => {
     const clock = virtualClock()
     const inner = memoryBackend({ script: 'manual' })
     const faults: (EventFault | undefined)[] = [
@@ -90,10 +90,10 @@ describe('a faulty backend', () => {
       undefined,
     ]
     const backend = faultyBackend(inner, { clock, events: () => faults.shift() })
-    const told: string[] = []
+    const received: string[] = []
     const stop = backend.watch({
-      changed: ({ ref, phase }) => void told.push(`${ref.name} ${phase}`),
-      gone: (ref) => void told.push(`${ref.name} gone`),
+      changed: ({ ref, phase }) => void received.push(`${ref.name} ${phase}`),
+      gone: (ref) => void received.push(`${ref.name} gone`),
       resync: () => {},
       heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
     })
@@ -101,36 +101,36 @@ describe('a faulty backend', () => {
       await backend.create({ ...spec, ref: { namespace: 'default', name } })
     }
     await clock.settle()
-    expect(told).toEqual(['b running', 'b running', 'd running', 'c running', 'f running'])
+    expect(received).toEqual(['b running', 'b running', 'd running', 'c running', 'f running'])
     await clock.advance(100)
-    expect(told.slice(5)).toEqual(['e running'])
+    expect(received.slice(5)).toEqual(['e running'])
     stop()
     inner.server('a').exit(0)
     await clock.settle()
-    expect(told).toHaveLength(6)
+    expect(received).toHaveLength(6)
   })
 })
 
 describe('random faults', () => {
-  it('are the same for the same seed, and about as many as asked for', () => {
+  it('are reproducible and have the given probability', () => {
     const draw = (seed: number) => {
       const plan = randomFaults<'x' | 'y'>({ seed, probability: 0.2, faults: ['x', 'y'] })
       return Array.from({ length: 5_000 }, () => plan(undefined))
     }
     expect(draw(1)).toEqual(draw(1))
     expect(draw(1)).not.toEqual(draw(2))
-    const met = draw(1).filter((fault) => fault !== undefined)
-    expect(met.length).toBeGreaterThan(850)
-    expect(met.length).toBeLessThan(1_150)
-    expect(new Set(met)).toEqual(new Set(['x', 'y']))
+    const injected = draw(1).filter((fault) => fault !== undefined)
+    expect(injected.length).toBeGreaterThan(850)
+    expect(injected.length).toBeLessThan(1_150)
+    expect(new Set(injected)).toEqual(new Set(['x', 'y']))
   })
 })
 
 describe('a faulty store', () => {
-  it('meets its calls by collection and method, and passes the others on', async () => {
+  it('injects faults by collection and method, and passes other calls on', async () => {
     const calls: string[] = []
     const done: string[] = []
-    const backing = storeThatNotes(done)
+    const backing = recordingStore(done)
     const store = faultyStore(backing, {
       calls: (call: FaultyCall) => {
         calls.push(call.method)
@@ -147,23 +147,23 @@ describe('a faulty store', () => {
   })
 })
 
-function storeThatNotes(done: string[]): Store {
-  const note = <T>(name: string, result: T) => {
+function recordingStore(done: string[]): Store {
+  const record = <T>(name: string, result: T) => {
     done.push(name)
     return Promise.resolve(result)
   }
   const collection = {
-    get: () => note('get', undefined),
-    list: () => note('list', []),
-    create: () => note('create', '1'),
-    update: () => note('update', '2'),
-    delete: () => note('delete', undefined),
+    get: () => record('get', undefined),
+    list: () => record('list', []),
+    create: () => record('create', '1'),
+    update: () => record('update', '2'),
+    delete: () => record('delete', undefined),
   }
   return {
     shared: false,
     builds: collection,
     servers: collection,
     details: collection,
-    close: () => note('close', undefined),
+    close: () => record('close', undefined),
   }
 }

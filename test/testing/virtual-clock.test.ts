@@ -4,14 +4,14 @@ import { type VirtualClock, virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 describe('the virtual clock', () => {
-  it('stands still until it is moved, and moves both times together', async () => {
+  it('stands still until advanced, and advances wall time and elapsed time together', async () => {
     const clock = virtualClock({ now: 1_000_000 })
     expect([clock.now(), clock.elapsed()]).toEqual([1_000_000, 0])
     await clock.advance(1_500)
     expect([clock.now(), clock.elapsed()]).toEqual([1_001_500, 1_500])
   })
 
-  it('fires timers in the order of time, those of one moment in the order in which they were set', async () => {
+  it('fires timers in order of their time, and timers with the same time in the order in which they were set', async () => {
     const clock = virtualClock()
     const fired: string[] = []
     for (const [name, ms] of [
@@ -28,7 +28,7 @@ describe('the virtual clock', () => {
     expect(clock.pending).toBe(1)
   })
 
-  it('keeps that order for thousands of timers, cancelled ones among them', async () => {
+  it('keeps the order for thousands of timers, some of them cancelled', async () => {
     const clock = virtualClock()
     const fired: number[] = []
     const cancels: (() => void)[] = []
@@ -45,7 +45,7 @@ describe('the virtual clock', () => {
     expect(clock.pending).toBe(0)
   })
 
-  it('fires in the same advance what code set meanwhile, if it is due, however that code awaits', async () => {
+  it('fires timers that are set during an advance, if they become due in it', async () => {
     const clock = virtualClock()
     const seen: number[] = []
     const work = async () => {
@@ -62,7 +62,7 @@ describe('the virtual clock', () => {
     await done
   })
 
-  it('lets all promises settle between two timers', async () => {
+  it('settles all promises between two timers', async () => {
     const clock = virtualClock()
     const order: string[] = []
     clock.after(10, () => {
@@ -70,15 +70,15 @@ describe('the virtual clock', () => {
       void (async () => {
         for (let i = 0; i < 50; i++) await Promise.resolve()
         for (let i = 0; i < 5; i++) await nextTurn()
-        order.push('what the first one caused')
+        order.push('caused by first')
       })()
     })
     clock.after(10, () => order.push('second'))
     await clock.advance(10)
-    expect(order).toEqual(['first', 'what the first one caused', 'second'])
+    expect(order).toEqual(['first', 'caused by first', 'second'])
   })
 
-  it('settles without moving time, and fires what is due now', async () => {
+  it('settles without advancing time, and fires timers that are due now', async () => {
     const clock = virtualClock()
     const seen: string[] = []
     void Promise.resolve().then(() => clock.after(0, () => seen.push('now')))
@@ -88,7 +88,7 @@ describe('the virtual clock', () => {
     expect(clock.elapsed()).toBe(0)
   })
 
-  it('cancels a timer once and for all, also after it fired', async () => {
+  it('allows a timer to be cancelled repeatedly and after it fired', async () => {
     const clock = virtualClock()
     let fired = 0
     const cancelBefore = clock.after(5, () => fired++)
@@ -101,7 +101,7 @@ describe('the virtual clock', () => {
     expect([fired, clock.pending]).toEqual([1, 0])
   })
 
-  it('jumps the wall time alone, and no timer notices', async () => {
+  it('jumps the wall time without affecting timers', async () => {
     const clock = virtualClock({ now: 0 })
     let fired = false
     clock.after(1_000, () => (fired = true))
@@ -113,7 +113,7 @@ describe('the virtual clock', () => {
     expect([clock.now(), clock.elapsed(), fired]).toEqual([-3_599_000, 1_000, true])
   })
 
-  it('fires late what came due while it was suspended', async () => {
+  it('fires timers late that became due during a suspension', async () => {
     const clock = virtualClock()
     const firedAt: number[] = []
     clock.after(10, () => {
@@ -126,34 +126,34 @@ describe('the virtual clock', () => {
     expect(firedAt).toEqual([60_000, 60_010])
   })
 
-  it('goes on until a condition holds and no further', async () => {
+  it('advances until a condition holds, and no further', async () => {
     const clock = virtualClock()
-    let beats = 0
-    const beat = () => {
-      beats++
-      clock.after(1_000, beat)
+    let ticks = 0
+    const tick = () => {
+      ticks++
+      clock.after(1_000, tick)
     }
-    clock.after(1_000, beat)
-    await clock.until(() => beats === 7)
-    expect([beats, clock.elapsed()]).toEqual([7, 7_000])
+    clock.after(1_000, tick)
+    await clock.until(() => ticks === 7)
+    expect([ticks, clock.elapsed()]).toEqual([7, 7_000])
   })
 
-  it('says so when a condition does not come true in time, and when no timer is left that could make it so', async () => {
+  it('rejects when a condition does not hold in time or no timer is left', async () => {
     const clock = virtualClock()
-    await expect(clock.until(() => false)).rejects.toThrow(/no timer left/)
+    await expect(clock.until(() => false)).rejects.toThrow(/no timer is left/)
     const tick = () => void clock.after(1_000, tick)
     tick()
     await expect(clock.until(() => false, 5_000)).rejects.toThrow(/not within 5000 ms/)
     expect(clock.elapsed()).toBe(5_000)
   })
 
-  it('runs two advances at once one after another', async () => {
+  it('runs concurrent advances one after another', async () => {
     const clock = virtualClock()
     await Promise.all([clock.advance(10), clock.advance(20)])
     expect(clock.elapsed()).toBe(30)
   })
 
-  it('is not held up by other clocks that run at the same time', async () => {
+  it('does not wait for other virtual clocks', async () => {
     const turns = vi.spyOn(process, 'getActiveResourcesInfo')
     onTestFinished(() => turns.mockRestore())
     const run = async (clock: VirtualClock) => {
@@ -163,11 +163,11 @@ describe('the virtual clock', () => {
       return clock.elapsed()
     }
     expect(await Promise.all([virtualClock(), virtualClock(), virtualClock()].map(run))).toEqual([100, 100, 100])
-    // One for each timer and one before the first; a few more are others' business.
+    // One turn per timer and one before the first, with a margin for other immediates.
     expect(turns.mock.calls.length).toBeLessThan(2 * 3 * 101)
   })
 
-  it('passes on what a timer throws, and goes on afterwards', async () => {
+  it('rejects with the error of a timer, and can be advanced afterwards', async () => {
     const clock = virtualClock()
     clock.after(10, () => {
       throw new Error('boom')
@@ -178,14 +178,14 @@ describe('the virtual clock', () => {
     expect(clock.elapsed()).toBe(100)
   })
 
-  it('ends with an error instead of never when timers set each other without end', async () => {
+  it('rejects when timers set each other in an endless loop', async () => {
     const clock = virtualClock()
     const again = () => void clock.after(0, again)
     again()
     await expect(clock.settle()).rejects.toThrow(/set each other/)
   })
 
-  it('draws the same bytes from the same seed, and others from another', () => {
+  it('gives the same bytes for the same seed, and different bytes for another', () => {
     const draw = (seed: number) => {
       const clock = virtualClock({ seed })
       return [...clock.randomBytes(16), ...clock.randomBytes(16)]
@@ -195,11 +195,11 @@ describe('the virtual clock', () => {
     expect(draw(7).slice(0, 16)).not.toEqual(draw(7).slice(16))
   })
 
-  it('refuses a wait that a real timer could not keep, and time that goes back', async () => {
+  it('rejects a delay that is too long for a real timer, and negative time', async () => {
     const clock = virtualClock()
     expect(() => clock.after(2 ** 31, () => {})).toThrow(FleetError)
     expect(() => clock.after(Number.NaN, () => {})).toThrow(FleetError)
-    await expect(clock.advance(-1)).rejects.toThrow(/forward/)
+    await expect(clock.advance(-1)).rejects.toThrow(/can only advance/)
     await clock.settle()
   })
 })

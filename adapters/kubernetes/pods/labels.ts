@@ -1,6 +1,6 @@
 /** The labels and annotations by which a pod is known as a server of the fleet. Pure. */
 import { isDeepStrictEqual } from 'node:util'
-import type { KnownInstance } from '../../../src/contracts/backend.js'
+import type { RecordedInstance } from '../../../src/contracts/backend.js'
 import type { PortPair, Ref } from '../../../src/rules/model/resources.js'
 import { formatPortPairs, parsePortPairs } from '../../shared/port-pairs.js'
 import type { KubeObject, OwnerReference } from '../client/kube-objects.js'
@@ -68,7 +68,7 @@ export function identityOf(names: Names, { metadata = {}, spec }: Pod): Identity
  */
 export function recoverIdentity(
   names: Names,
-  { ref, uid, ports }: KnownInstance,
+  { ref, uid, ports }: RecordedInstance,
   owner: OwnerReference | undefined,
   object: KubeObject,
 ): Identity | undefined {

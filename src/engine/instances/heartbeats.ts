@@ -1,107 +1,105 @@
-/**
- * Answers heartbeats: constant work, no I/O, and no write unless state, health or players changed.
- */
-import { afterReport, healthOf, isUnfit, noReports } from '../../rules/lifecycle/health.js'
+/** Answers heartbeats: constant work, no I/O, and no write unless state, health or players changed. */
 import type { Heartbeat, HeartbeatAnswer, SessionConfig } from '../../rules/game/heartbeat.js'
+import { afterReport, healthOf, isUnfit, noReports } from '../../rules/lifecycle/health.js'
 import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
 import type { EngineContext } from '../context.js'
-import { isCurrent, type ServerEntry } from '../state/entries.js'
+import type { ServerEntry } from '../state/entries.js'
+import { isCurrent } from '../state/queries.js'
 
-export interface Heartbeats {
-  /** `unknown` answers for ids that no server has. */
-  receive(hostId: string, heartbeat: Heartbeat, unknown: () => 'Continue' | 'Terminate'): HeartbeatAnswer
-  /** It runs: from now on this host waits for it to speak. */
-  expect(entry: ServerEntry): void
-}
+export class Heartbeats {
+  readonly #ctx: EngineContext
+  readonly #playersChanged: (entry: ServerEntry) => void
+  readonly #continue: HeartbeatAnswer
+  readonly #terminate: HeartbeatAnswer
 
-export function heartbeats(ctx: EngineContext, playersChanged: (entry: ServerEntry) => void): Heartbeats {
-  const { clock, inventory, limits, responsiveClock: listening } = ctx
-  const answering = (operation: 'Continue' | 'Terminate'): HeartbeatAnswer =>
-    Object.freeze({ operation, nextHeartbeatIntervalMs: limits.heartbeatIntervalMs })
-  const goOn = answering('Continue')
-  const terminate = answering('Terminate')
-
-  function hear(entry: ServerEntry): void {
-    entry.silentSince = listening.now()
-    const { heartbeating: heard, awaitingFirstHeartbeat: unheard, awaitingHeartbeat: awaited } = entry.build
-    // Last, so that the first is the one that has been silent for longest.
-    if (heard.has(entry)) return heard.moveToEnd(entry)
-    unheard.delete(entry)
-    awaited.delete(entry)
-    heard.add(entry)
+  constructor(ctx: EngineContext, playersChanged: (entry: ServerEntry) => void) {
+    const nextHeartbeatIntervalMs = ctx.limits.heartbeatIntervalMs
+    this.#ctx = ctx
+    this.#playersChanged = playersChanged
+    this.#continue = Object.freeze({ operation: 'Continue', nextHeartbeatIntervalMs })
+    this.#terminate = Object.freeze({ operation: 'Terminate', nextHeartbeatIntervalMs })
   }
 
-  /** A heartbeat proves that it runs: a backend that is slower to say so may have told already where. */
-  function runs(entry: ServerEntry): void {
+  /** `unknown` answers for ids that no server has. */
+  receive(hostId: string, heartbeat: Heartbeat, unknown: () => 'Continue' | 'Terminate'): HeartbeatAnswer {
+    const entry = this.#ctx.inventory.serverByHostId(hostId)
+    if (!entry) return unknown() === 'Continue' ? this.#continue : this.#terminate
+    if (entry.record.state !== 'Terminating') {
+      this.#recordArrival(entry)
+      this.#apply(entry, heartbeat)
+    }
+    return this.#answer(entry, heartbeat)
+  }
+
+  /** The server's process runs: its timeout for the first heartbeat begins. */
+  expect(entry: ServerEntry): void {
+    const { heartbeating, awaitingFirstHeartbeat, awaitingHeartbeat } = entry.build
+    const now = this.#ctx.responsiveClock.now()
+    entry.runningSince ??= now
+    // Its heartbeat can come before the backend's event, and events can be repeated.
+    if (heartbeating.has(entry) || awaitingFirstHeartbeat.has(entry) || awaitingHeartbeat.has(entry)) return
+    entry.silentSince = now
+    entry.healthReports = noReports
+    const hasSentHeartbeats = entry.record.reachedStandingByOn !== undefined
+    if (hasSentHeartbeats) awaitingHeartbeat.add(entry)
+    else awaitingFirstHeartbeat.add(entry)
+  }
+
+  #recordArrival(entry: ServerEntry): void {
+    entry.silentSince = this.#ctx.responsiveClock.now()
+    const { heartbeating, awaitingFirstHeartbeat, awaitingHeartbeat } = entry.build
+    // Keeps the list ordered, longest silent first.
+    if (heartbeating.has(entry)) return heartbeating.moveToEnd(entry)
+    awaitingFirstHeartbeat.delete(entry)
+    awaitingHeartbeat.delete(entry)
+    heartbeating.add(entry)
+  }
+
+  #apply(entry: ServerEntry, heartbeat: Heartbeat): void {
+    const { clock, inventory, limits } = this.#ctx
+    this.#markRunning(entry)
+    entry.healthReports = afterReport(entry.healthReports, heartbeat.health)
+    const now = clock.now()
+    const { record, healthReports } = entry
+    const next =
+      isIdle(record) && isUnfit(healthReports, limits.unhealthyReports)
+        ? transition(record, { type: 'reportedUnhealthy', reports: healthReports.unhealthyInARow }, now)
+        : transition(record, { type: 'heartbeat', claims: heartbeat.state, health: healthOf(healthReports) }, now)
+    inventory.update(entry, next)
+    if (!isSameList(entry.players, heartbeat.players)) {
+      entry.players = heartbeat.players
+      this.#playersChanged(entry)
+    }
+  }
+
+  /** A heartbeat proves that the process runs, even if the backend has not reported it yet. */
+  #markRunning(entry: ServerEntry): void {
     const { instance, record } = entry
     if (record.state !== 'Pending' || instance?.address === undefined) return
     const { address, node, ports } = instance
     const event = { type: 'running' as const, address, ...(node !== undefined && { node }), ports }
-    inventory.update(entry, transition(record, event, clock.now()))
+    this.#ctx.inventory.update(entry, transition(record, event, this.#ctx.clock.now()))
   }
 
-  function learn(entry: ServerEntry, heartbeat: Heartbeat): void {
-    runs(entry)
-    entry.healthReports = afterReport(entry.healthReports, heartbeat.health)
-    const now = clock.now()
-    const next =
-      isIdle(entry.record) && isUnfit(entry.healthReports, limits.unhealthyReports)
-        ? transition(entry.record, { type: 'reportedUnhealthy', reports: entry.healthReports.unhealthyInARow }, now)
-        : transition(
-            entry.record,
-            { type: 'heartbeat', claims: heartbeat.state, health: healthOf(entry.healthReports) },
-            now,
-          )
-    inventory.update(entry, next)
-    if (!sameList(entry.players, heartbeat.players)) {
-      entry.players = heartbeat.players
-      playersChanged(entry)
-    }
-  }
-
-  function answer(entry: ServerEntry, heartbeat: Heartbeat): HeartbeatAnswer {
+  #answer(entry: ServerEntry, heartbeat: Heartbeat): HeartbeatAnswer {
     const { session, state } = entry.record
-    if (state === 'Terminating' && isEndCertain(entry)) return terminate
-    if (!session) return goOn
-    entry.sessionAnswers ??= sessionAnswers(entry, limits.heartbeatIntervalMs)
+    if (state === 'Terminating' && isEndCertain(entry)) return this.#terminate
+    if (!session) return this.#continue
+    entry.sessionAnswers ??= createSessionAnswers(entry, this.#ctx.limits.heartbeatIntervalMs)
     return heartbeat.state === 'StandingBy' ? entry.sessionAnswers.active : entry.sessionAnswers.lasting
-  }
-
-  return {
-    receive(hostId, heartbeat, unknown) {
-      const entry = inventory.serverByHostId(hostId)
-      if (!entry) return unknown() === 'Continue' ? goOn : terminate
-      if (entry.record.state !== 'Terminating') {
-        hear(entry)
-        learn(entry, heartbeat)
-      }
-      return answer(entry, heartbeat)
-    },
-
-    expect(entry) {
-      const { heartbeating: heard, awaitingFirstHeartbeat: unheard, awaitingHeartbeat: awaited } = entry.build
-      entry.runningSince ??= listening.now()
-      // It may have spoken before the backend said that it runs, and a late event may say so again.
-      if (heard.has(entry) || unheard.has(entry) || awaited.has(entry)) return
-      entry.silentSince = listening.now()
-      entry.healthReports = noReports
-      const hasSpoken = entry.record.reachedStandingByOn !== undefined
-      if (hasSpoken) awaited.add(entry)
-      else unheard.add(entry)
-    },
   }
 }
 
 /**
- * On record, or said by the game itself, or the end of a match. An idle server's end before that is nothing that a host
- * which took this one's place would know of: it would hand out a server that is leaving.
+ * True when the end is on record, was reported by the game, or follows a session. Until an idle server's end is durable, a new
+ * leader would not know of it and could allocate the server, so the game must not be told to terminate yet.
  */
-function isEndCertain({ record, stored, recordDeleted: recordGone, build }: ServerEntry): boolean {
+function isEndCertain({ record, stored, recordDeleted, build }: ServerEntry): boolean {
   if (record.session !== undefined || record.ending?.reason === 'Exited') return true
-  return recordGone || build.deleted || stored?.state === 'Terminating'
+  return recordDeleted || build.deleted || stored?.state === 'Terminating'
 }
 
-function sessionAnswers(
+function createSessionAnswers(
   entry: ServerEntry,
   nextHeartbeatIntervalMs: number,
 ): NonNullable<ServerEntry['sessionAnswers']> {
@@ -118,13 +116,13 @@ function sessionAnswers(
   }
 }
 
-/** What it was started with. Of one whose build had another spec before this host was there, nobody knows that any more. */
+/** The build metadata it was started with. Falls back to the current metadata if the build changed before this host led. */
 function metadataOf(entry: ServerEntry): SessionConfig['metadata'] {
   const { buildMetadata = {} } = entry.build.record.spec
   return isCurrent(entry) ? buildMetadata : (entry.startMetadata ?? buildMetadata)
 }
 
-function sameList(a: readonly string[], b: readonly string[]): boolean {
+function isSameList(a: readonly string[], b: readonly string[]): boolean {
   if (a.length !== b.length) return false
   for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false
   return true

@@ -1,22 +1,24 @@
 /**
- * How long this host has listened: elapsed time without that in which it was too busy to hear anybody. Silence is measured by
- * it, since whoever spoke meanwhile is heard only afterwards.
+ * Elapsed time minus the time in which the host could not receive heartbeats, because it was suspended or its event loop was
+ * blocked. Server silence is measured on it: heartbeats sent meanwhile are processed only afterwards.
  */
 import type { Clock } from '../../contracts/clock.js'
 
-export interface ResponsiveClock {
-  /** In ms, from no moment in particular. */
-  now(): number
-  /** It heard nobody for so long. */
-  exclude(ms: number): void
-}
+export class ResponsiveClock {
+  readonly #clock: Pick<Clock, 'elapsed'>
+  #excludedMs = 0
 
-export function responsiveClock(clock: Clock): ResponsiveClock {
-  let missedMs = 0
-  return {
-    now: () => clock.elapsed() - missedMs,
-    exclude(ms) {
-      missedMs += ms
-    },
+  constructor(clock: Pick<Clock, 'elapsed'>) {
+    this.#clock = clock
+  }
+
+  /** In ms, from an arbitrary start. */
+  now(): number {
+    return this.#clock.elapsed() - this.#excludedMs
+  }
+
+  /** Records that the host was unresponsive for `ms`. */
+  exclude(ms: number): void {
+    this.#excludedMs += ms
   }
 }

@@ -1,55 +1,63 @@
 /**
- * What is looked at every second. One that comes late means that the host was away meanwhile, and that nobody knows what was
- * said to it: all get their full allowance again.
+ * Runs the periodic checks once a second. A late tick means that the host was suspended or blocked and may have missed
+ * heartbeats, so every server gets its full timeout again.
  */
+import type { Clock } from '../../contracts/clock.js'
 import type { EngineContext } from '../context.js'
 import type { DetailWriter } from '../persistence/detail-writer.js'
-import type { Timeouts } from './timeouts.js'
 import type { InstanceWatcher } from './instance-watcher.js'
-
-export interface Ticker {
-  start(): void
-  stop(): void
-}
+import type { ResponsiveClock } from './responsive-clock.js'
+import type { Timeouts } from './timeouts.js'
 
 export interface TickerDependencies {
-  readonly timeouts: Timeouts
+  readonly timeouts: Pick<Timeouts, 'check' | 'restartTimers'>
   readonly watcher: Pick<InstanceWatcher, 'destroyOrphans' | 'restartTimers'>
   readonly details: Pick<DetailWriter, 'flush'>
 }
 
 const tickMs = 1_000
-/** A tick this late means that the host was away. */
-const awayMs = 2_000
+/** A tick later than this means that the host was unresponsive. */
+const lateTickMs = 2_000
 
-export function ticker({ clock, responsiveClock: listening }: EngineContext, parts: TickerDependencies): Ticker {
-  let lastTick = 0
-  let stop = () => {}
+export class Ticker {
+  readonly #clock: Clock
+  readonly #responsiveClock: ResponsiveClock
+  readonly #deps: TickerDependencies
+  #lastTick = 0
+  #cancelTimer = () => {}
 
-  function wait(): void {
-    stop = clock.after(tickMs, tick)
+  constructor({ clock, responsiveClock }: EngineContext, deps: TickerDependencies) {
+    this.#clock = clock
+    this.#responsiveClock = responsiveClock
+    this.#deps = deps
   }
 
-  function tick(): void {
-    const now = clock.elapsed()
-    const lateMs = Math.max(0, now - lastTick - tickMs)
-    lastTick = now
-    listening.exclude(lateMs)
-    if (lateMs > awayMs) {
-      parts.timeouts.restartTimers()
-      parts.watcher.restartTimers()
+  start(): void {
+    this.#lastTick = this.#clock.elapsed()
+    this.#schedule()
+  }
+
+  stop(): void {
+    this.#cancelTimer()
+  }
+
+  #schedule(): void {
+    this.#cancelTimer = this.#clock.after(tickMs, () => this.#tick())
+  }
+
+  #tick(): void {
+    const { timeouts, watcher, details } = this.#deps
+    const now = this.#clock.elapsed()
+    const lateMs = Math.max(0, now - this.#lastTick - tickMs)
+    this.#lastTick = now
+    this.#responsiveClock.exclude(lateMs)
+    if (lateMs > lateTickMs) {
+      timeouts.restartTimers()
+      watcher.restartTimers()
     }
-    parts.timeouts.check()
-    parts.watcher.destroyOrphans()
-    parts.details.flush()
-    wait()
-  }
-
-  return {
-    start() {
-      lastTick = clock.elapsed()
-      wait()
-    },
-    stop: () => stop(),
+    timeouts.check()
+    watcher.destroyOrphans()
+    details.flush()
+    this.#schedule()
   }
 }

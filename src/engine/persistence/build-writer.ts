@@ -1,157 +1,159 @@
 /**
- * Changes a build's record: changes that come while a write is on its way are written together by the next one. A
- * change is a function of the record, so that it can be made again on what another writer has left.
+ * Writes changes of build records by compare-and-swap. Changes made while a write is in progress are batched into the next
+ * one. A change is a function of the record, so that it can be applied again after another writer has changed the record.
  */
 import { FleetError } from '../../contracts/errors.js'
-import type { Build } from '../../rules/model/resources.js'
 import type { Store } from '../../contracts/store.js'
+import type { Build } from '../../rules/model/resources.js'
 import type { BuildEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
 
 export type BuildChange = (build: Build) => Build
 
-export interface BuildWriter {
-  /** Resolves when the change is durable and in force. Rejects with what the change threw, or with the store's error. */
-  change(build: BuildEntry, change: BuildChange): Promise<void>
-  /** Takes over what another writer has made of the record, past every host. False when the record is gone. */
-  refresh(build: BuildEntry): Promise<boolean>
-  /** Resolves when what is being written of it now is written, or has failed. */
-  settled(build: BuildEntry): Promise<void>
-  /** Nobody knows any more what the store holds of it. */
-  markUncertain(build: BuildEntry): void
-  /** Builds of which nobody knows what the store holds: a call failed, and so did reading it back. */
-  readonly uncertain: ReadonlySet<BuildEntry>
+export interface BuildWriterDependencies {
+  /** The record was replaced: by a change, or by what another writer left in the store. */
+  readonly changed: (build: BuildEntry, before: Build) => void
+  /** A write succeeded and no write is in progress any more. */
+  readonly idle: (build: BuildEntry) => void
+  /** A write found no record of the build, and no write is in progress any more. */
+  readonly recordMissing: (build: BuildEntry) => void
 }
 
-interface Pending {
+interface PendingChange {
   readonly change: BuildChange
   resolve(): void
   reject(error: unknown): void
 }
 
-const mostAttempts = 5
+const maxAttempts = 5
 
-export function buildWriter(
-  store: Store,
-  inventory: Inventory,
-  changed: (build: BuildEntry, before: Build) => void,
-  /** Something of it was written, and nothing is any more: whoever found it changing may have his turn. */
-  over: (build: BuildEntry) => void,
-  /** A write has found no record of it, and none is under way any more. */
-  missing: (build: BuildEntry) => void,
-): BuildWriter {
-  const pending = new Map<BuildEntry, Pending[]>()
-  const unsure = new Set<BuildEntry>()
+export class BuildWriter {
+  readonly #store: Pick<Store, 'builds'>
+  readonly #inventory: Inventory
+  readonly #deps: BuildWriterDependencies
+  readonly #pending = new Map<BuildEntry, PendingChange[]>()
+  readonly #uncertain = new Set<BuildEntry>()
+  /** Builds whose record in the store is unknown: a call failed, and so did reading the record back. */
+  readonly uncertain: ReadonlySet<BuildEntry> = this.#uncertain
 
-  async function writeAll(build: BuildEntry): Promise<void> {
-    let ok = false
+  constructor(store: Pick<Store, 'builds'>, inventory: Inventory, deps: BuildWriterDependencies) {
+    this.#store = store
+    this.#inventory = inventory
+    this.#deps = deps
+  }
+
+  /** Resolves when the change is durable and in force. Rejects with what the change threw, or with the store's error. */
+  change(build: BuildEntry, change: BuildChange): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
+      const pending = this.#pending.get(build)
+      const item = { change, resolve, reject }
+      if (pending) pending.push(item)
+      else this.#pending.set(build, [item])
+      if (build.writing) return
+      build.writing = true
+      void this.#writeAll(build)
+    })
+  }
+
+  /** Resolves when the write in progress, if any, has ended. Never rejects. */
+  async settled(build: BuildEntry): Promise<void> {
+    // An empty change waits its turn and writes nothing. A failure is reported to the callers whose changes it concerns.
+    if (build.writing) await this.change(build, (record) => record).catch(() => undefined)
+  }
+
+  /** Takes over what another writer has made of the record. False when the record has been deleted. */
+  async refresh(build: BuildEntry): Promise<boolean> {
+    const { revision } = build
+    const current = await this.#store.builds.get(build.record)
+    // A write of this host since then is newer, and detects conflicts by itself.
+    if (build.writing || build.revision !== revision) return true
+    this.#uncertain.delete(build)
+    if (build.deleted) return true
+    if (current?.record.uid !== build.record.uid) return false
+    if (current.revision !== revision) this.#replace(build, current.record, current.revision)
+    return true
+  }
+
+  /** Notes that the record in the store is unknown. */
+  markUncertain(build: BuildEntry): void {
+    this.#uncertain.add(build)
+  }
+
+  async #writeAll(build: BuildEntry): Promise<void> {
+    let succeeded = false
     let isMissing = false
     for (;;) {
-      const batch = take(build)
+      const batch = this.#takePending(build)
       if (batch.length === 0) {
-        // In the tick in which nothing was left to take: a change that comes now starts a writer of its own.
+        // Synchronously after the last batch: a later change starts a write of its own.
         build.writing = false
-        // After a failure that would be at once again: see `unsure`.
-        if (ok) over(build)
-        else if (isMissing) missing(build)
+        // After another failure neither is called: `uncertain` holds the build, and the resync retries it.
+        if (succeeded) this.#deps.idle(build)
+        else if (isMissing) this.#deps.recordMissing(build)
         return
       }
       try {
-        const accepted = await write(build, batch)
-        ok = true
+        const accepted = await this.#write(build, batch)
+        succeeded = true
         isMissing = false
         for (const { resolve } of accepted) resolve()
       } catch (error) {
-        ok = false
+        succeeded = false
         isMissing = FleetError.is(error, 'not-found')
-        unsure.add(build)
+        this.#uncertain.add(build)
         for (const { reject } of batch) reject(error)
       }
     }
   }
 
-  function take(build: BuildEntry): Pending[] {
-    const batch = pending.get(build) ?? []
-    pending.delete(build)
+  #takePending(build: BuildEntry): PendingChange[] {
+    const batch = this.#pending.get(build) ?? []
+    this.#pending.delete(build)
     return batch
   }
 
-  /** Returns the changes that were accepted; those that threw are rejected already. */
-  async function write(build: BuildEntry, batch: readonly Pending[]): Promise<readonly Pending[]> {
+  /** Returns the changes that were accepted; those that threw are already rejected. */
+  async #write(build: BuildEntry, batch: readonly PendingChange[]): Promise<readonly PendingChange[]> {
     let base = build.record
     let revision = build.revision
-    let left = batch
+    let remaining = batch
     for (let attempt = 1; ; attempt++) {
-      const { record, accepted } = apply(base, left)
-      // Who was told that a change is refused must not find it made by a later attempt.
-      left = accepted
+      const { record, accepted } = apply(base, remaining)
+      // A rejected change must not be applied by a later attempt.
+      remaining = accepted
       if (record === base && revision === build.revision) return accepted
       try {
-        put(build, record, await store.builds.update(record, revision))
+        this.#replace(build, record, await this.#store.builds.update(record, revision))
         return accepted
       } catch (error) {
         if (FleetError.is(error, 'not-found')) throw notFound(build, error)
-        const current = await store.builds.get(build.record)
+        const current = await this.#store.builds.get(build.record)
         if (current === undefined || current.record.uid !== build.record.uid) throw notFound(build, error)
         if (JSON.stringify(current.record) === JSON.stringify(record)) {
-          put(build, current.record, current.revision)
+          this.#replace(build, current.record, current.revision)
           return accepted
         }
-        if (attempt >= mostAttempts) throw error
+        if (attempt >= maxAttempts) throw error
         base = current.record
         revision = current.revision
       }
     }
   }
 
-  function put(build: BuildEntry, record: Build, revision: string): void {
+  #replace(build: BuildEntry, record: Build, revision: string): void {
     const before = build.record
-    unsure.delete(build)
-    inventory.replaceBuild(build, record, revision)
-    changed(build, before)
-  }
-
-  return {
-    uncertain: unsure,
-
-    change(build, change) {
-      return new Promise<void>((resolve, reject) => {
-        const waiting = pending.get(build)
-        const item = { change, resolve, reject }
-        if (waiting) waiting.push(item)
-        else pending.set(build, [item])
-        if (build.writing) return
-        build.writing = true
-        void writeAll(build)
-      })
-    },
-
-    async settled(build) {
-      // A change of nothing: it waits its turn, and writes nothing. That of others is told to those who made it.
-      if (build.writing) await this.change(build, (record) => record).catch(() => undefined)
-    },
-
-    async refresh(build) {
-      const { revision } = build
-      const current = await store.builds.get(build.record)
-      // What this host writes meanwhile is newer, and finds out by itself.
-      if (build.writing || build.revision !== revision) return true
-      unsure.delete(build)
-      if (build.deleted) return true
-      if (current?.record.uid !== build.record.uid) return false
-      if (current.revision !== revision) put(build, current.record, current.revision)
-      return true
-    },
-
-    markUncertain(build) {
-      unsure.add(build)
-    },
+    this.#uncertain.delete(build)
+    this.#inventory.replaceBuild(build, record, revision)
+    this.#deps.changed(build, before)
   }
 }
 
-function apply(base: Build, batch: readonly Pending[]): { readonly record: Build; readonly accepted: Pending[] } {
+function apply(
+  base: Build,
+  batch: readonly PendingChange[],
+): { readonly record: Build; readonly accepted: PendingChange[] } {
   let record = base
-  const accepted: Pending[] = []
+  const accepted: PendingChange[] = []
   for (const item of batch) {
     try {
       record = item.change(record)

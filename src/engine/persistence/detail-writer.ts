@@ -1,100 +1,96 @@
-/** Writes who is connected: at most once a second per server, the latest list, never in the way of a heartbeat. */
-import { FleetError, messageOf } from '../../contracts/errors.js'
-import type { Detail } from '../../rules/model/resources.js'
+/** Writes player lists to detail records: at most once a second per server, only the latest list, never during a heartbeat. */
+import { FleetError } from '../../contracts/errors.js'
+import { type Detail, keyOf } from '../../rules/model/resources.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
 
-export interface DetailWriter {
-  /** Remembers that the players of this server changed. */
-  changed(entry: ServerEntry): void
-  /** Writes what is due. Called once a second. */
-  flush(): void
-  /** Removes the detail of a server that is gone. */
-  remove(entry: ServerEntry): Promise<void>
-  /** Resolves when nothing is left to write or what is left cannot be written. */
-  close(): Promise<void>
-}
+const maxAttempts = 5
 
-const mostAttempts = 5
+export class DetailWriter {
+  readonly #ctx: EngineContext
+  readonly #dirty = new Set<ServerEntry>()
+  readonly #writing = new Map<ServerEntry, Promise<void>>()
+  /** Servers whose detail in the store is unknown: a write failed, and so did reading the detail back. */
+  readonly #uncertain = new Set<ServerEntry>()
 
-export function detailWriter(ctx: EngineContext): DetailWriter {
-  const { store } = ctx
-  const dirty = new Set<ServerEntry>()
-  const writing = new Map<ServerEntry, Promise<void>>()
-  /** Nobody knows what the store holds of them: a write failed, and so did reading it back. */
-  const unsure = new Set<ServerEntry>()
+  constructor(ctx: EngineContext) {
+    this.#ctx = ctx
+  }
 
-  function start(entry: ServerEntry): Promise<void> {
-    dirty.delete(entry)
-    const done = write(entry)
+  /** Notes that the players of this server changed. */
+  changed(entry: ServerEntry): void {
+    this.#dirty.add(entry)
+    this.#ctx.emitter.emit({
+      type: 'PlayersChanged',
+      ...serverEvent(this.#ctx, entry, `${entry.players.length} players on ${entry.record.name}`),
+      players: entry.players,
+    })
+  }
+
+  /** Starts to write what has changed. Called once a second. */
+  flush(): void {
+    for (const entry of this.#dirty) {
+      if (this.#ctx.inventory.servers.get(keyOf(entry.record)) !== entry) this.#dirty.delete(entry)
+      else if (!this.#writing.has(entry)) void this.#start(entry)
+    }
+  }
+
+  /** Deletes the detail of a server that has been removed. */
+  async remove(entry: ServerEntry): Promise<void> {
+    this.#dirty.delete(entry)
+    await this.#writing.get(entry)
+    this.#dirty.delete(entry)
+    if (this.#uncertain.has(entry)) await this.#readBack(entry)
+    for (let attempt = 1; entry.detailRevision !== undefined; attempt++) {
+      try {
+        await this.#ctx.store.details.delete(entry.record, entry.detailRevision)
+        entry.detailRevision = undefined
+      } catch (error) {
+        if (!FleetError.is(error, 'conflict') || attempt >= maxAttempts) throw error
+        await this.#readBack(entry)
+      }
+    }
+  }
+
+  /** Writes what has changed. Resolves when each write has succeeded or failed. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#writing.values()])
+    await Promise.all([...this.#dirty].map((entry) => this.#start(entry)))
+  }
+
+  #start(entry: ServerEntry): Promise<void> {
+    this.#dirty.delete(entry)
+    const done = this.#write(entry)
       .catch((error: unknown) => {
-        ctx.logger.warn({ server: entry.record.name, error: messageOf(error) }, 'players could not be written yet')
-        dirty.add(entry)
+        this.#ctx.logger.warn({ server: entry.record.name, err: error }, 'players could not be saved; will retry')
+        this.#dirty.add(entry)
       })
       .finally(() => {
-        writing.delete(entry)
+        this.#writing.delete(entry)
       })
-    writing.set(entry, done)
+    this.#writing.set(entry, done)
     return done
   }
 
-  async function write(entry: ServerEntry): Promise<void> {
+  async #write(entry: ServerEntry): Promise<void> {
+    const { details } = this.#ctx.store
     const { namespace, name, build } = entry.record
     const detail: Detail = { namespace, name, build, players: entry.players }
     try {
       entry.detailRevision =
         entry.detailRevision === undefined
-          ? await store.details.create(detail)
-          : await store.details.update(detail, entry.detailRevision)
+          ? await details.create(detail)
+          : await details.update(detail, entry.detailRevision)
     } catch (error) {
-      // Whoever wrote it, the list that the game names now is the true one: next time upon what is there.
-      await readBack(entry)
+      // The game's current list is authoritative: the next write replaces whatever is stored.
+      await this.#readBack(entry)
       throw error
     }
   }
 
-  async function readBack(entry: ServerEntry): Promise<void> {
-    unsure.add(entry)
-    entry.detailRevision = (await store.details.get(entry.record))?.revision
-    unsure.delete(entry)
-  }
-
-  return {
-    changed(entry) {
-      dirty.add(entry)
-      ctx.emitter.emit({
-        type: 'PlayersChanged',
-        ...serverEvent(ctx, entry, `${entry.players.length} players on ${entry.record.name}`),
-        players: entry.players,
-      })
-    },
-
-    flush() {
-      for (const entry of dirty) {
-        if (ctx.inventory.servers.get(`${entry.record.namespace}/${entry.record.name}`) !== entry) dirty.delete(entry)
-        else if (!writing.has(entry)) void start(entry)
-      }
-    },
-
-    async remove(entry) {
-      dirty.delete(entry)
-      await writing.get(entry)
-      dirty.delete(entry)
-      if (unsure.has(entry)) await readBack(entry)
-      for (let attempt = 1; entry.detailRevision !== undefined; attempt++) {
-        try {
-          await store.details.delete(entry.record, entry.detailRevision)
-          entry.detailRevision = undefined
-        } catch (error) {
-          if (!FleetError.is(error, 'conflict') || attempt >= mostAttempts) throw error
-          await readBack(entry)
-        }
-      }
-    },
-
-    async close() {
-      await Promise.all([...writing.values()])
-      await Promise.all([...dirty].map(start))
-    },
+  async #readBack(entry: ServerEntry): Promise<void> {
+    this.#uncertain.add(entry)
+    entry.detailRevision = (await this.#ctx.store.details.get(entry.record))?.revision
+    this.#uncertain.delete(entry)
   }
 }

@@ -1,80 +1,35 @@
-/** Reads what the store holds when a term of leadership begins: builds and servers as their records say, oldest first. */
+/** Loads the store's records into the inventory, all of them when a leadership term begins, oldest first. */
+import type { Versioned } from '../../contracts/store.js'
 import { afterFailure } from '../../rules/lifecycle/backoff.js'
 import { callsForPause, transition } from '../../rules/lifecycle/lifecycle.js'
 import { type Build, keyOf, type Server } from '../../rules/model/resources.js'
-import type { Versioned } from '../../contracts/store.js'
 import { backoffLimits, type EngineContext } from '../context.js'
-import { type BuildEntry, isCurrent, type ServerEntry } from '../state/entries.js'
 import { needsProtection } from '../reconcile/server-actions.js'
+import type { BuildEntry, ServerEntry } from '../state/entries.js'
+import { isCurrent } from '../state/queries.js'
 
-export interface Loader {
+export class Loader {
+  readonly #ctx: EngineContext
+  /** Builds whose record is gone but whose servers remain, by uid. */
+  readonly #deletedBuilds = new Map<string, BuildEntry>()
+
+  constructor(ctx: EngineContext) {
+    this.#ctx = ctx
+  }
+
   /** Rejects when the store cannot be read. */
-  loadAll(): Promise<void>
-  loadBuild(read: Versioned<Build>): BuildEntry
-  loadServer(read: Versioned<Server>): ServerEntry
-}
-
-export function loader(ctx: EngineContext): Loader {
-  const { store, clock, inventory } = ctx
-
-  function loadBuild({ record, revision }: Versioned<Build>): BuildEntry {
-    const build = inventory.addBuild(record, revision)
-    // The pause itself is forgotten with the host that made it; a build that crashed lately begins with the shortest.
-    if (record.conditions.some(({ type }) => type === 'Crashing')) {
-      build.backoff = afterFailure(build.backoff, clock.elapsed(), backoffLimits(ctx))
-      // Nobody knows any more which template it was: servers of the present one are trusted when they have stayed up.
-      build.crashedTemplate = build.templateHash
-    }
-    return build
-  }
-
-  const leftBehind = new Map<string, BuildEntry>()
-
-  function loadServer({ record, revision }: Versioned<Server>): ServerEntry {
-    const entry = inventory.addServer(buildOf(record), record, revision)
-    entry.standingBySince = elapsedAt(record.reachedStandingByOn)
-    if (record.state === 'Active') entry.activeSince = elapsedAt(record.reachedActiveOn)
-    entry.crashCounted = entry.build.record.countedCrashes.includes(record.uid)
-    if (record.state === 'Terminating') {
-      entry.terminatingSince = clock.elapsed()
-      if (callsForPause(record) && isCurrent(entry)) {
-        entry.build.crashedTemplate = entry.build.templateHash
-      }
-    } else if (entry.build.deleted) {
-      const event = { type: 'end' as const, reason: 'BuildDeleted' as const, message: 'its build was deleted' }
-      inventory.update(entry, transition(record, event, clock.now()))
-    }
-    const isUnfinished = record.state === 'Pending' || record.state === 'Terminating'
-    if (isUnfinished || needsProtection(ctx, entry)) entry.build.needsAction.add(entry)
-    return entry
-  }
-
-  /** By whatever the clock on the wall was then: nothing else outlives a host. */
-  function elapsedAt(wallMs: number | undefined): number | undefined {
-    return wallMs === undefined ? undefined : clock.elapsed() - Math.max(0, clock.now() - wallMs)
-  }
-
-  function buildOf(server: Server): BuildEntry {
-    const build = inventory.builds.get(keyOf({ namespace: server.namespace, name: server.build }))
-    if (build?.record.uid === server.buildUid) return build
-    const known = leftBehind.get(server.buildUid)
-    if (known) return known
-    const deleted = inventory.addDeletedBuild(remains(server))
-    leftBehind.set(server.buildUid, deleted)
-    return deleted
-  }
-
-  async function loadAll(): Promise<void> {
+  async loadAll(): Promise<void> {
+    const { store, inventory } = this.#ctx
     const [buildRecords, serverRecords, detailRecords] = await Promise.all([
       store.builds.list(),
       store.servers.list(),
       store.details.list(),
     ])
     const byAge = [...buildRecords].sort((a, b) => a.record.createdAt - b.record.createdAt)
-    byAge.forEach(loadBuild)
-    // Each list of the inventory is in the order of time, also across a restart: first ready, first handed out.
-    const inOrder = [...serverRecords].sort((a, b) => since(a.record) - since(b.record))
-    inOrder.forEach(loadServer)
+    for (const build of byAge) this.loadBuild(build)
+    // The inventory's lists are in order of time, also after a restart: the first server to stand by is allocated first.
+    const inOrder = [...serverRecords].sort((a, b) => stateSince(a.record) - stateSince(b.record))
+    for (const server of inOrder) this.loadServer(server)
     for (const { record, revision } of detailRecords) {
       const entry = inventory.servers.get(keyOf(record))
       if (!entry) {
@@ -86,16 +41,62 @@ export function loader(ctx: EngineContext): Loader {
     }
   }
 
-  return { loadAll, loadBuild, loadServer }
+  loadBuild({ record, revision }: Versioned<Build>): BuildEntry {
+    const build = this.#ctx.inventory.addBuild(record, revision)
+    // The back-off itself is not stored: a build that has crashed recently starts over with the shortest.
+    if (record.conditions.some(({ type }) => type === 'Crashing')) {
+      build.backoff = afterFailure(build.backoff, this.#ctx.clock.elapsed(), backoffLimits(this.#ctx))
+      // Which template crashed is not stored either, so assume the current one until its servers stay up.
+      build.crashedTemplate = build.templateHash
+    }
+    return build
+  }
+
+  loadServer({ record, revision }: Versioned<Server>): ServerEntry {
+    const { clock, inventory } = this.#ctx
+    const entry = inventory.addServer(this.#findOrAddBuild(record), record, revision)
+    entry.standingBySince = this.#elapsedAt(record.reachedStandingByOn)
+    if (record.state === 'Active') entry.activeSince = this.#elapsedAt(record.reachedActiveOn)
+    entry.crashCounted = entry.build.record.countedCrashes.includes(record.uid)
+    if (record.state === 'Terminating') {
+      entry.terminatingSince = clock.elapsed()
+      if (callsForPause(record) && isCurrent(entry)) {
+        entry.build.crashedTemplate = entry.build.templateHash
+      }
+    } else if (entry.build.deleted) {
+      const event = { type: 'end' as const, reason: 'BuildDeleted' as const, message: 'its build was deleted' }
+      inventory.update(entry, transition(record, event, clock.now()))
+    }
+    const isUnfinished = record.state === 'Pending' || record.state === 'Terminating'
+    if (isUnfinished || needsProtection(this.#ctx, entry)) entry.build.needsAction.add(entry)
+    return entry
+  }
+
+  /** Converts wall-clock time to elapsed time: only wall-clock time survives a restart. */
+  #elapsedAt(wallMs: number | undefined): number | undefined {
+    const { clock } = this.#ctx
+    return wallMs === undefined ? undefined : clock.elapsed() - Math.max(0, clock.now() - wallMs)
+  }
+
+  #findOrAddBuild(server: Server): BuildEntry {
+    const { inventory } = this.#ctx
+    const build = inventory.builds.get(keyOf({ namespace: server.namespace, name: server.build }))
+    if (build?.record.uid === server.buildUid) return build
+    const known = this.#deletedBuilds.get(server.buildUid)
+    if (known) return known
+    const deleted = inventory.addDeletedBuild(placeholderBuild(server))
+    this.#deletedBuilds.set(server.buildUid, deleted)
+    return deleted
+  }
 }
 
-/** When it came into its present state. */
-function since(server: Server): number {
+/** When it entered its current state. */
+function stateSince(server: Server): number {
   return server.reachedActiveOn ?? server.reachedStandingByOn ?? server.createdAt
 }
 
-/** What can still be said of a build whose record is gone: enough to end its servers. */
-function remains(server: Server): Build {
+/** Stands in for a build whose record has been deleted: enough to terminate its servers. */
+function placeholderBuild(server: Server): Build {
   return {
     namespace: server.namespace,
     name: server.build,

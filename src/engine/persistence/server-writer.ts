@@ -1,194 +1,207 @@
 /**
- * Makes a server's present record durable: one write at a time per server, by compare-and-swap, and with an answer that
- * can be relied on. A write whose outcome nobody knows is read back before anything else is decided.
+ * Makes server records durable by compare-and-swap, one write at a time per server. A write whose outcome is unknown is read
+ * back before anything else is decided.
  */
 import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
+import type { Store, Versioned } from '../../contracts/store.js'
 import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
 import type { Server, Session } from '../../rules/model/resources.js'
-import type { Store, Versioned } from '../../contracts/store.js'
 import type { ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
 
 /**
- * The record is not ours to write: it is gone from the store, and the server ends; or another host has handed the server
- * out, and it is that session's; or has ended it. Each time the entry tells so already.
+ * This host may not write the record: it has been deleted, or another host has allocated or ended the server. The entry
+ * already reflects that when this is thrown.
  */
 export class LostServer extends Error {}
 
-const mostAttempts = 5
+const maxAttempts = 5
 const nothingToDo = Promise.resolve()
 
-export interface ServerWriter {
-  /**
-   * Resolves when what the entry is now, its intended session included, is durable; the intent has then become the
-   * session. If the server ended meanwhile, the intent is still there, for another save to take it out of the store.
-   * Throws LostServer, or the store's error when the outcome is not known.
-   */
-  save(entry: ServerEntry): Promise<void>
-  /** Nobody knows what became of its intent. `granted` is called, once, when that is found to be in the store. */
-  markUncertain(entry: ServerEntry, granted: () => void): void
-  /**
-   * Finds out what became of an uncertain intent: the server is Active when its session is in the store, else it is
-   * freed, and a write that was thought lost can land no more. Throws LostServer, or the store's error: still uncertain.
-   */
-  resolveUncertain(entry: ServerEntry): Promise<void>
-  /**
-   * Looks at what others have made of its record: takes it over where it is theirs to say, else has it written again. Throws
-   * LostServer, or the store's error.
-   */
-  refresh(entry: ServerEntry): Promise<void>
-}
+export class ServerWriter {
+  readonly #store: Pick<Store, 'servers'>
+  readonly #inventory: Inventory
+  readonly #clock: Pick<Clock, 'now'>
+  /** What to call when an uncertain intent turns out to be in the store. */
+  readonly #onGranted = new WeakMap<ServerEntry, () => void>()
 
-export function serverWriter(store: Store, inventory: Inventory, clock: Clock): ServerWriter {
-  const inDoubt = new WeakMap<ServerEntry, () => void>()
-
-  const save = (entry: ServerEntry) => inTurn(entry, isUnsaved, write)
-  const resolve = (entry: ServerEntry) => inTurn(entry, isUncertain, settle)
-  const check = (entry: ServerEntry) => inTurn(entry, isInStore, compare)
-
-  function doubt(entry: ServerEntry, granted: () => void): void {
-    entry.uncertain = true
-    inDoubt.set(entry, granted)
+  constructor(store: Pick<Store, 'servers'>, inventory: Inventory, clock: Pick<Clock, 'now'>) {
+    this.#store = store
+    this.#inventory = inventory
+    this.#clock = clock
   }
 
-  /** After what is being written about this server already, and only if it is still wanted then. */
-  function inTurn(
+  /**
+   * Resolves when the entry's current record and intent are durable; the intent has then become the session. If the server
+   * ended meanwhile, the intent remains, and another save removes it from the store. Rejects with LostServer, or with the
+   * store's error when the outcome is unknown.
+   */
+  save(entry: ServerEntry): Promise<void> {
+    return this.#inTurn(entry, isUnsaved, this.#write)
+  }
+
+  /** The outcome of writing the intent is unknown. `granted` is called, once, if it turns out to be in the store. */
+  markUncertain(entry: ServerEntry, granted: () => void): void {
+    entry.uncertain = true
+    this.#onGranted.set(entry, granted)
+  }
+
+  /**
+   * Determines the outcome of an uncertain intent. If the session is in the store, the server becomes Active. Otherwise the
+   * server is released, and the lost write is fenced off so that it can no longer take effect. Rejects with LostServer, or
+   * with the store's error; then the intent stays uncertain.
+   */
+  resolveUncertain(entry: ServerEntry): Promise<void> {
+    return this.#inTurn(entry, isUncertain, this.#settle)
+  }
+
+  /**
+   * Reads the record and compares it with what this host last stored: takes over what other hosts may decide, and marks the
+   * rest to be saved again. Rejects with LostServer, or with the store's error.
+   */
+  refresh(entry: ServerEntry): Promise<void> {
+    return this.#inTurn(entry, isInStore, this.#compare)
+  }
+
+  /** Runs `work` after the write in progress, and only if it is still wanted then. */
+  #inTurn(
     entry: ServerEntry,
     isWanted: (entry: ServerEntry) => boolean,
     work: (entry: ServerEntry) => Promise<void>,
   ): Promise<void> {
     if (entry.saving) {
-      const afterwards = () => inTurn(entry, isWanted, work)
+      const afterwards = () => this.#inTurn(entry, isWanted, work)
       return entry.saving.then(afterwards, afterwards)
     }
     if (!isWanted(entry)) return nothingToDo
     const saving = work(entry)
     entry.saving = saving
-    const over = () => {
+    const clear = () => {
       entry.saving = undefined
     }
-    saving.then(over, over)
+    saving.then(clear, clear)
     return saving
   }
 
-  async function settle(entry: ServerEntry): Promise<void> {
-    const current = await store.servers.get(entry.record)
-    if (current?.record.uid !== entry.record.uid) throw gone(entry, 'its record is gone from the store', undefined)
+  readonly #settle = async (entry: ServerEntry): Promise<void> => {
+    const current = await this.#store.servers.get(entry.record)
+    if (current?.record.uid !== entry.record.uid) throw this.#endLost(entry, recordDeleted)
     entry.revision = current.revision
     const hasLanded = current.record.session !== undefined && current.record.session.id === entry.intent?.id
     if (hasLanded && entry.record.state === 'StandingBy') {
-      landed(entry, undefined, current.record, entry.intent)
-      inDoubt.get(entry)?.()
+      this.#accept(entry, undefined, current.record, entry.intent)
+      this.#onGranted.get(entry)?.()
       return
     }
-    yieldTo(entry, current)
-    // Writing upon what was read fences off the lost write: upon the older revision it must fail.
+    this.#yieldTo(entry, current)
+    // A write based on what was just read makes the lost write fail: its revision is now older.
     const written = entry.record
-    entry.revision = await store.servers.update(written, current.revision)
+    entry.revision = await this.#store.servers.update(written, current.revision)
     entry.stored = written
-    inventory.release(entry)
+    this.#inventory.release(entry)
   }
 
-  async function compare(entry: ServerEntry): Promise<void> {
-    const current = await store.servers.get(entry.record)
-    if (current?.record.uid !== entry.record.uid) throw gone(entry, 'its record is gone from the store', undefined)
+  readonly #compare = async (entry: ServerEntry): Promise<void> => {
+    const current = await this.#store.servers.get(entry.record)
+    if (current?.record.uid !== entry.record.uid) throw this.#endLost(entry, recordDeleted)
     if (current.revision === entry.revision) return
     entry.revision = current.revision
     if (entry.stored && isSame(current.record, entry.stored)) return
-    yieldTo(entry, current)
-    // What this host knows of it goes before what somebody has written there: it is saved again.
+    this.#yieldTo(entry, current)
+    // This host's record takes precedence over the external edit and is saved again.
     entry.stored = current.record
   }
 
-  async function write(entry: ServerEntry): Promise<void> {
+  readonly #write = async (entry: ServerEntry): Promise<void> => {
+    const { servers } = this.#store
     for (let attempt = 1; ; attempt++) {
       const { record: base, intent } = entry
-      const written = intent ? transition(base, { type: 'allocated', session: intent }, clock.now()) : base
+      const written = intent ? transition(base, { type: 'allocated', session: intent }, this.#clock.now()) : base
       try {
         entry.revision =
-          entry.revision === undefined
-            ? await store.servers.create(written)
-            : await store.servers.update(written, entry.revision)
-        landed(entry, base, written, intent)
+          entry.revision === undefined ? await servers.create(written) : await servers.update(written, entry.revision)
+        this.#accept(entry, base, written, intent)
         return
       } catch (error) {
-        if (FleetError.is(error, 'not-found')) throw gone(entry, 'its record is gone from the store', error)
-        if (await readBack(entry, base, written, intent, error)) return
-        if (attempt >= mostAttempts) throw error
+        if (FleetError.is(error, 'not-found')) throw this.#endLost(entry, recordDeleted, error)
+        if (await this.#readBack(entry, base, written, intent, error)) return
+        if (attempt >= maxAttempts) throw error
       }
     }
   }
 
-  /** True when the write has landed after all; false when it must be tried again. */
-  async function readBack(
+  /** True when the write took effect after all; false when it must be retried. */
+  async #readBack(
     entry: ServerEntry,
     base: Server,
     written: Server,
     intent: Session | undefined,
     error: unknown,
   ): Promise<boolean> {
-    const current = await store.servers.get(entry.record)
+    const current = await this.#store.servers.get(entry.record)
     if (current === undefined) {
       if (entry.revision === undefined) return false
-      throw gone(entry, 'its record is gone from the store', error)
+      throw this.#endLost(entry, recordDeleted, error)
     }
-    if (current.record.uid !== written.uid) throw gone(entry, 'its name belongs to another server', error)
-    // Still what we wrote upon: the write may land late, and then the next one, upon the same revision, fails and tells.
+    if (current.record.uid !== written.uid) throw this.#endLost(entry, 'its name belongs to another server', error)
+    // Unchanged so far. If the write still lands, the retry with the same revision fails with a conflict.
     if (current.revision === entry.revision) return false
     entry.revision = current.revision
     if (isSame(current.record, written)) {
-      landed(entry, base, current.record, intent)
+      this.#accept(entry, base, current.record, intent)
       return true
     }
-    yieldTo(entry, current)
+    this.#yieldTo(entry, current)
     return false
   }
 
-  function landed(entry: ServerEntry, base: Server | undefined, written: Server, session: Session | undefined): void {
+  /** The store holds `written`. */
+  #accept(entry: ServerEntry, base: Server | undefined, written: Server, session: Session | undefined): void {
     entry.stored = written
-    // An intent that came while this was being written is not in it: nobody has the server yet.
+    // An intent made during this write is not part of it.
     if (!session || session !== entry.intent) return
-    // The server may have changed while the write was on its way: a session is only ever given to one that stands by.
-    const next = entry.record === base ? written : transition(entry.record, { type: 'allocated', session }, clock.now())
-    if (next.session?.id === session.id) inventory.grant(entry, next)
-    // It has ended. Until the store has forgotten the session, no other server may have it.
-    else if (!written.session) inventory.release(entry)
+    // The server may have changed during the write. Only a server that stands by gets the session.
+    const next =
+      entry.record === base ? written : transition(entry.record, { type: 'allocated', session }, this.#clock.now())
+    if (next.session?.id === session.id) this.#inventory.grant(entry, next)
+    // The server has ended. No other server may get the session until the store no longer holds it.
+    else if (!written.session) this.#inventory.release(entry)
   }
 
-  /** Without a record it is nobody's: nothing is left to write or to hand out, and it ends. */
-  function gone(entry: ServerEntry, why: string, cause: unknown): LostServer {
+  /** A server without a record is ended: there is nothing left to write or to allocate. */
+  #endLost(entry: ServerEntry, why: string, cause?: unknown): LostServer {
     const error = lost(entry, why, cause)
     entry.recordDeleted = true
     const event = { type: 'end' as const, reason: 'Deleted' as const, message: error.message }
-    inventory.update(entry, transition(entry.record, event, clock.now()))
-    inventory.release(entry)
+    this.#inventory.update(entry, transition(entry.record, event, this.#clock.now()))
+    this.#inventory.release(entry)
     return error
   }
 
+  /** Another host's decision about an idle server stands: it has allocated it, or ended it. Throws LostServer then. */
+  #yieldTo(entry: ServerEntry, { record }: Versioned<Server>): void {
+    const isEnded = record.state === 'Terminating' && isIdle(entry.record)
+    if (!isEnded && !this.#isAllocatedElsewhere(entry, record)) return
+    entry.stored = record
+    this.#inventory.grant(entry, record)
+    throw lost(entry, isEnded ? 'another host has ended it' : 'another host has allocated it')
+  }
+
   /**
-   * True when another host has handed it out. Not when that session has a server here: then it is a write of a host that
-   * died, come too late, and what this host has answered since is what counts.
+   * True when another host has allocated it. False when another server here has that session: then the record is a late write
+   * of a dead host, and what this host has answered since takes precedence.
    */
-  function isGivenAway(entry: ServerEntry, { session }: Server): boolean {
+  #isAllocatedElsewhere(entry: ServerEntry, { session }: Server): boolean {
     if (!session || !isIdle(entry.record)) return false
-    const holder = inventory.serverBySession(session.id)
+    const holder = this.#inventory.serverBySession(session.id)
     return holder === undefined || holder === entry
   }
-
-  /** What another host has done with an idle server stands: it has handed it out, or ended it. */
-  function yieldTo(entry: ServerEntry, { record }: Versioned<Server>): void {
-    const isEnded = record.state === 'Terminating' && isIdle(entry.record)
-    if (!isEnded && !isGivenAway(entry, record)) return
-    entry.stored = record
-    inventory.grant(entry, record)
-    throw lost(entry, isEnded ? 'another host has ended it' : 'another host has handed it out', undefined)
-  }
-
-  return { save, markUncertain: doubt, resolveUncertain: resolve, refresh: check }
 }
 
-/** True when the store holds what the entry is. */
+const recordDeleted = 'its record was deleted from the store'
+
+/** True when the store holds the entry's current record. */
 export function isSaved(entry: ServerEntry): boolean {
   return entry.record === entry.stored && entry.intent === undefined
 }
@@ -218,6 +231,6 @@ function isSame(a: Server, b: Server): boolean {
   )
 }
 
-function lost(entry: ServerEntry, why: string, cause: unknown): LostServer {
+function lost(entry: ServerEntry, why: string, cause?: unknown): LostServer {
   return new LostServer(`${entry.record.name}: ${why}`, { cause })
 }

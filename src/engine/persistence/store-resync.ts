@@ -1,170 +1,181 @@
 /**
- * Finds what the store holds and this host does not know: a write that a leader before it had on its way, what people have
- * edited or deleted past every host, and writes of its own that were never answered. A shared store is watched, or where
- * it cannot be, read again at every resync; in a store of its own only the lost writes are looked for.
+ * Detects records changed outside this engine: late writes of an earlier leader, external edits and deletions, and writes of
+ * this host whose outcome is unknown. A shared store is watched, or listed at every resync if it cannot be watched; in a
+ * store of its own only the uncertain writes are checked.
  */
-import { messageOf } from '../../contracts/errors.js'
-import { type Build, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
 import type { StoreListener, Versioned } from '../../contracts/store.js'
-import type { BuildWriter } from './build-writer.js'
+import { type Build, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
 import type { EngineContext } from '../context.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-
-export interface StoreResync {
-  start(): void
-  stop(): void
-  /** A write has found no record of this build. */
-  recordMissing(build: BuildEntry): void
-}
+import type { BuildWriter } from './build-writer.js'
 
 export interface StoreResyncDependencies {
-  /** Takes it in, unless another build is in the way. */
+  /** Takes in a build, unless another build has its name or buildID. */
   readonly adoptBuild: (build: Versioned<Build>) => void
-  /** Looks for builds that may be there though their creation failed. */
+  /** Looks for builds that may be in the store although their creation failed. */
   readonly findLostBuilds: () => Promise<void>
   readonly builds: Pick<BuildWriter, 'refresh' | 'settled' | 'uncertain'>
-  /** The record of this build is gone from the store. */
+  /** The record of this build has been deleted. */
   readonly buildGone: (build: BuildEntry) => void
   readonly adoptServer: (server: Versioned<Server>) => void
-  /** Somebody else has written or removed the record of this server. */
+  /** Another writer has changed or deleted the record of this server. */
   readonly checkServer: (entry: ServerEntry) => Promise<void>
 }
 
-export function storeResync(ctx: EngineContext, parts: StoreResyncDependencies): StoreResync {
-  const { clock, inventory, limits, store } = ctx
-  let cancel = () => {}
-  let unwatch = () => {}
-  /** What was told could not be looked at: everything is read again. */
-  let missed = false
+export class StoreResync {
+  readonly #ctx: EngineContext
+  readonly #deps: StoreResyncDependencies
+  #cancelTimer = () => {}
+  #unwatch = () => {}
+  /** A notice could not be processed: the next resync lists everything. */
+  #needsList = false
 
-  function plan(): void {
-    if (ctx.stopped()) return
-    cancel = clock.after(limits.resyncIntervalMs, () => {
-      void readAgain()
-        .catch((error: unknown) => {
-          ctx.logger.warn({ error: messageOf(error) }, 'the store could not be read again')
-        })
-        .finally(plan)
+  constructor(ctx: EngineContext, deps: StoreResyncDependencies) {
+    this.#ctx = ctx
+    this.#deps = deps
+  }
+
+  start(): void {
+    this.#schedule()
+    this.#unwatch = this.#ctx.store.watch?.(this.#listener()) ?? this.#unwatch
+  }
+
+  stop(): void {
+    this.#cancelTimer()
+    this.#unwatch()
+  }
+
+  /** A write found no record of this build. */
+  recordMissing(build: BuildEntry): void {
+    this.#run(this.#refreshBuild(build))
+  }
+
+  #listener(): StoreListener {
+    return {
+      builds: {
+        listed: (all, namespace) => this.#run(this.#allBuilds(all, namespace)),
+        changed: (found) => this.#run(this.#buildChanged(found)),
+        gone: (ref) => this.#run(this.#buildGone(ref)),
+      },
+      servers: {
+        listed: (all, namespace) => this.#run(this.#allServers(all, namespace)),
+        changed: (found) => this.#run(this.#serverChanged(found)),
+        gone: (ref) => this.#run(this.#serverGone(ref)),
+      },
+    }
+  }
+
+  /** Handles failures of work that no caller waits for. */
+  #run(work: Promise<void>): void {
+    work.catch((error: unknown) => {
+      if (this.#ctx.stopped()) return
+      this.#needsList = true
+      this.#ctx.logger.warn({ err: error }, 'store change could not be processed; will retry at the next resync')
     })
   }
 
-  async function readAgain(): Promise<void> {
-    for (const build of parts.builds.uncertain) {
-      await look(build)
-      // What could not be written of it then may be still to be written.
-      ctx.enqueue(build)
+  #schedule(): void {
+    const { clock, limits, logger } = this.#ctx
+    if (this.#ctx.stopped()) return
+    this.#cancelTimer = clock.after(limits.resyncIntervalMs, () => {
+      void this.#resync()
+        .catch((error: unknown) => {
+          logger.warn({ err: error }, 'store resync failed; will retry')
+        })
+        .finally(() => this.#schedule())
+    })
+  }
+
+  async #resync(): Promise<void> {
+    const { inventory, store } = this.#ctx
+    for (const build of this.#deps.builds.uncertain) {
+      await this.#refreshBuild(build)
+      // A change whose write failed then may still be due.
+      this.#ctx.enqueue(build)
     }
-    await parts.findLostBuilds()
-    if (!store.shared || (store.watch && !missed)) return
-    missed = false
+    await this.#deps.findLostBuilds()
+    if (!store.shared || (store.watch && !this.#needsList)) return
+    this.#needsList = false
     try {
-      await allBuilds(await store.builds.list())
+      await this.#allBuilds(await store.builds.list())
       const servers = await store.servers.list()
-      // Where nothing else would tell of them. Else one that is known is looked at when it is written next.
-      if (store.watch) return await allServers(servers)
-      for (const found of servers) if (!inventory.servers.has(keyOf(found.record))) await serverChanged(found)
+      // Missed notices of known servers are not sent again. Without a watch, their next write detects a change.
+      if (store.watch) return await this.#allServers(servers)
+      for (const found of servers) if (!inventory.servers.has(keyOf(found.record))) await this.#serverChanged(found)
     } catch (error) {
-      missed = true
+      this.#needsList = true
       throw error
     }
   }
 
-  async function allBuilds(listed: readonly Versioned<Build>[], namespace?: string): Promise<void> {
-    const there = new Set(listed.map(({ record }) => keyOf(record)))
-    for (const [key, build] of [...inventory.builds]) if (!there.has(key) && isIn(build, namespace)) await look(build)
-    for (const found of listed) await buildChanged(found)
-  }
-
-  async function allServers(listed: readonly Versioned<Server>[], namespace?: string): Promise<void> {
-    const there = new Set(listed.map(({ record }) => keyOf(record)))
-    for (const [key, entry] of [...inventory.servers]) {
-      if (!there.has(key) && isIn(entry, namespace)) await serverGone(entry.ref)
+  async #allBuilds(listed: readonly Versioned<Build>[], namespace?: string): Promise<void> {
+    const present = new Set(listed.map(({ record }) => keyOf(record)))
+    for (const [key, build] of [...this.#ctx.inventory.builds]) {
+      if (!present.has(key) && isIn(build, namespace)) await this.#refreshBuild(build)
     }
-    for (const found of listed) await serverChanged(found)
+    for (const found of listed) await this.#buildChanged(found)
   }
 
-  async function buildChanged(found: Versioned<Build>): Promise<void> {
-    const known = inventory.builds.get(keyOf(found.record))
+  async #allServers(listed: readonly Versioned<Server>[], namespace?: string): Promise<void> {
+    const present = new Set(listed.map(({ record }) => keyOf(record)))
+    for (const [key, entry] of [...this.#ctx.inventory.servers]) {
+      if (!present.has(key) && isIn(entry, namespace)) await this.#serverGone(entry.ref)
+    }
+    for (const found of listed) await this.#serverChanged(found)
+  }
+
+  async #buildChanged(found: Versioned<Build>): Promise<void> {
+    const known = this.#ctx.inventory.builds.get(keyOf(found.record))
     if (known?.revision === found.revision) return
     if (known) {
-      await parts.builds.settled(known)
-      if (known.revision !== found.revision) await look(known)
+      await this.#deps.builds.settled(known)
+      if (known.revision !== found.revision) await this.#refreshBuild(known)
     }
-    await adopt(found.record)
+    await this.#adoptBuild(found.record)
   }
 
-  async function buildGone(ref: Ref): Promise<void> {
-    const known = inventory.builds.get(keyOf(ref))
-    if (known) await look(known)
+  async #buildGone(ref: Ref): Promise<void> {
+    const known = this.#ctx.inventory.builds.get(keyOf(ref))
+    if (known) await this.#refreshBuild(known)
   }
 
-  /** What was told may be older than a removal of ours: what is there now decides. */
-  async function adopt(ref: Ref): Promise<void> {
+  /** Reads the build again: the notice may be older than a deletion by this host. */
+  async #adoptBuild(ref: Ref): Promise<void> {
+    const { inventory, store } = this.#ctx
     if (inventory.builds.has(keyOf(ref))) return
-    const now = await store.builds.get(ref)
-    if (now && !ctx.stopped()) parts.adoptBuild(now)
+    const current = await store.builds.get(ref)
+    if (current && !this.#ctx.stopped()) this.#deps.adoptBuild(current)
   }
 
-  async function serverChanged(found: Versioned<Server>): Promise<void> {
+  async #refreshBuild(build: BuildEntry): Promise<void> {
+    // A write in progress may be older than the notice.
+    await this.#deps.builds.settled(build)
+    const exists = await this.#deps.builds.refresh(build)
+    if (!exists && !this.#ctx.stopped()) this.#deps.buildGone(build)
+  }
+
+  async #serverChanged(found: Versioned<Server>): Promise<void> {
+    const { inventory, store } = this.#ctx
     const known = inventory.servers.get(keyOf(found.record))
     if (!known) {
-      const now = await store.servers.get(found.record)
-      if (now && !ctx.stopped() && !inventory.servers.has(keyOf(now.record))) parts.adoptServer(now)
+      const current = await store.servers.get(found.record)
+      const isUnknown = current && !this.#ctx.stopped() && !inventory.servers.has(keyOf(current.record))
+      if (isUnknown) this.#deps.adoptServer(current)
       return
     }
     if (known.revision === found.revision) return
-    // It may be our own write, told before it was answered.
+    // The notice may be of this host's own write and arrive before the answer.
     await known.saving?.catch(() => undefined)
-    if (known.revision !== undefined && known.revision !== found.revision) await parts.checkServer(known)
-    // It went while it was looked at: what is there now is a write of before that took effect late.
-    if (!inventory.servers.has(keyOf(found.record)) && !ctx.stopped()) await serverChanged(found)
+    if (known.revision !== undefined && known.revision !== found.revision) await this.#deps.checkServer(known)
+    // The server was removed meanwhile: a record that is there now comes from a late write.
+    if (!inventory.servers.has(keyOf(found.record)) && !this.#ctx.stopped()) await this.#serverChanged(found)
   }
 
-  async function serverGone(ref: Ref): Promise<void> {
-    const known = inventory.servers.get(keyOf(ref))
+  async #serverGone(ref: Ref): Promise<void> {
+    const known = this.#ctx.inventory.servers.get(keyOf(ref))
     if (!known || known.record.state === 'Terminating') return
     await known.saving?.catch(() => undefined)
-    if (known.revision !== undefined) await parts.checkServer(known)
-  }
-
-  async function look(build: BuildEntry): Promise<void> {
-    // A write of ours that is under way may have been made before that which was told.
-    await parts.builds.settled(build)
-    const isThere = await parts.builds.refresh(build)
-    if (!isThere && !ctx.stopped()) parts.buildGone(build)
-  }
-
-  function own(work: Promise<void>): void {
-    work.catch((error: unknown) => {
-      if (ctx.stopped()) return
-      missed = true
-      ctx.logger.warn({ error: messageOf(error) }, 'a change of the store could not be looked at, and will be')
-    })
-  }
-
-  const listener: StoreListener = {
-    builds: {
-      listed: (all, namespace) => own(allBuilds(all, namespace)),
-      changed: (found) => own(buildChanged(found)),
-      gone: (ref) => own(buildGone(ref)),
-    },
-    servers: {
-      listed: (all, namespace) => own(allServers(all, namespace)),
-      changed: (found) => own(serverChanged(found)),
-      gone: (ref) => own(serverGone(ref)),
-    },
-  }
-
-  return {
-    start() {
-      plan()
-      unwatch = store.watch?.(listener) ?? unwatch
-    },
-    stop() {
-      cancel()
-      unwatch()
-    },
-    recordMissing: (build) => own(look(build)),
+    if (known.revision !== undefined) await this.#deps.checkServer(known)
   }
 }
 

@@ -3,7 +3,8 @@
  * a moment they are not too many.
  */
 import type { EngineContext } from '../context.js'
-import { type BuildEntry, countsOf } from '../state/entries.js'
+import type { BuildEntry } from '../state/entries.js'
+import { countsOf } from '../state/queries.js'
 import { retryGraceMs } from '../allocation/retry-grace.js'
 
 export interface FailoverGrace {

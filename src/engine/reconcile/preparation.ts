@@ -7,7 +7,8 @@ import { afterFailure, type Backoff, noBackoff } from '../../rules/lifecycle/bac
 import { withoutCondition } from '../../rules/model/status.js'
 import type { BuildWriter } from '../persistence/build-writer.js'
 import { backoffLimits, buildEvent, type EngineContext, refOf } from '../context.js'
-import { type BuildEntry, type ServerEntry, serversOf } from '../state/entries.js'
+import type { BuildEntry, ServerEntry } from '../state/entries.js'
+import { serversOf } from '../state/queries.js'
 
 export interface Preparation {
   /**

@@ -1,7 +1,8 @@
 /** Numbers of every build at this moment, for metrics. Walks over all servers: not for hot paths. */
 import type { BuildStats } from '../../contracts/observer.js'
 import { buildHealth } from '../../rules/model/status.js'
-import { type BuildEntry, countsOf, serversOf } from '../state/entries.js'
+import type { BuildEntry } from '../state/entries.js'
+import { countsOf, serversOf } from '../state/queries.js'
 import type { Inventory } from '../state/inventory.js'
 
 export function buildStats(inventory: Inventory, waiting: (build: BuildEntry) => number): readonly BuildStats[] {

@@ -1,7 +1,8 @@
 /** Shows the counts of builds to those who look into the store: when they have changed, and not more often than people read. */
 import { gameServerBuild } from '../../rules/model/wire.js'
 import type { EngineContext } from '../context.js'
-import { type BuildEntry, countsOf, generationsOf } from '../state/entries.js'
+import type { BuildEntry } from '../state/entries.js'
+import { countsOf, generationsOf } from '../state/queries.js'
 
 export interface StatusPublisher {
   /** Something about the build may have changed. */

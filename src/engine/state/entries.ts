@@ -1,18 +1,14 @@
-/** What the engine holds of each build and of each server while it leads. Changed through the inventory only. */
+/** What the engine holds in memory for each build and each server during a leadership term. Changed through the inventory. */
 import type { Instance } from '../../contracts/backend.js'
-import { isAllocatable } from '../../rules/planning/allocation.js'
-import { type Backoff, noBackoff } from '../../rules/lifecycle/backoff.js'
-import { type HealthMemory, noReports } from '../../rules/lifecycle/health.js'
 import type { HeartbeatAnswer, SessionConfig } from '../../rules/game/heartbeat.js'
-import { sessionHostId } from '../../rules/model/names.js'
+import type { Backoff } from '../../rules/lifecycle/backoff.js'
+import type { HealthMemory } from '../../rules/lifecycle/health.js'
 import type { Build, Ref, Server, Session } from '../../rules/model/resources.js'
-import type { BuildCounts } from '../../rules/model/status.js'
-import { templateHash } from '../../rules/planning/template-hash.js'
-import { type Link, LinkedSet, unlinked } from './linked-set.js'
+import type { Link, LinkedSet } from './linked-set.js'
 
 /**
- * Where a server stands for the engine: its state, with StandingBy told apart by whether it can be handed out, and idle
- * servers by whether they run what their build now says (`old…`: they do not).
+ * A server's state, with two distinctions added: StandingBy servers by whether they can be allocated, and idle servers by
+ * whether they run the build's current template (`outdated…`: they do not).
  */
 export type Bucket =
   | 'pending'
@@ -27,62 +23,65 @@ export type Bucket =
   | 'active'
   | 'terminating'
 
+/** Fields named `…Since` that hold elapsed ms are estimates after a restart, derived from the record's wall-clock times. */
 export interface ServerEntry {
   readonly build: BuildEntry
   readonly ref: Ref
+  /** The id in the path of its heartbeats. */
   readonly hostId: string
-  /** The present truth. Changed through the inventory only. */
+  /** The current record, saved or not. Changed through the inventory only. */
   record: Server
-  /** What the store holds, as far as this host knows. Differs from `record` until that is saved. */
+  /** The record as last known to be in the store. Differs from `record` until that is saved. */
   stored: Server | undefined
   /** Absent until the record has been created in the store. */
   revision: string | undefined
-  /** Its record was removed from the store by somebody else: there is nothing left to write. */
+  /** Another writer deleted the record from the store: there is nothing left to write. */
   recordDeleted: boolean
   bucket: Bucket
-  /** Its place in its bucket. */
+  /** Its position in its bucket. */
   readonly bucketLink: Link<ServerEntry>
-  /** Its place among those that have, or have not, spoken. */
+  /** Its position in one of the build's three heartbeat lists. */
   readonly heartbeatLink: Link<ServerEntry>
-  /** The session to which it is being handed out: not durable yet, so nobody is told yet. */
+  /** The session it is being allocated to. Not durable yet, so no caller has been answered. */
   intent: Session | undefined
-  /** The write of `intent` was not answered: the server is nobody's until the store has been read again. */
+  /** The outcome of writing `intent` is unknown: the server stays reserved until the store has been read back. */
   uncertain: boolean
+  /** The write in progress. */
   saving: Promise<void> | undefined
-  /** Something is being done about it that ends by itself. */
+  /** A server action is in progress. */
   busy: boolean
-  /** Pause after something about it failed. */
+  /** Back-off after a failed server action. */
   retry: Backoff
-  /** The backend has been asked for it, by this host or by one before. */
+  /** `backend.create` has been called for it, by this host or an earlier leader. */
   createRequested: boolean
   instance: Instance | undefined
-  /** Number of the observation that `instance` is from; a listing begun earlier knows less. */
+  /** Sequence number of the observation that set `instance`; a list requested before it is out of date for this server. */
   observationSeq: number
-  /** Why it does not run yet, in words. */
+  /** Why it is still Pending, as a sentence. */
   pendingReason: string | undefined
   healthReports: HealthMemory
-  /** By `Listening`: when it last spoke, or since when this host waits for it to. */
+  /** On the responsive clock: its last heartbeat, or the time from which this host has waited for one. */
   silentSince: number
-  /** By `Listening`: when this host first knew that its process runs. */
+  /** On the responsive clock: when this host first saw its process running. */
   runningSince: number | undefined
-  /** Elapsed ms at which it came to stand by, as far as this host can know. */
+  /** Elapsed ms. */
   standingBySince: number | undefined
-  /** Elapsed ms at which its session began, as far as this host can know. */
+  /** Elapsed ms. */
   activeSince: number | undefined
-  /** Elapsed ms at which it began to end. */
+  /** Elapsed ms. */
   terminatingSince: number | undefined
-  /** It has played and still talked when it began to end: its heartbeats tell it. */
+  /** It had a session and was sending heartbeats when it began to terminate, so a heartbeat answer tells it to. */
   learnsByHeartbeat: boolean
-  /** Its crash is in the build's durable count. */
+  /** Its crash is included in the build's durable count. */
   crashCounted: boolean
-  /** The backend knows, by this host, that players may be on it. */
+  /** This host has called `backend.protect` for it. */
   isProtected: boolean
   players: readonly string[]
-  /** Revision of its detail; absent while it has none in the store. */
+  /** Revision of its detail record; absent while the store has none. */
   detailRevision: string | undefined
-  /** That it was started with, once its build has another spec. */
+  /** The build metadata it was started with. Set once its build has another spec. */
   startMetadata: SessionConfig['metadata'] | undefined
-  /** What its heartbeats are answered while Active: the same object each time. */
+  /** Heartbeat answers while Active, built once and reused. */
   sessionAnswers: { readonly active: HeartbeatAnswer; readonly lasting: HeartbeatAnswer } | undefined
 }
 
@@ -90,169 +89,24 @@ export interface BuildEntry {
   readonly ref: Ref
   record: Build
   revision: string
-  /** Its record is gone; its servers are on their way out. */
+  /** Its record has been deleted; its servers are terminating. */
   deleted: boolean
   readonly buckets: Readonly<Record<Bucket, LinkedSet<ServerEntry>>>
-  /** Servers to be saved, started or ended. */
+  /** Servers to save, start, protect or destroy. */
   readonly needsAction: Set<ServerEntry>
-  /** Servers that have not spoken to anybody yet, those that run for longest first. */
+  /** Running servers that have never sent a heartbeat, longest running first. */
   readonly awaitingFirstHeartbeat: LinkedSet<ServerEntry>
-  /** Servers that spoke before this host was there, or before it was away, and have yet to speak again. */
+  /** Servers that sent heartbeats before this host led, or before it was suspended, and none since. */
   readonly awaitingHeartbeat: LinkedSet<ServerEntry>
-  /** Servers that have spoken to this host, longest silent first. */
+  /** Servers that have sent heartbeats to this host, longest silent first. */
   readonly heartbeating: LinkedSet<ServerEntry>
-  /** Of its present spec. */
+  /** Of its current spec. */
   templateHash: string
   backoff: Backoff
-  /** What was its present template when a server of that crashed last, in the rolling change that is under way. */
+  /** The template hash of the last current server that crashed; holds up the rolling update to that template. */
   crashedTemplate: string | undefined
   /** An operator drains it. */
   draining: boolean
+  /** A write of its record is in progress. */
   writing: boolean
-}
-
-/** Without a revision it is one whose record is gone already. */
-export function newBuild(record: Build, revision?: string): BuildEntry {
-  return {
-    ref: refOf(record),
-    record,
-    revision: revision ?? '',
-    deleted: revision === undefined,
-    buckets: newBuckets(),
-    needsAction: new Set(),
-    awaitingFirstHeartbeat: new LinkedSet(({ heartbeatLink: listened }) => listened),
-    awaitingHeartbeat: new LinkedSet(({ heartbeatLink: listened }) => listened),
-    heartbeating: new LinkedSet(({ heartbeatLink: listened }) => listened),
-    templateHash: templateHash(record.spec),
-    backoff: noBackoff,
-    crashedTemplate: undefined,
-    draining: isDrained(record),
-    writing: false,
-  }
-}
-
-export function newServer(build: BuildEntry, record: Server, revision: string | undefined): ServerEntry {
-  return {
-    build,
-    ref: refOf(record),
-    hostId: sessionHostId(record.name, record.token),
-    record,
-    stored: revision === undefined ? undefined : record,
-    revision,
-    recordDeleted: false,
-    bucket: 'pending',
-    bucketLink: unlinked(),
-    heartbeatLink: unlinked(),
-    intent: undefined,
-    uncertain: false,
-    saving: undefined,
-    busy: false,
-    retry: noBackoff,
-    createRequested: revision !== undefined,
-    instance: undefined,
-    observationSeq: 0,
-    pendingReason: undefined,
-    healthReports: noReports,
-    silentSince: 0,
-    runningSince: undefined,
-    standingBySince: undefined,
-    activeSince: undefined,
-    terminatingSince: undefined,
-    learnsByHeartbeat: false,
-    crashCounted: false,
-    isProtected: false,
-    players: [],
-    detailRevision: undefined,
-    startMetadata: undefined,
-    sessionAnswers: undefined,
-  }
-}
-
-/** Servers of a build by state, as their records say. */
-export function countsOf(build: BuildEntry): BuildCounts {
-  const { buckets } = build
-  return {
-    pending: buckets.pending.size + buckets.outdatedPending.size,
-    initializing: buckets.initializing.size + buckets.outdatedInitializing.size,
-    standingBy:
-      buckets.ready.size +
-      buckets.unready.size +
-      buckets.outdatedReady.size +
-      buckets.outdatedUnready.size +
-      buckets.reserved.size,
-    active: buckets.active.size,
-    terminating: buckets.terminating.size,
-  }
-}
-
-export function* serversOf(build: BuildEntry): Generator<ServerEntry> {
-  for (const bucket of Object.values(build.buckets)) yield* bucket
-}
-
-/** Servers that go on, by whether they run what their build now says. Walks over them: for people, not for hot paths. */
-export function generationsOf(build: BuildEntry): { readonly updated: number; readonly outdated: number } {
-  let updated = 0
-  let outdated = 0
-  for (const entry of serversOf(build)) {
-    if (entry.record.state === 'Terminating') continue
-    if (isCurrent(entry)) updated++
-    else outdated++
-  }
-  return { updated, outdated }
-}
-
-/** It runs, or is to run, what its build now says. */
-export function isCurrent(entry: ServerEntry): boolean {
-  return entry.record.templateHash === entry.build.templateHash
-}
-
-export function isDrained(record: Build): boolean {
-  return record.conditions.some((condition) => condition.type === 'Draining')
-}
-
-export function isReady(bucket: Bucket): boolean {
-  return bucket === 'ready' || bucket === 'outdatedReady'
-}
-
-function newBuckets(): Record<Bucket, LinkedSet<ServerEntry>> {
-  const set = () => new LinkedSet<ServerEntry>(({ bucketLink: placed }) => placed)
-  return {
-    pending: set(),
-    initializing: set(),
-    ready: set(),
-    unready: set(),
-    outdatedPending: set(),
-    outdatedInitializing: set(),
-    outdatedReady: set(),
-    outdatedUnready: set(),
-    reserved: set(),
-    active: set(),
-    terminating: set(),
-  }
-}
-
-export function bucketOf(entry: ServerEntry): Bucket {
-  const current = isCurrent(entry)
-  switch (entry.record.state) {
-    case 'Pending':
-      return current ? 'pending' : 'outdatedPending'
-    case 'Initializing':
-      return current ? 'initializing' : 'outdatedInitializing'
-    case 'StandingBy':
-      if (entry.intent) return 'reserved'
-      if (isAllocatable(entry.record)) return current ? 'ready' : 'outdatedReady'
-      return current ? 'unready' : 'outdatedUnready'
-    case 'Active':
-      return 'active'
-    case 'Terminating':
-      return 'terminating'
-  }
-}
-
-function refOf({ namespace, name }: Ref): Ref {
-  return Object.freeze({ namespace, name })
-}
-
-export function isEmpty(build: BuildEntry): boolean {
-  return Object.values(build.buckets).every((bucket) => bucket.size === 0)
 }

@@ -1,224 +1,208 @@
 /**
- * All builds and servers that this host knows, indexed so that no event costs more in a larger fleet. Synchronous and
- * without I/O: what is decided here is decided at once, and nobody can come in between.
+ * Every build and server known to this host, indexed so that the cost of an event does not grow with the fleet. Synchronous
+ * and without I/O: a decision taken here cannot be interleaved with another.
  */
-import { sessionKey } from '../../rules/planning/allocation.js'
 import { type Build, draftOf, keyOf, type Ref, type Server, type Session } from '../../rules/model/resources.js'
+import { sessionKey } from '../../rules/planning/allocation.js'
 import { templateHash } from '../../rules/planning/template-hash.js'
-import {
-  type Bucket,
-  bucketOf,
-  type BuildEntry,
-  isCurrent,
-  isDrained,
-  isEmpty,
-  isReady,
-  newBuild,
-  newServer,
-  type ServerEntry,
-  serversOf,
-} from './entries.js'
-
-export interface Inventory {
-  readonly builds: ReadonlyMap<string, BuildEntry>
-  readonly servers: ReadonlyMap<string, ServerEntry>
-  /** Every build with servers or a record, deleted ones included. */
-  readonly everyBuild: ReadonlySet<BuildEntry>
-  buildByID(buildID: string): BuildEntry | undefined
-  serverBySession(sessionID: string): ServerEntry | undefined
-  serverByHostId(hostId: string): ServerEntry | undefined
-  /** A match is on record on a server of this name, in whichever namespace. */
-  isPlaying(name: string): boolean
-  addBuild(record: Build, revision: string): BuildEntry
-  /** A build whose record is gone already, for servers that it has left behind. */
-  addDeletedBuild(record: Build): BuildEntry
-  replaceBuild(build: BuildEntry, record: Build, revision: string): void
-  /** Frees its name and its buildID; the entry stays until its last server is gone. */
-  deleteBuild(build: BuildEntry): void
-  addServer(build: BuildEntry, record: Server, revision: string | undefined): ServerEntry
-  /** Makes `record` the present truth and keeps every index equal to it. */
-  update(entry: ServerEntry, record: Server): void
-  /** Takes a ready server out of reach of everybody else. */
-  reserve(entry: ServerEntry, session: Session): void
-  /** Ends a reservation with the record that has the session. */
-  grant(entry: ServerEntry, record: Server): void
-  /** Ends a reservation: the server is as its record says. */
-  release(entry: ServerEntry): void
-  remove(entry: ServerEntry): void
-}
+import { newBuild, newServer } from './create-entries.js'
+import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
+import { bucketOf, isCurrent, isDrained, isEmpty, isReady, serversOf } from './queries.js'
 
 export interface InventoryListener {
-  /** A server can be handed out from now on. Called in the same tick. */
+  /** A server can be allocated from now on. Called in the same tick. */
   ready(entry: ServerEntry): void
-  /** A reservation came to nothing. Called before anybody else can have the server. */
+  /** A reservation was cancelled. Called before another caller can reserve the server. */
   released(entry: ServerEntry): void
   /** The record of a server changed; it was in the bucket `from`. */
   changed(entry: ServerEntry, before: Server, from: Bucket): void
 }
 
-export function createInventory(listener: InventoryListener): Inventory {
-  const builds = new Map<string, BuildEntry>()
-  const everyBuild = new Set<BuildEntry>()
-  const buildsByID = new Map<string, BuildEntry>()
-  const servers = new Map<string, ServerEntry>()
-  const bySession = new Map<string, ServerEntry>()
-  const byHostId = new Map<string, ServerEntry>()
+export class Inventory {
+  readonly #listener: InventoryListener
+  readonly #builds = new Map<string, BuildEntry>()
+  readonly #everyBuild = new Set<BuildEntry>()
+  readonly #buildsByID = new Map<string, BuildEntry>()
+  readonly #servers = new Map<string, ServerEntry>()
+  readonly #serversBySession = new Map<string, ServerEntry>()
+  readonly #serversByHostId = new Map<string, ServerEntry>()
+  /** Builds whose record exists, by `namespace/name`. */
+  readonly builds: ReadonlyMap<string, BuildEntry> = this.#builds
+  /** By `namespace/name`. */
+  readonly servers: ReadonlyMap<string, ServerEntry> = this.#servers
+  /** Every build that has a record or servers, deleted builds included. */
+  readonly everyBuild: ReadonlySet<BuildEntry> = this.#everyBuild
 
-  function place(entry: ServerEntry): void {
+  constructor(listener: InventoryListener) {
+    this.#listener = listener
+  }
+
+  buildByID(buildID: string): BuildEntry | undefined {
+    return this.#buildsByID.get(buildID)
+  }
+
+  serverBySession(sessionID: string): ServerEntry | undefined {
+    return this.#serversBySession.get(sessionKey(sessionID))
+  }
+
+  serverByHostId(hostId: string): ServerEntry | undefined {
+    return this.#serversByHostId.get(hostId)
+  }
+
+  /** True when a server of this name, in any namespace, is Active. */
+  isActive(name: string): boolean {
+    for (const { record } of this.#everyBuild) {
+      const { namespace } = record
+      if (this.#servers.get(keyOf({ namespace, name }))?.record.state === 'Active') return true
+    }
+    return false
+  }
+
+  addBuild(record: Build, revision: string): BuildEntry {
+    const build = newBuild(record, revision)
+    this.#everyBuild.add(build)
+    this.#builds.set(keyOf(record), build)
+    this.#claimID(build)
+    return build
+  }
+
+  /** Adds a build whose record has been deleted, for the servers that remain of it. */
+  addDeletedBuild(record: Build): BuildEntry {
+    const build = newBuild(record)
+    this.#everyBuild.add(build)
+    return build
+  }
+
+  replaceBuild(build: BuildEntry, record: Build, revision: string): void {
+    const { spec: before } = build.record
+    build.record = record
+    build.revision = revision
+    build.draining = isDrained(record)
+    if (before === record.spec) return
+    if (before.buildID !== record.spec.buildID) {
+      if (this.#buildsByID.get(before.buildID) === build) this.#reassignID(before.buildID)
+      this.#claimID(build)
+    }
+    for (const entry of serversOf(build)) if (isCurrent(entry)) entry.startMetadata = before.buildMetadata ?? {}
+    build.templateHash = templateHash(record.spec)
+    for (const entry of [...serversOf(build)]) this.#place(entry)
+  }
+
+  /** Frees its name and its buildID; the entry stays until its last server is removed. */
+  deleteBuild(build: BuildEntry): void {
+    build.deleted = true
+    const key = keyOf(build.record)
+    if (this.#builds.get(key) === build) this.#builds.delete(key)
+    const { buildID } = build.record.spec
+    if (this.#buildsByID.get(buildID) === build) this.#reassignID(buildID)
+    if (isEmpty(build)) this.#everyBuild.delete(build)
+  }
+
+  /** Without a revision the record has not been created in the store yet. */
+  addServer(build: BuildEntry, read: Server, revision: string | undefined): ServerEntry {
+    const record = draftOf(read)
+    const entry = newServer(build, record, revision)
+    this.#servers.set(keyOf(record), entry)
+    this.#serversByHostId.set(entry.hostId, entry)
+    this.#indexSession(record.session, entry)
+    const bucket = bucketOf(entry)
+    entry.bucket = bucket
+    build.buckets[bucket].add(entry)
+    if (isReady(bucket)) this.#listener.ready(entry)
+    return entry
+  }
+
+  /** Replaces the record of a server and brings every index up to date. */
+  update(entry: ServerEntry, record: Server): void {
+    const before = entry.record.session
+    if (before !== record.session) {
+      this.#unindexSession(before, entry)
+      this.#indexSession(record.session, entry)
+    }
+    this.#setRecord(entry, record)
+  }
+
+  /** Takes a ready server out of reach of other callers. */
+  reserve(entry: ServerEntry, session: Session): void {
+    entry.intent = session
+    this.#indexSession(session, entry)
+    this.#place(entry)
+  }
+
+  /** Ends a reservation with the record that holds the session. */
+  grant(entry: ServerEntry, record: Server): void {
+    const { intent } = entry
+    entry.intent = undefined
+    entry.uncertain = false
+    // `reserve` has indexed this session already.
+    if (intent && intent === record.session) return this.#setRecord(entry, record)
+    // Another host may have allocated the server to another session.
+    if (intent?.id !== record.session?.id) this.#unindexSession(intent, entry)
+    this.update(entry, record)
+  }
+
+  /** Ends a reservation without a session. */
+  release(entry: ServerEntry): void {
+    const session = entry.intent
+    entry.intent = undefined
+    entry.uncertain = false
+    if (session && entry.record.session?.id !== session.id) this.#unindexSession(session, entry)
+    this.#listener.released(entry)
+    this.#place(entry)
+  }
+
+  remove(entry: ServerEntry): void {
+    this.#servers.delete(keyOf(entry.record))
+    this.#serversByHostId.delete(entry.hostId)
+    this.#unindexSession(entry.record.session, entry)
+    this.#unindexSession(entry.intent, entry)
+    const { build } = entry
+    build.buckets[entry.bucket].delete(entry)
+    build.needsAction.delete(entry)
+    build.heartbeating.delete(entry)
+    build.awaitingFirstHeartbeat.delete(entry)
+    build.awaitingHeartbeat.delete(entry)
+    if (build.deleted && isEmpty(build)) this.#everyBuild.delete(build)
+  }
+
+  #setRecord(entry: ServerEntry, record: Server): void {
+    const { record: before, bucket: from } = entry
+    if (before === record) return
+    entry.record = record
+    this.#place(entry)
+    this.#listener.changed(entry, before, from)
+  }
+
+  #place(entry: ServerEntry): void {
     const bucket = bucketOf(entry)
     if (bucket === entry.bucket) return
     entry.build.buckets[bucket].add(entry)
     entry.bucket = bucket
-    if (isReady(bucket)) listener.ready(entry)
+    if (isReady(bucket)) this.#listener.ready(entry)
   }
 
-  function become(entry: ServerEntry, record: Server): void {
-    const { record: before, bucket: from } = entry
-    if (before === record) return
-    entry.record = record
-    place(entry)
-    listener.changed(entry, before, from)
+  #indexSession(session: Session | undefined, entry: ServerEntry): void {
+    if (session) this.#serversBySession.set(sessionKey(session.id), entry)
   }
 
-  function index(session: Session | undefined, entry: ServerEntry): void {
-    if (session) bySession.set(sessionKey(session.id), entry)
-  }
-
-  function unindex(session: Session | undefined, entry: ServerEntry): void {
+  #unindexSession(session: Session | undefined, entry: ServerEntry): void {
     if (!session) return
     const key = sessionKey(session.id)
-    if (bySession.get(key) === entry) bySession.delete(key)
+    if (this.#serversBySession.get(key) === entry) this.#serversBySession.delete(key)
   }
 
-  /** Edited by hand, two builds may claim one buildID: it is the first one's for as long as that claims it. */
-  function passOnID(buildID: string): void {
-    buildsByID.delete(buildID)
-    for (const build of builds.values()) if (build.record.spec.buildID === buildID) claimID(build)
-  }
-
-  function claimID(build: BuildEntry): void {
+  /** External edits can give two builds the same buildID. The first to claim it keeps it until its buildID changes. */
+  #claimID(build: BuildEntry): void {
     const { buildID } = build.record.spec
-    if (!buildsByID.has(buildID)) buildsByID.set(buildID, build)
+    if (!this.#buildsByID.has(buildID)) this.#buildsByID.set(buildID, build)
   }
 
-  function enter(build: BuildEntry): BuildEntry {
-    everyBuild.add(build)
-    return build
-  }
-
-  return {
-    builds,
-    servers,
-    everyBuild,
-    buildByID: (buildID) => buildsByID.get(buildID),
-    serverBySession: (sessionID) => bySession.get(sessionKey(sessionID)),
-    serverByHostId: (hostId) => byHostId.get(hostId),
-
-    isPlaying(name) {
-      for (const { record } of everyBuild) {
-        const { namespace } = record
-        if (servers.get(keyOf({ namespace, name }))?.record.state === 'Active') return true
-      }
-      return false
-    },
-
-    addBuild(record, revision) {
-      const build = enter(newBuild(record, revision))
-      builds.set(keyOf(record), build)
-      claimID(build)
-      return build
-    },
-
-    addDeletedBuild: (record) => enter(newBuild(record)),
-
-    replaceBuild(build, record, revision) {
-      const { spec: before } = build.record
-      build.record = record
-      build.revision = revision
-      build.draining = isDrained(record)
-      if (before === record.spec) return
-      if (before.buildID !== record.spec.buildID) {
-        if (buildsByID.get(before.buildID) === build) passOnID(before.buildID)
-        claimID(build)
-      }
-      for (const entry of serversOf(build)) if (isCurrent(entry)) entry.startMetadata = before.buildMetadata ?? {}
-      build.templateHash = templateHash(record.spec)
-      for (const entry of [...serversOf(build)]) place(entry)
-    },
-
-    deleteBuild(build) {
-      build.deleted = true
-      const key = keyOf(build.record)
-      if (builds.get(key) === build) builds.delete(key)
-      if (buildsByID.get(build.record.spec.buildID) === build) passOnID(build.record.spec.buildID)
-      if (isEmpty(build)) everyBuild.delete(build)
-    },
-
-    addServer(build, read, revision) {
-      const record = draftOf(read)
-      const entry = newServer(build, record, revision)
-      servers.set(keyOf(record), entry)
-      byHostId.set(entry.hostId, entry)
-      index(record.session, entry)
-      const bucket = bucketOf(entry)
-      entry.bucket = bucket
-      build.buckets[bucket].add(entry)
-      if (isReady(bucket)) listener.ready(entry)
-      return entry
-    },
-
-    update(entry, record) {
-      const before = entry.record.session
-      if (before !== record.session) {
-        unindex(before, entry)
-        index(record.session, entry)
-      }
-      become(entry, record)
-    },
-
-    reserve(entry, session) {
-      entry.intent = session
-      index(session, entry)
-      place(entry)
-    },
-
-    grant(entry, record) {
-      const { intent } = entry
-      entry.intent = undefined
-      entry.uncertain = false
-      // As intended, which it is known by already.
-      if (intent && intent === record.session) return become(entry, record)
-      // Another host may have given it to another session than this one meant to.
-      if (intent?.id !== record.session?.id) unindex(intent, entry)
-      this.update(entry, record)
-    },
-
-    release(entry) {
-      const session = entry.intent
-      entry.intent = undefined
-      entry.uncertain = false
-      if (session && entry.record.session?.id !== session.id) unindex(session, entry)
-      listener.released(entry)
-      place(entry)
-    },
-
-    remove(entry) {
-      servers.delete(keyOf(entry.record))
-      byHostId.delete(entry.hostId)
-      unindex(entry.record.session, entry)
-      unindex(entry.intent, entry)
-      const { build } = entry
-      build.buckets[entry.bucket].delete(entry)
-      build.needsAction.delete(entry)
-      build.heartbeating.delete(entry)
-      build.awaitingFirstHeartbeat.delete(entry)
-      build.awaitingHeartbeat.delete(entry)
-      if (build.deleted && isEmpty(build)) everyBuild.delete(build)
-    },
+  #reassignID(buildID: string): void {
+    this.#buildsByID.delete(buildID)
+    for (const build of this.#builds.values()) if (build.record.spec.buildID === buildID) this.#claimID(build)
   }
 }
 
-/** Refs of namespaces and names cannot hold a slash, so keys are unique. */
 export function lookUp<T>(map: ReadonlyMap<string, T>, ref: Ref): T | undefined {
   return map.get(keyOf(ref))
 }

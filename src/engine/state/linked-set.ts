@@ -1,10 +1,10 @@
 /**
- * A set in order of arrival whose every operation costs the same however large it is. A JavaScript Set would do but for
- * two things: taking its first member again and again walks over the holes that the ones before have left, and a member
- * that moves from set to set all day is better off carrying its place with it.
+ * An insertion-ordered set whose operations all take constant time: an intrusive doubly linked list. A JavaScript Set falls
+ * short in two ways: repeatedly taking its first member walks over the slots of deleted ones, and moving a member between
+ * sets costs a hash lookup in each.
  */
 
-/** A member's place in one of the sets that share it: a member is in at most one of them at a time. */
+/** A member's position. Sets that use the same link exclude each other: a member is in at most one of them. */
 export interface Link<T extends object> {
   set: LinkedSet<T> | undefined
   before: T | undefined
@@ -21,7 +21,7 @@ export class LinkedSet<T extends object> implements Iterable<T> {
   #first: T | undefined
   #last: T | undefined
 
-  /** `linkOf` returns the same link of a member each time. */
+  /** `linkOf` must return the same link for a member on every call. */
   constructor(linkOf: (member: T) => Link<T>) {
     this.#linkOf = linkOf
   }
@@ -30,12 +30,12 @@ export class LinkedSet<T extends object> implements Iterable<T> {
     return this.#size
   }
 
-  /** The member that has been there for longest. */
+  /** The oldest member. */
   get first(): T | undefined {
     return this.#first
   }
 
-  /** The member that came last. */
+  /** The newest member. */
   get last(): T | undefined {
     return this.#last
   }
@@ -44,7 +44,7 @@ export class LinkedSet<T extends object> implements Iterable<T> {
     return this.#linkOf(member).set === this
   }
 
-  /** Puts it last. One that is a member already keeps its place; one of another set that shares its link is moved. */
+  /** Appends it. An existing member keeps its position; a member of another set that uses the same link is moved. */
   add(member: T): void {
     const link = this.#linkOf(member)
     if (link.set === this) return
@@ -54,7 +54,7 @@ export class LinkedSet<T extends object> implements Iterable<T> {
     this.#append(member, link)
   }
 
-  /** Puts one that is in no set before a member. */
+  /** Inserts `member`, which must be in no set, before the member `later`. */
   addBefore(later: T, member: T): void {
     const link = this.#linkOf(member)
     const next = this.#linkOf(later)
@@ -76,7 +76,7 @@ export class LinkedSet<T extends object> implements Iterable<T> {
     return true
   }
 
-  /** Makes a member the last. */
+  /** Makes a member the newest. */
   moveToEnd(member: T): void {
     const link = this.#linkOf(member)
     if (link.set !== this || member === this.#last) return
@@ -84,13 +84,13 @@ export class LinkedSet<T extends object> implements Iterable<T> {
     this.#append(member, link)
   }
 
-  /** Members may be deleted while they are being read: the one just read, and any before it. */
+  /** During iteration, the current member and those before it may be deleted. */
   *[Symbol.iterator](): Generator<T> {
     for (let member = this.#first; member;) {
       const link = this.#linkOf(member)
       const { after } = link
       yield member
-      // The member just read may be gone by now, and what stood after it too.
+      // The caller may have deleted this member, and the one that followed it may have changed.
       member = link.set === this ? link.after : after
     }
   }

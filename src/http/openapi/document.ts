@@ -1,13 +1,12 @@
-/** The OpenAPI 3.1 document of these APIs, made of the schemas and of what is told of each operation. Pure. */
-import * as z from 'zod'
-import { FleetError } from '../../contracts/errors.js'
+/** The OpenAPI 3.1 document of the HTTP API, generated from the schemas and the docs of each operation. Pure. */
 import { type Described, type DescribedName, describedOperations } from './operation-docs.js'
 import type { Compat } from '../api/compat.js'
 import { operationNames, operations, probes, type Role } from '../api/operations.js'
-import { errorBody, named } from './schemas.js'
+import { SchemaComponents, type SchemaReference } from './json-schema.js'
+import { errorBody } from './schemas.js'
 
 export interface OpenApiOptions {
-  /** Default: all that there are. */
+  /** Default: all operations. */
   readonly operations?: readonly DescribedName[]
   readonly compat?: Compat | undefined
 }
@@ -20,27 +19,30 @@ export interface OpenApiDocument {
   readonly components: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }
 
-/** What is served at `/openapi.json` and kept in docs/openapi.json. Its one server is where it was got from. */
+/** The document served at `/openapi.json`; docs/openapi.json is the one of all operations. */
 export function openApiDocument(options: OpenApiOptions = {}): OpenApiDocument {
   const described = describedOperations(options.compat)
+  const schemas = new SchemaComponents()
   const paths: Record<string, Record<string, unknown>> = {}
   for (const name of options.operations ?? [...operationNames, ...probes]) {
     const operation = described[name]
     const path = (paths[operation.path] ??= pathItem(operation.path))
-    path[operation.method] = operationObject(name, operation)
+    path[operation.method] = operationObject(name, operation, schemas)
   }
-  const responses = Object.fromEntries(errorStatuses.map((status) => [`Error${status}`, errorResponse(status)]))
+  const responses = Object.fromEntries(
+    errorStatuses.map((status) => [`Error${status}`, errorResponse(status, schemas.refTo(errorBody))]),
+  )
   return {
     openapi: '3.1.0',
     info: {
       title: 'gamekeeper',
       version: 'v1alpha1',
-      description: 'Keeps a fleet of dedicated game servers standing by and hands one out in one call.',
+      description: 'Keeps a fleet of dedicated game servers standing by, and allocates one in one call.',
     },
-    servers: [{ url: '.', description: 'Where this document was got from.' }],
+    servers: [{ url: '.', description: 'The host that serves this document.' }],
     paths,
     components: {
-      schemas: schemasFor([paths, responses]),
+      schemas: schemas.all(),
       responses,
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
     },
@@ -55,7 +57,7 @@ function pathItem(path: string): Record<string, unknown> {
   }
 }
 
-function operationObject(name: DescribedName, described: Described): unknown {
+function operationObject(name: DescribedName, described: Described, schemas: SchemaComponents): unknown {
   const { summary, tag, query = [], headers = [], body, status, answer, errors, unavailable } = described
   const { [name]: role }: Readonly<Partial<Record<DescribedName, Role>>> = operations
   const parameters = [
@@ -66,83 +68,63 @@ function operationObject(name: DescribedName, described: Described): unknown {
     operationId: name,
     tags: [tag],
     summary,
-    description: role === undefined ? 'Anybody may ask.' : `Takes the role \`${role}\`, where there are roles.`,
+    description:
+      role === undefined ? 'Requires no role.' : `Requires the role \`${role}\` where the host app assigns roles.`,
     security: role === undefined ? [] : [{}, { bearer: [] }],
     ...(parameters.length > 0 && { parameters }),
-    ...(body && { requestBody: { required: true, content: { 'application/json': { schema: schemaOf(body) } } } }),
+    ...(body && { requestBody: { required: true, content: { 'application/json': { schema: schemas.refTo(body) } } } }),
     responses: {
-      [status]: { description: 'Done.', content: contentOf(answer) },
+      [status]: { description: 'Success.', content: contentOf(answer, schemas) },
       ...Object.fromEntries(
-        [...errors, ...(role === undefined ? withoutHooks : always)].map((error) => [
+        [...errors, ...(role === undefined ? withoutRole : withRole)].map((error) => [
           error,
           { $ref: `#/components/responses/Error${error}` },
         ]),
       ),
-      ...(unavailable && { 503: errorResponse(503, unavailable) }),
+      ...(unavailable && { 503: errorResponse(503, schemas.refTo(unavailable)) }),
     },
   }
 }
 
-/** What stands before every operation, or may befall it. */
-const always = [401, 403, 429, 500, 503] as const
-/** Where nothing of a host stands before it. */
-const withoutHooks = [500, 503] as const
+/** Errors of every operation that the host app authenticates, authorizes and rate-limits. */
+const withRole = [401, 403, 429, 500, 503] as const
+const withoutRole = [500, 503] as const
 
 const meanings = {
-  400: 'The request is not as it should be; `error` names what is wrong.',
-  401: 'Nobody knows who is calling.',
-  403: 'The caller may not ask for this.',
-  404: 'There is no such thing.',
+  400: 'The request is invalid; `error` says which part and why.',
+  401: 'The caller is not authenticated.',
+  403: 'The caller is not authorized.',
+  404: 'Not found.',
   413: 'The body is too large.',
-  429: 'Too many calls, or no server stands by.',
-  500: 'The call has failed; `error` names the cause.',
-  503: 'This host cannot do it now. Ask again, here or at another one.',
+  429: 'Too many requests, or no server is standing by.',
+  500: 'The operation failed; `error` says why.',
+  503: 'This host cannot handle the request now. Retry here or at another host.',
 } as const
 
 type ErrorStatus = keyof typeof meanings
 
 const errorStatuses = [400, 401, 403, 404, 413, 429, 500, 503] as const satisfies readonly ErrorStatus[]
 
-function errorResponse(status: ErrorStatus, body: z.ZodType = errorBody): unknown {
-  const isPassing = status === 429 || status === 503
+function errorResponse(status: ErrorStatus, schema: SchemaReference): unknown {
+  const isTransient = status === 429 || status === 503
   return {
     description: meanings[status],
     headers: {
-      'Gamekeeper-Error': { description: 'The code of the error, for programs.', schema: { type: 'string' } },
-      ...(isPassing && {
-        'Retry-After': { description: 'In seconds.', required: true, schema: { type: 'integer', minimum: 1 } },
+      'Gamekeeper-Error': { description: 'Error code, for programs.', schema: { type: 'string' } },
+      ...(isTransient && {
+        'Retry-After': {
+          description: 'Seconds to wait before retrying.',
+          required: true,
+          schema: { type: 'integer', minimum: 1 },
+        },
       }),
     },
-    content: { 'application/json': { schema: schemaOf(body) } },
+    content: { 'application/json': { schema } },
   }
 }
 
-function contentOf(answer: Described['answer']): unknown {
-  if (answer instanceof z.ZodType) return { 'application/json': { schema: schemaOf(answer) } }
-  return { [answer.type]: { schema: { type: 'string', description: answer.description } } }
-}
-
-function schemaOf(schema: z.ZodType): { readonly $ref: string } {
-  const id = named.get(schema)?.id
-  if (id === undefined) throw new FleetError('internal', 'a schema of the document has no name in it')
-  return { $ref: refTo(id) }
-}
-
-const refTo = (id: string) => `#/components/schemas/${id}`
-
-/** Those that are pointed to, and those that these point to. */
-function schemasFor(users: unknown): Readonly<Record<string, unknown>> {
-  const { schemas } = z.toJSONSchema(named, { uri: refTo, io: 'input' })
-  const wanted: Record<string, unknown> = {}
-  const want = (text: string) => {
-    for (const [, id = ''] of text.matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
-      if (id in wanted || schemas[id] === undefined) continue
-      // The document says once what language it is in, and where each schema is.
-      const { $schema: _schema, $id: _id, ...schema } = schemas[id]
-      wanted[id] = schema
-      want(JSON.stringify(schema))
-    }
-  }
-  want(JSON.stringify(users))
-  return Object.fromEntries(Object.entries(wanted).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+function contentOf(answer: Described['answer'], schemas: SchemaComponents): unknown {
+  if ('mediaType' in answer)
+    return { [answer.mediaType]: { schema: { type: 'string', description: answer.description } } }
+  return { 'application/json': { schema: schemas.refTo(answer) } }
 }

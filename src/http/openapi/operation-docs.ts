@@ -1,46 +1,36 @@
-/** What the OpenAPI document says of each operation. One that is added to `operations` must be told of here. */
-import type * as z from 'zod'
+/** What the OpenAPI document says about each operation. */
+import { allocation, allocationRequest } from '../../rules/schemas/allocation.js'
+import { buildInput, buildPatch, gameServerBuild } from '../../rules/schemas/build.js'
+import { gameServerBuildDetail, gameServerDetail } from '../../rules/schemas/detail.js'
+import { gameServer } from '../../rules/schemas/server.js'
 import type { Compat } from '../api/compat.js'
 import type { OperationName, ProbeName } from '../api/operations.js'
+import type { BodySchema } from './json-schema.js'
+import { done, gameServerBuilds, gameServers, health, oneGameServerDetail, readiness, unready } from './schemas.js'
 import {
-  allocation,
-  allocationRequest,
-  buildInput,
-  buildPatch,
-  done,
-  gameServer,
-  gameServerBuild,
-  gameServerBuildDetail,
   gameServerBuildList,
-  gameServerBuilds,
-  gameServerDetail,
   gameServerDetailList,
   gameServerList,
-  gameServers,
-  health,
-  oneGameServerDetail,
-  otherBuild,
-  otherBuildInput,
-  readiness,
-  unready,
-} from './schemas.js'
+  thundernetesBuild,
+  thundernetesBuildInput,
+} from './thundernetes.js'
 
 export interface Described {
   readonly method: 'get' | 'post' | 'patch' | 'delete'
-  /** As OpenAPI writes it: `{namespace}`. */
+  /** With parameters as OpenAPI writes them: `{namespace}`. */
   readonly path: string
   readonly tag: 'allocation' | 'management' | 'observation'
   readonly summary: string
   readonly query?: readonly QueryParameter[]
   readonly headers?: readonly QueryParameter[]
-  readonly body?: z.ZodType
-  /** The answer when all is well. */
+  readonly body?: BodySchema
+  /** Of a successful answer. */
   readonly status: 200 | 201
-  readonly answer: z.ZodType | { readonly type: string; readonly description: string }
-  /** Statuses of errors that it has besides those which every operation has. */
+  readonly answer: BodySchema | { readonly mediaType: string; readonly description: string }
+  /** Error statuses besides those of every operation. */
   readonly errors: readonly (400 | 404 | 413)[]
-  /** What a 503 holds, when that is not only an error. */
-  readonly unavailable?: z.ZodType
+  /** Body of a 503, where it is not only an error. */
+  readonly unavailable?: BodySchema
 }
 
 export interface QueryParameter {
@@ -57,17 +47,17 @@ const server = `${servers}/{namespace}/{name}`
 export type DescribedName = OperationName | ProbeName
 
 export function describedOperations(compat?: Compat): Readonly<Record<DescribedName, Described>> {
-  const isOther = compat === 'thundernetes'
+  const isThundernetes = compat === 'thundernetes'
   return {
     allocate: {
       method: 'post',
       path: '/api/v1/allocate',
       tag: 'allocation',
-      summary: 'Hands out a server that stands by. The same sessionID always gets the same one.',
+      summary: 'Allocates a server that is standing by. The same sessionID always gets the same server.',
       query: [
         {
           name: 'wait',
-          description: 'Seconds to wait for a server when none stands by.',
+          description: 'Seconds to wait for a server when none is standing by.',
           schema: { type: 'number', minimum: 0, maximum: 60, default: 0 },
         },
       ],
@@ -78,119 +68,119 @@ export function describedOperations(compat?: Compat): Readonly<Record<DescribedN
     },
     createBuild: {
       ...{ method: 'post', path: builds, tag: 'management' },
-      summary: 'Creates a build. It is durable when this is answered; its servers follow.',
-      body: isOther ? otherBuildInput : buildInput,
-      status: isOther ? 201 : 200,
-      answer: isOther ? otherBuild : gameServerBuild,
+      summary: 'Creates a build. The build is durable when the call returns; its servers start afterwards.',
+      body: isThundernetes ? thundernetesBuildInput : buildInput,
+      status: isThundernetes ? 201 : 200,
+      answer: isThundernetes ? thundernetesBuild : gameServerBuild,
       errors: [400, 413],
     },
     listBuilds: {
       ...{ method: 'get', path: builds, tag: 'management' },
-      summary: 'All builds.',
+      summary: 'Lists all builds.',
       status: 200,
-      answer: isOther ? gameServerBuildList : gameServerBuilds,
+      answer: isThundernetes ? gameServerBuildList : gameServerBuilds,
       errors: [],
     },
     getBuild: {
       ...{ method: 'get', path: build, tag: 'management' },
-      summary: 'A build.',
+      summary: 'Returns a build.',
       status: 200,
-      answer: isOther ? otherBuild : gameServerBuild,
+      answer: isThundernetes ? thundernetesBuild : gameServerBuild,
       errors: [404],
     },
     patchBuild: {
       ...{ method: 'patch', path: build, tag: 'management' },
-      summary: 'Changes standingBy, max or both. Never ends a server with players on it.',
+      summary: 'Changes standingBy, max or both. Never terminates an Active server.',
       body: buildPatch,
       status: 200,
-      answer: isOther ? otherBuild : gameServerBuild,
+      answer: isThundernetes ? thundernetesBuild : gameServerBuild,
       errors: [400, 404, 413],
     },
     deleteBuild: {
       ...{ method: 'delete', path: build, tag: 'management' },
-      summary: 'Deletes a build and ends all its servers, those with players included.',
+      summary: 'Deletes a build and terminates all its servers, Active ones included.',
       status: 200,
       answer: done,
       errors: [404],
     },
     listServersOfBuild: {
       ...{ method: 'get', path: `${build}/gameservers`, tag: 'management' },
-      summary: 'The servers of a build.',
+      summary: 'Lists the servers of a build.',
       status: 200,
-      answer: isOther ? gameServerList : gameServers,
-      errors: isOther ? [] : [404],
+      answer: isThundernetes ? gameServerList : gameServers,
+      errors: isThundernetes ? [] : [404],
     },
     getBuildDetail: {
       ...{ method: 'get', path: `${build}/gameserverdetails`, tag: 'management' },
-      summary: 'Who is connected to the servers of a build.',
+      summary: 'Returns the players connected to the servers of a build.',
       status: 200,
-      answer: isOther ? gameServerDetailList : gameServerBuildDetail,
-      errors: isOther ? [] : [404],
+      answer: isThundernetes ? gameServerDetailList : gameServerBuildDetail,
+      errors: isThundernetes ? [] : [404],
     },
     listServers: {
       ...{ method: 'get', path: servers, tag: 'management' },
-      summary: 'All servers.',
+      summary: 'Lists all servers.',
       status: 200,
-      answer: isOther ? gameServerList : gameServers,
+      answer: isThundernetes ? gameServerList : gameServers,
       errors: [],
     },
     getServer: {
       ...{ method: 'get', path: server, tag: 'management' },
-      summary: 'A server.',
+      summary: 'Returns a server.',
       status: 200,
       answer: gameServer,
       errors: [404],
     },
     deleteServer: {
       ...{ method: 'delete', path: server, tag: 'management' },
-      summary: 'Ends a server, which is told, has its grace period, and is replaced.',
+      summary: 'Terminates a server after its grace period, and replaces it.',
       status: 200,
       answer: done,
       errors: [404],
     },
     getServerDetail: {
       ...{ method: 'get', path: '/api/v1/gameserverdetails/{namespace}/{name}', tag: 'management' },
-      summary: 'Who is connected to a server.',
+      summary: 'Returns the players connected to a server.',
       status: 200,
-      answer: isOther ? gameServerDetail : oneGameServerDetail,
+      answer: isThundernetes ? gameServerDetail : oneGameServerDetail,
       errors: [404],
     },
     readEvents: {
       ...{ method: 'get', path: '/api/v1/events', tag: 'observation' },
-      summary: 'What happens in the fleet, as it happens, as server-sent events.',
+      summary: 'Streams the events of the fleet as server-sent events.',
       query: [
         {
           name: 'from',
-          description: 'The number of the first event wanted. Default: the next one to happen.',
+          description: 'Number of the first event to send. Default: the next one.',
           schema: { type: 'integer', minimum: 0, maximum: 999_999_999_999_999 },
         },
       ],
       headers: [
         {
           name: 'Last-Event-ID',
-          description: 'The `id` of the last event that was read: the stream goes on behind it.',
+          description: 'The `id` of the last event received: the stream continues after it.',
           schema: { type: 'string', pattern: '^(([A-Za-z0-9_-]{1,64}-)?[0-9]{1,15})?$' },
         },
       ],
       status: 200,
       answer: {
-        type: 'text/event-stream',
-        description: 'Each `data:` holds a FleetEvent as JSON, each `id:` what to come again with.',
+        mediaType: 'text/event-stream',
+        description: 'Each `data:` is a FleetEvent as JSON; each `id:` is a value for Last-Event-ID.',
       },
       errors: [400],
     },
     readMetrics: {
       ...{ method: 'get', path: '/metrics', tag: 'observation' },
-      summary: 'The metrics of this host, in the text format of Prometheus.',
+      summary: 'Returns the metrics of this host in the Prometheus text format.',
       status: 200,
-      answer: { type: 'text/plain', description: 'Metrics.' },
+      answer: { mediaType: 'text/plain', description: 'Metrics.' },
       errors: [],
     },
     checkHealth: {
       method: 'get',
       path: '/healthz',
       tag: 'observation',
-      summary: 'Whether this process answers.',
+      summary: 'Liveness: whether this process responds.',
       status: 200,
       answer: health,
       errors: [],
@@ -199,7 +189,7 @@ export function describedOperations(compat?: Compat): Readonly<Record<DescribedN
       method: 'get',
       path: '/readyz',
       tag: 'observation',
-      summary: 'Whether calls can be sent to this host.',
+      summary: 'Readiness: whether this host accepts calls.',
       status: 200,
       answer: readiness,
       errors: [],

@@ -7,8 +7,11 @@ export interface PortRange {
   readonly last: number
 }
 
+export const minPort = 1
+export const maxPort = 65_535
+
 export function isPort(value: unknown): value is number {
-  return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= 65_535
+  return Number.isInteger(value) && Number(value) >= minPort && Number(value) <= maxPort
 }
 
 export const defaultPortRange: PortRange = Object.freeze({ first: 10_000, last: 12_000 })

@@ -80,8 +80,9 @@ export interface Build extends Ref {
 export const serverStates = ['Pending', 'Initializing', 'StandingBy', 'Active', 'Terminating'] as const
 export type ServerState = (typeof serverStates)[number]
 
-/** `Unknown` before the first sign of life. */
-export type Health = 'Healthy' | 'Unhealthy' | 'Unknown'
+export const healths = ['Healthy', 'Unhealthy', 'Unknown'] as const
+/** `Unknown` until the first heartbeat. */
+export type Health = (typeof healths)[number]
 
 /** One exposed port: the number inside the template, and the number that players connect to. */
 export interface PortPair {

@@ -1,22 +1,27 @@
-/** How a rule says what is wrong with an input: the field, and a sentence that names what was found there. */
+/** What is wrong with an input: the field, and a message that names the value found there. */
 export interface Problem {
-  /** Path of the field as its author wrote it: `spec.standingBy`, `spec.template.spec.containers[0].command`. */
+  /** Path of the field: `spec.standingBy`, `spec.template.spec.containers[0].command`. */
   readonly field: string
-  /** Continues the field's name: "must be an integer ≥ 0, but is -1". */
+  /** Follows the name of the field: "must be an integer ≥ 0, but is -1". */
   readonly message: string
 }
 
-export type Checked<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly problem: Problem }
+export interface Refused {
+  readonly ok: false
+  readonly problem: Problem
+}
+
+export type Checked<T> = { readonly ok: true; readonly value: T } | Refused
 
 export function valid<T>(value: T): Checked<T> {
   return { ok: true, value }
 }
 
-export function invalid(field: string, message: string): { readonly ok: false; readonly problem: Problem } {
+export function invalid(field: string, message: string): Refused {
   return { ok: false, problem: { field, message } }
 }
 
-/** A value as it may stand in a message: short, and with strings in quotes. Never throws. */
+/** A value for a message: at most 60 characters, strings in quotes. Never throws. */
 export function shown(value: unknown): string {
   if (value === undefined) return 'absent'
   const text = textOf(value)
@@ -33,7 +38,7 @@ function textOf(value: unknown): string {
   try {
     return JSON.stringify(value) ?? typeof value
   } catch {
-    // Circular, nested too deeply, or not JSON at all: what it is must do.
+    // Circular, nested too deeply, or not JSON.
     return Array.isArray(value) ? 'an array' : 'an object'
   }
 }

@@ -4,7 +4,7 @@
  * Kubernetes gets it whole. The others read its first container. What they leave out falls in two classes: what only
  * concerns another backend is skipped and said once; what would change the game's behaviour is refused.
  */
-import { type Checked, invalid, isObject, valid } from './problem.js'
+import { type Checked, invalid, isObject, type Refused, valid } from './problem.js'
 import type { PodTemplateSpec } from '../model/resources.js'
 import {
   checkShape,
@@ -145,8 +145,6 @@ export function checkTemplate(template: unknown, support: TemplateSupport, field
   return support === 'pod' ? valid({ skipped: [] }) : checkSupport(shape.value, support, field)
 }
 
-type Refusal = ReturnType<typeof invalid>
-
 function checkSupport(
   { template, pod, first, containerCount }: TemplateShape,
   support: 'container' | 'process',
@@ -171,7 +169,7 @@ function checkSupport(
   return problem ?? valid({ skipped })
 }
 
-function checkNeeds(container: Fields, support: 'container' | 'process', at: string): Refusal | undefined {
+function checkNeeds(container: Fields, support: 'container' | 'process', at: string): Refused | undefined {
   if (support === 'process' && !stringsAt(container, 'command')[0]) {
     return invalid(`${at}.command`, 'is needed: it names the program that the process backend starts')
   }
@@ -188,7 +186,7 @@ function sortFields(
   at: string,
   support: TemplateSupport,
   skipped: string[],
-): Refusal | undefined {
+): Refused | undefined {
   for (const [name, value] of Object.entries(object)) {
     if (isEmpty(value)) continue
     const verdict = Object.hasOwn(table, name) ? table[name] : 'refused'

@@ -1,10 +1,10 @@
-/** What a restart of the host leaves as it is. */
+/** Conformance cases: instances survive a restart of the host. */
 import assert from 'node:assert/strict'
 import { rejectsWith } from '../backend-subject.js'
 import { backendCases } from './case.js'
 
 export const restartCases = backendCases({
-  'closing leaves instances running, and the next backend lists them as they were': {
+  'restart: instances keep running after close, and the next backend lists them unchanged': {
     async check(subject) {
       const specs = Array.from({ length: 3 }, () => subject.spec('runs', { portsToExpose: [7777, 7778] }))
       const before = await Promise.all(specs.map((spec) => subject.running(spec)))
@@ -17,7 +17,7 @@ export const restartCases = backendCases({
     },
   },
 
-  'an instance of an earlier backend is created no second time': {
+  'restart: create returns the existing instance of an earlier backend': {
     async check(subject) {
       const spec = subject.spec('runs')
       const before = await subject.running(spec)
@@ -29,7 +29,7 @@ export const restartCases = backendCases({
     },
   },
 
-  'an exit code survives the restart': {
+  'restart: keeps exit codes': {
     async check(subject) {
       const spec = subject.spec('exits-3')
       await subject.backend.create(spec)
@@ -39,7 +39,7 @@ export const restartCases = backendCases({
     },
   },
 
-  'an exit during or after the restart is seen, with its code': {
+  'restart: detects an exit during or after it, with its code': {
     async check(subject) {
       const spec = subject.spec('exits-5-late')
       await subject.backend.create(spec)
@@ -48,25 +48,25 @@ export const restartCases = backendCases({
     },
   },
 
-  'an instance of an earlier backend is ended and forgotten like any other': {
+  'restart: destroys instances of an earlier backend': {
     async check(subject) {
-      const obedient = subject.spec('runs')
-      const stubborn = subject.spec('ignores-terminate')
-      await Promise.all([subject.running(obedient), subject.running(stubborn)])
+      const terminates = subject.spec('runs')
+      const ignoresTerminate = subject.spec('ignores-terminate')
+      await Promise.all([subject.running(terminates), subject.running(ignoresTerminate)])
       await subject.reopen()
-      const told = await subject.watch()
-      const end = (spec: typeof obedient, graceMs: number) =>
+      const received = await subject.watch()
+      const destroy = (spec: typeof terminates, graceMs: number) =>
         subject.inTime('destroy', subject.backend.destroy(spec.ref, spec.uid, { graceMs }))
-      await Promise.all([end(obedient, 10 * subject.timeoutMs), end(stubborn, 0)])
+      await Promise.all([destroy(terminates, 10 * subject.timeoutMs), destroy(ignoresTerminate, 0)])
       assert.deepEqual(await subject.backend.list(), [])
-      await subject.eventually('the new listener hears of both ends', () => {
-        const gone = new Set(told.gone.map(({ uid }) => uid))
-        return (gone.has(obedient.uid) && gone.has(stubborn.uid)) || told.resyncs > 0 || undefined
+      await subject.eventually('the new listener receives both deletions', () => {
+        const gone = new Set(received.gone.map(({ uid }) => uid))
+        return (gone.has(terminates.uid) && gone.has(ignoresTerminate.uid)) || received.resyncs > 0 || undefined
       })
     },
   },
 
-  'public ports of earlier instances stay held after the restart, and come back': {
+  'restart: keeps public ports in use until their instance is destroyed': {
     publicPorts: 2,
     async check(subject) {
       const first = subject.spec('runs')
@@ -74,7 +74,7 @@ export const restartCases = backendCases({
       await Promise.all([subject.running(first), subject.running(second)])
       await subject.reopen()
       await rejectsWith('ports-exhausted', subject.backend.create(subject.spec('runs')))
-      await subject.end(first)
+      await subject.destroyNow(first)
       const third = await subject.running(subject.spec('runs'))
       const held = (await subject.backend.list()).flatMap(({ ports }) => ports.map((port) => port.public))
       assert.equal(new Set(held).size, 2)

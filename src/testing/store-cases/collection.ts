@@ -1,4 +1,4 @@
-/** What each collection does by itself: the meaning of get, list, create, update and delete. */
+/** Store scenarios: get, list, create, update and delete of one collection. */
 import assert from 'node:assert/strict'
 import type { Ref } from '../../rules/model/resources.js'
 import type { Collection, Store } from '../../contracts/store.js'
@@ -15,13 +15,13 @@ export function collectionScenarios<T extends Ref>(kind: Kind<T>, namespace: str
       assert.deepEqual(await collection.list(), [])
       assert.equal(await collection.get(ref), undefined)
     }),
-    scenario('a created record is read back with the revision that create returned', async (collection) => {
+    scenario('create: get and list return the record with the revision of create', async (collection) => {
       const record = kind.complete(ref)
       const revision = await collection.create(record)
       assert.deepEqual(await collection.get(ref), { record, revision })
       assert.deepEqual(await collection.list(), [{ record, revision }])
     }),
-    scenario('an updated record replaces the one before, at a new revision', async (collection) => {
+    scenario('update: replaces the record and returns a new revision', async (collection) => {
       const first = await collection.create(kind.complete(ref))
       const record = kind.changed(kind.minimal(ref), 1)
       const revision = await collection.update(record, first)
@@ -29,30 +29,30 @@ export function collectionScenarios<T extends Ref>(kind: Kind<T>, namespace: str
       assert.deepEqual(await collection.get(ref), { record, revision })
       assert.deepEqual(await collection.list(), [{ record, revision }])
     }),
-    scenario('an update that changes nothing is a write as well', async (collection) => {
+    scenario('update: an unchanged record still gets a new revision', async (collection) => {
       const first = await collection.create(kind.complete(ref))
       assert.notEqual(await collection.update(kind.complete(ref), first), first)
       await rejects('conflict', collection.update(kind.complete(ref), first))
     }),
-    scenario('a deleted record is gone, and its name is free', async (collection) => {
+    scenario('delete: removes the record, and its name can be reused', async (collection) => {
       await collection.delete(ref, await collection.create(kind.complete(ref)))
       assert.equal(await collection.get(ref), undefined)
       assert.deepEqual(await collection.list(), [])
       await collection.create(kind.minimal(ref))
       assert.deepEqual((await collection.get(ref))?.record, kind.minimal(ref))
     }),
-    scenario('creating a name that is taken is a conflict and changes nothing', async (collection) => {
+    scenario('create: rejects an existing name with conflict and changes nothing', async (collection) => {
       const revision = await collection.create(kind.complete(ref))
       await rejects('conflict', collection.create(kind.minimal(ref)))
       assert.deepEqual(await collection.get(ref), { record: kind.complete(ref), revision })
     }),
-    scenario('updating at an old revision is a conflict and changes nothing', async (collection) => {
+    scenario('update: rejects an old revision with conflict and changes nothing', async (collection) => {
       const old = await collection.create(kind.complete(ref))
       const revision = await collection.update(kind.changed(kind.complete(ref), 1), old)
       await rejects('conflict', collection.update(kind.changed(kind.complete(ref), 2), old))
       assert.deepEqual(await collection.get(ref), { record: kind.changed(kind.complete(ref), 1), revision })
     }),
-    scenario('updating what is not there is not-found and creates nothing', async (collection) => {
+    scenario('update: rejects a missing record with not-found and creates nothing', async (collection) => {
       const revision = await collection.create(kind.complete(ref))
       const other = { ...ref, name: 'arena-2' }
       await rejects('not-found', collection.update(kind.complete(other), revision))
@@ -61,19 +61,19 @@ export function collectionScenarios<T extends Ref>(kind: Kind<T>, namespace: str
       await rejects('not-found', collection.update(kind.complete(ref), revision))
       assert.deepEqual(await collection.list(), [])
     }),
-    scenario('deleting at an old revision is a conflict and deletes nothing', async (collection) => {
+    scenario('delete: rejects an old revision with conflict and deletes nothing', async (collection) => {
       const old = await collection.create(kind.complete(ref))
       const revision = await collection.update(kind.changed(kind.complete(ref), 1), old)
       await rejects('conflict', collection.delete(ref, old))
       assert.equal((await collection.get(ref))?.revision, revision)
     }),
-    scenario('deleting what is not there is success', async (collection) => {
+    scenario('delete: succeeds if the record does not exist', async (collection) => {
       const revision = await collection.create(kind.complete(ref))
       await collection.delete({ ...ref, name: 'arena-2' }, revision)
       await collection.delete(ref, revision)
       await collection.delete(ref, revision)
     }),
-    scenario('a revision of a deleted record means nothing to a later one of that name', async (collection) => {
+    scenario('a revision of a deleted record conflicts with a later record of the same name', async (collection) => {
       const seen = new Set<string>()
       for (let round = 0; round < 5; round++) {
         const created = await collection.create(kind.complete(ref))
@@ -83,27 +83,27 @@ export function collectionScenarios<T extends Ref>(kind: Kind<T>, namespace: str
           await rejects('conflict', collection.delete(ref, old))
         }
         for (const revision of [created, updated]) {
-          assert.ok(!seen.has(revision), `revision ${revision} was given out twice`)
+          assert.ok(!seen.has(revision), `revision ${revision} was used twice`)
           seen.add(revision)
         }
         await collection.delete(ref, updated)
       }
     }),
-    scenario('a revision that the store never gave out is a conflict', async (collection) => {
+    scenario('an unknown revision is a conflict', async (collection) => {
       await collection.create(kind.complete(ref))
       for (const foreign of ['', '0', 'never', '-1', 'NaN', '1e0']) {
         await rejects('conflict', collection.update(kind.minimal(ref), foreign))
         await rejects('conflict', collection.delete(ref, foreign))
       }
     }),
-    scenario('a record comes back deeply equal, with or without its optional fields', async (collection) => {
+    scenario('records are returned deeply equal, with and without optional fields', async (collection) => {
       const records = [kind.complete(ref), kind.minimal({ ...ref, name: 'arena-2' })]
       for (const record of records) await collection.create(record)
       for (const record of records) assert.deepStrictEqual((await collection.get(record))?.record, record)
       const listed = (await collection.list()).map(({ record }) => record)
       assert.deepStrictEqual(byName(listed), byName(records))
     }),
-    scenario('a call whose signal has fired rejects with aborted and does nothing', async (collection) => {
+    scenario('a call with an aborted signal rejects with aborted and has no effect', async (collection) => {
       const revision = await collection.create(kind.complete(ref))
       const signal = AbortSignal.abort(new Error('the caller left'))
       await rejects('aborted', collection.get(ref, { signal }))
@@ -113,7 +113,7 @@ export function collectionScenarios<T extends Ref>(kind: Kind<T>, namespace: str
       await rejects('aborted', collection.delete(ref, revision, { signal }))
       assert.deepEqual(await collection.list(), [{ record: kind.complete(ref), revision }])
     }),
-    scenario('a signal that does not fire changes nothing', async (collection) => {
+    scenario('a signal that does not fire has no effect', async (collection) => {
       const { signal } = new AbortController()
       const created = await collection.create(kind.complete(ref), { signal })
       const revision = await collection.update(kind.minimal(ref), created, { signal })

@@ -1,4 +1,4 @@
-/** What holds when many write at once. */
+/** Store scenarios: concurrent writes. */
 import assert from 'node:assert/strict'
 import { FleetError } from '../../contracts/errors.js'
 import type { Server } from '../../rules/model/resources.js'
@@ -10,7 +10,7 @@ export function concurrencyScenarios(namespace: string): readonly Scenario[] {
   const ref = { namespace, name: 'arena' }
   return [
     {
-      name: 'of many that create one name at once, one succeeds',
+      name: 'concurrent creates of one name: exactly one succeeds',
       async run({ servers }) {
         const outcomes = await Promise.allSettled(
           range(20).map((n) => servers.create({ ...minimalServer(ref), node: `node-${n}` })),
@@ -20,7 +20,7 @@ export function concurrencyScenarios(namespace: string): readonly Scenario[] {
       },
     },
     {
-      name: 'of many that update one revision at once, one succeeds, round after round',
+      name: 'concurrent updates of one revision: exactly one succeeds',
       async run({ servers }) {
         let revision = await servers.create(minimalServer(ref))
         for (let round = 0; round < 10; round++) {
@@ -36,7 +36,7 @@ export function concurrencyScenarios(namespace: string): readonly Scenario[] {
       },
     },
     {
-      name: 'an update and a delete of one revision at once: one succeeds',
+      name: 'a concurrent update and delete of one revision: exactly one succeeds',
       async run({ servers }) {
         for (let round = 0; round < 10; round++) {
           const revision = await servers.create(minimalServer(ref))
@@ -58,7 +58,7 @@ export function concurrencyScenarios(namespace: string): readonly Scenario[] {
       },
     },
     {
-      name: 'counting up by read and compare-and-swap loses no count',
+      name: 'concurrent increments by read and compare-and-swap are all counted',
       async run({ builds }) {
         await builds.create(minimalBuild(ref))
         const countUp = async () => {
@@ -77,7 +77,7 @@ export function concurrencyScenarios(namespace: string): readonly Scenario[] {
       },
     },
     {
-      name: 'a write that resolved is seen by every read that begins after it',
+      name: 'a read after a completed write returns it',
       async run({ servers }) {
         let revision = await servers.create(minimalServer(ref))
         for (const n of range(20)) {
@@ -90,7 +90,7 @@ export function concurrencyScenarios(namespace: string): readonly Scenario[] {
       },
     },
     {
-      name: 'a list beside writes shows every untouched record once, and every other as it was written',
+      name: 'a list during writes shows every unchanged record once, and no partial write',
       async run({ servers }) {
         const names = range(100).map((n) => `arena-${n}`)
         const created = await Promise.all(
@@ -110,7 +110,11 @@ export function concurrencyScenarios(namespace: string): readonly Scenario[] {
         )
         for (let round = 0; round < 10; round++) {
           const listed = await servers.list()
-          assert.equal(new Set(listed.map(({ record }) => record.name)).size, listed.length, 'a record came twice')
+          assert.equal(
+            new Set(listed.map(({ record }) => record.name)).size,
+            listed.length,
+            'a record was listed twice',
+          )
           const byNameNow = new Map(listed.map((versioned) => [versioned.record.name, versioned]))
           for (const versioned of untouched) assert.deepEqual(byNameNow.get(versioned.record.name), versioned)
           for (const { record } of touched) {
@@ -125,7 +129,7 @@ export function concurrencyScenarios(namespace: string): readonly Scenario[] {
   ]
 }
 
-/** The index of the one that succeeded; all others must have met a conflict. */
+/** The index of the call that succeeded; all others must have rejected with `conflict`. */
 function onlyWinner(outcomes: readonly PromiseSettledResult<unknown>[]): number {
   const winners = outcomes.flatMap((outcome, n) => (outcome.status === 'fulfilled' ? [n] : []))
   assert.equal(winners.length, 1, `${winners.length} of ${outcomes.length} succeeded`)

@@ -1,4 +1,4 @@
-/** What the store scenarios are made of. */
+/** Types and helpers of the store scenarios. */
 import assert from 'node:assert/strict'
 import { FleetError, type ErrorCode } from '../../contracts/errors.js'
 import type { Ref } from '../../rules/model/resources.js'
@@ -9,7 +9,7 @@ export interface Kind<T extends Ref> {
   of(store: Store): Collection<T>
   complete(ref: Ref): T
   minimal(ref: Ref): T
-  /** Different for every n. */
+  /** Returns a different record for each n. */
   changed(record: T, n: number): T
 }
 
@@ -18,11 +18,11 @@ export interface Scenario {
   readonly run: (store: Store) => Promise<void>
 }
 
-export interface LastingScenario {
+export interface DurabilityScenario {
   readonly name: string
-  /** Returns what `after` needs to know. */
+  /** Returns values for `after`. */
   readonly before: (store: Store) => Promise<readonly string[]>
-  readonly after: (store: Store, known: readonly string[]) => Promise<void>
+  readonly after: (store: Store, result: readonly string[]) => Promise<void>
 }
 
 export async function rejects(code: ErrorCode, promise: Promise<unknown>): Promise<void> {
@@ -30,11 +30,8 @@ export async function rejects(code: ErrorCode, promise: Promise<unknown>): Promi
     (value) => ({ value }),
     (error: unknown) => ({ error }),
   )
-  if ('value' in outcome) assert.fail(`expected a rejection with ${code}, but it resolved to ${String(outcome.value)}`)
-  assert.ok(
-    FleetError.is(outcome.error, code),
-    `expected a rejection with ${code}, but it was ${String(outcome.error)}`,
-  )
+  if ('value' in outcome) assert.fail(`expected '${code}', but it resolved with ${String(outcome.value)}`)
+  assert.ok(FleetError.is(outcome.error, code), `expected '${code}', but it rejected with ${String(outcome.error)}`)
 }
 
 export function byName<T extends Ref>(records: readonly T[]): readonly T[] {

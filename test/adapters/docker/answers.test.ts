@@ -1,13 +1,14 @@
 /** What is made of an engine's answers that a real one gives only now and then: of one that pretends. */
 import { Readable } from 'node:stream'
 import { afterEach, expect, it } from 'vitest'
-import { placeOf } from '../../../adapters/docker/client.js'
+import { endpointOf } from '../../../adapters/docker/client.js'
 import { Containers } from '../../../adapters/docker/containers.js'
 import { EngineApi } from '../../../adapters/docker/engine-api.js'
 import { dockerBackend, type DockerBackendOptions } from '../../../adapters/docker/index.js'
 import { containerLogs } from '../../../adapters/docker/logs.js'
 import { systemClock } from '../../../src/contracts/clock.js'
 import { silentLogger } from '../../../src/contracts/logger.js'
+import { Creations } from '../../../adapters/shared/creations.js'
 import { Listeners } from '../../../adapters/shared/listeners.js'
 import { cleanUp, freshDirectory, onCleanUp, specOf } from './support.js'
 
@@ -48,7 +49,7 @@ function clientOf(answer: Answer): Client {
 function apiOf(answer: Answer): EngineApi {
   const api = new EngineApi({
     ...{ client: clientOf(answer), clock: systemClock, readTimeoutMs: 5_000, changeTimeoutMs: 5_000 },
-    onSilence: () => {},
+    onTimeout: () => {},
   })
   onCleanUp(() => api.close())
   return api
@@ -76,9 +77,9 @@ it('what ended with an engine that was started anew is nobody’s crash, also be
   const listeners = new Listeners('docker', silentLogger)
   const containers = new Containers({
     ...{ api, fleet: 'f', node: 'box', listeners, logger: silentLogger },
-    creating: () => undefined,
+    creations: new Creations(listeners),
   })
-  await containers.learnStart()
+  await containers.readEngineStart()
   expect(await containers.list({})).toMatchObject([{ phase: 'running' }])
   status = 'exited'
   startedAt = '2026-02-01T00:00:05Z'
@@ -100,7 +101,7 @@ it.each([
   ['//./pipe/docker_engine', 'npipe:////./pipe/docker_engine'],
   ['/run/docker.sock', 'unix:///run/docker.sock'],
 ])('an engine at %s is shown at %s', (socketPath, place) => {
-  expect(placeOf({ modem: { dial() {}, socketPath } })).toBe(place)
+  expect(endpointOf({ modem: { dial() {}, socketPath } })).toBe(place)
 })
 
 it.each([
@@ -119,7 +120,7 @@ it.each([
   onCleanUp(() => backend.close())
   await expect(backend.create(specOf('true', { ports: [7777] }))).rejects.toMatchObject({
     code: 'unavailable',
-    message: `the Docker engine has not made it in 20 tries: ${words}`,
+    message: `the Docker engine did not create the container in 20 attempts: ${words}`,
   })
 })
 

@@ -167,12 +167,12 @@ it('without an engine there is one clear line', async () => {
   const backend = dockerBackend({ docker: new Docker({ socketPath: `${directory}/docker.sock` }), directory })
   const failure: unknown = await createFleet({ backend, store: memoryStore() }).catch((error: unknown) => error)
   expect(FleetError.is(failure, 'unavailable') && failure.message).toBe(
-    `the Docker engine at unix://${directory}/docker.sock cannot be reached (connect ENOENT ${directory}/docker.sock): is it running?`,
+    `cannot reach the Docker engine at unix://${directory}/docker.sock (connect ENOENT ${directory}/docker.sock): is it running?`,
   )
 })
 
 it('an engine on another machine needs to be told where the agent is', async () => {
-  const place = findAgentEndpoint({ host: undefined, remote: '203.0.113.7', isDesktop: false, bridge: undefined })
+  const place = findAgentEndpoint({ host: undefined, remoteHost: '203.0.113.7', isDesktop: false, bridge: undefined })
   await expect(place).rejects.toMatchObject({
     code: 'invalid',
     message: expect.stringMatching(/runs on 203\.0\.113\.7, .*: set agent: \{ host \} .* and agent: \{ address \}/),
@@ -180,7 +180,7 @@ it('an engine on another machine needs to be told where the agent is', async () 
 })
 
 it('with Docker Desktop the agent stays on this machine alone', async () => {
-  const place = await findAgentEndpoint({ host: undefined, remote: undefined, isDesktop: true, bridge: undefined })
+  const place = await findAgentEndpoint({ host: undefined, remoteHost: undefined, isDesktop: true, bridge: undefined })
   expect(place).toEqual({ host: '127.0.0.1', advertisedHost: 'host.docker.internal' })
 })
 
@@ -202,8 +202,8 @@ describeOnEngine('the agent', () => {
   })
 
   it.each([
-    [{ host: '127.0.0.1' }, /no container reaches an agent on 127\.0\.0\.1/],
-    [{ host: 'localhost' }, /no container reaches/],
+    [{ host: '127.0.0.1' }, /containers cannot reach an agent on 127\.0\.0\.1/],
+    [{ host: 'localhost' }, /containers cannot reach/],
   ])('is refused at %j, where no container reaches it', async (agent, message) => {
     const backend = await open()
     await expect(createFleet({ backend, store: memoryStore(), agent: { ...agent, port: 0 } })).rejects.toThrow(message)

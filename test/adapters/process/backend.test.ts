@@ -165,8 +165,8 @@ test('a game whose supervisor was killed is reported without a code when it ends
 })
 
 test.each([
-  [['./nope'], 127, /^no such command: \.\/nope \(looked in \/.*\)$/],
-  [['no-such-command-anywhere'], 127, /^no such command: no-such-command-anywhere \(looked in PATH/],
+  [['./nope'], 127, /^no such command: \.\/nope \(searched \/.*\)$/],
+  [['no-such-command-anywhere'], 127, /^no such command: no-such-command-anywhere \(searched PATH/],
   [['./plain.txt'], 126, /plain\.txt is not executable$/],
   [['./'], 126, /is a directory$/],
 ])('%j is returned as exited %i with its reason, and holds no port', async (command, exitCode, reason) => {

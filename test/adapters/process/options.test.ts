@@ -27,8 +27,8 @@ test('it says what it honours and where its records belong', () => {
 })
 
 test.each<[object, RegExp]>([
-  [{ directory: '' }, /^processBackend: directory must be a string/],
-  [{ publicAddress: 7 }, /^processBackend: publicAddress must be a string .* but is 7$/],
+  [{ directory: '' }, /^processBackend: directory must be a non-empty string/],
+  [{ publicAddress: 7 }, /^processBackend: publicAddress must be a non-empty string, but is 7$/],
   [{ node: ' ' }, /^processBackend: node must/],
   [{ portRange: '10-5' }, /^processBackend: portRange must be two ports/],
   [{ portRange: { first: 0, last: 5 } }, /^processBackend: portRange must be \{ first, last \}/],

@@ -3,7 +3,7 @@ import type { Backend, BackendListener, Instance } from 'gamekeeper'
 import { FleetError } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
 import type { ServerEntry } from '../../../src/engine/state/entries.js'
-import { instanceWatcher } from '../../../src/engine/instances/instance-watcher.js'
+import { InstanceWatcher } from '../../../src/engine/instances/instance-watcher.js'
 import { memoryStore } from '../../../src/stores/memory.js'
 import { aServerRecord, standsBy, stock, surroundings } from '../support.js'
 
@@ -58,7 +58,7 @@ async function scene(
   })
   const running: string[] = []
   const adopted: string[] = []
-  const watch = instanceWatcher(ctx, {
+  const watch = new InstanceWatcher(ctx, {
     running: (entry) => void running.push(entry.record.name),
     heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
     stuck: () => {},
@@ -159,7 +159,7 @@ describe('a list', () => {
     const gone = add('one', standsBy)
     const exited = add('two', plays)
     const asleep = add('three', {})
-    const watch = instanceWatcher(ctx, {
+    const watch = new InstanceWatcher(ctx, {
       running: () => {},
       heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
       stuck: () => {},
@@ -177,7 +177,7 @@ describe('a list', () => {
     const { inventory } = stock()
     const { backend, lists } = wires()
     const { ctx } = surroundings(inventory, { backend })
-    const watch = instanceWatcher(ctx, {
+    const watch = new InstanceWatcher(ctx, {
       running: () => {},
       heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
       stuck: () => {},

@@ -2,8 +2,8 @@
 import { FleetError } from 'gamekeeper'
 import { type CallFault, faultyStore, type PlannedFault, scriptedFaults, virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
-import { type BuildChange, buildWriter } from '../../../src/engine/persistence/build-writer.js'
-import { createInventory } from '../../../src/engine/state/inventory.js'
+import { type BuildChange, BuildWriter } from '../../../src/engine/persistence/build-writer.js'
+import { Inventory } from '../../../src/engine/state/inventory.js'
 import type { Build } from '../../../src/rules/model/resources.js'
 import { memoryStore } from '../../../src/stores/memory.js'
 import { aBuildRecord } from '../support.js'
@@ -26,18 +26,16 @@ async function scene(script: readonly PlannedFault[] = []) {
       return planned(call)
     },
   })
-  const inventory = createInventory({ ready: () => {}, released: () => {}, changed: () => {} })
+  const inventory = new Inventory({ ready: () => {}, released: () => {}, changed: () => {} })
   const record = aBuildRecord()
   const build = inventory.addBuild(record, await records.builds.create(record))
   const told: number[] = []
   const missing: string[] = []
-  const writer = buildWriter(
-    store,
-    inventory,
-    (changed) => void told.push(changed.record.crashes),
-    () => {},
-    (gone) => void missing.push(gone.record.name),
-  )
+  const writer = new BuildWriter(store, inventory, {
+    changed: ({ record: { crashes } }) => void told.push(crashes),
+    idle: () => {},
+    recordMissing: (gone) => void missing.push(gone.record.name),
+  })
   const kept = async () => (await records.builds.get(record))?.record
   const meddle = async (change: (build: Build) => Build) => {
     const current = await records.builds.get(record)

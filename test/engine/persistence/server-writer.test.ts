@@ -3,7 +3,7 @@ import { FleetError } from 'gamekeeper'
 import { type CallFault, faultyStore, type PlannedFault, scriptedFaults, virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import type { ServerEntry } from '../../../src/engine/state/entries.js'
-import { isSaved, LostServer, serverWriter } from '../../../src/engine/persistence/server-writer.js'
+import { isSaved, LostServer, ServerWriter } from '../../../src/engine/persistence/server-writer.js'
 import type { Server } from '../../../src/rules/model/resources.js'
 import { memoryStore } from '../../../src/stores/memory.js'
 import { aServerRecord, aSession, namesIn, standsBy, stock } from '../support.js'
@@ -31,7 +31,7 @@ async function scene(script: readonly PlannedFault[] = [], more: Partial<Server>
   const record = aServerRecord(build.record, ref.name, more)
   const entry = add(ref.name, more, await records.servers.create(record))
   entry.stored = entry.record
-  const writer = serverWriter(store, inventory, clock)
+  const writer = new ServerWriter(store, inventory, clock)
   const kept = async () => (await records.servers.get(ref))?.record
   /** Another host, or an operator with a tool, writes. */
   const meddle = async (change: Partial<Server>) => {

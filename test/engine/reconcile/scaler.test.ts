@@ -1,6 +1,6 @@
 /** One pass over a build: how much of its plan it carries out, and whom it ends first. */
 import { describe, expect, it } from 'vitest'
-import { countsOf } from '../../../src/engine/state/entries.js'
+import { countsOf } from '../../../src/engine/state/queries.js'
 import { scaler } from '../../../src/engine/reconcile/scaler.js'
 import { standsBy, stock, surroundings } from '../support.js'
 

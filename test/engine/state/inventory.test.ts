@@ -1,7 +1,8 @@
 /** Every index says the same of the fleet, whatever is done to it. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
-import { type Bucket, countsOf, type ServerEntry, serversOf } from '../../../src/engine/state/entries.js'
+import type { Bucket, ServerEntry } from '../../../src/engine/state/entries.js'
+import { countsOf, serversOf } from '../../../src/engine/state/queries.js'
 import { isAllocatable } from '../../../src/rules/planning/allocation.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
 import { aBuildRecord, aServerRecord, aSession, namesIn, standsBy, stock } from '../support.js'

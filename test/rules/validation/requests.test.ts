@@ -98,7 +98,7 @@ describe('the limits of a build', () => {
 })
 
 const labelRule = (most: number) =>
-  `must be 1 to ${most} lower-case letters, digits or inner dashes (RFC 1123 label), but`
+  `must be an RFC 1123 label of 1 to ${most} lowercase letters, digits and inner dashes, but`
 const count = 'must be an integer ≥ 0, but is'
 const port = 'must be an integer from 1 to 65535, but is'
 
@@ -120,7 +120,7 @@ describe('a build is refused for', () => {
       'metadata.name',
       `${labelRule(57)} is "${'-'.repeat(57)}"`,
     ],
-    ['a name of 58', { metadata: { name: 'a'.repeat(58) } }, 'metadata.name', `${labelRule(57)} has 58`],
+    ['a name of 58', { metadata: { name: 'a'.repeat(58) } }, 'metadata.name', `${labelRule(57)} has 58 characters`],
     [
       'a namespace that is no label',
       { metadata: { name: 'a', namespace: 'E U' } },
@@ -131,7 +131,7 @@ describe('a build is refused for', () => {
       'a namespace of 64',
       { metadata: { name: 'a', namespace: 'n'.repeat(64) } },
       'metadata.namespace',
-      `${labelRule(63)} has 64`,
+      `${labelRule(63)} has 64 characters`,
     ],
     [
       'a namespace null',
@@ -145,7 +145,7 @@ describe('a build is refused for', () => {
       'an unknown field in spec',
       withSpec({ standingby: 3 }),
       'spec.standingby',
-      'is not a field of a build; known are buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, health, template, buildMetadata',
+      'is not allowed; allowed fields are buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, health, template, buildMetadata',
     ],
     ['no buildID', without('buildID'), 'spec.buildID', 'must be a string of 1 to 128 characters, but is absent'],
     [
@@ -164,7 +164,7 @@ describe('a build is refused for', () => {
       'a buildID of 129',
       withSpec({ buildID: 'x'.repeat(129) }),
       'spec.buildID',
-      'must be a string of 1 to 128 characters, but has 129',
+      'must be a string of 1 to 128 characters, but has 129 characters',
     ],
     ...(['standingBy', 'max'] as const).flatMap((field): [string, unknown, string, string][] => [
       [`no ${field}`, without(field), `spec.${field}`, `${count} absent`],
@@ -200,7 +200,7 @@ describe('a build is refused for', () => {
       'a port twice',
       withSpec({ portsToExpose: [1, 7777, 7777] }),
       'spec.portsToExpose[2]',
-      'must not repeat a port, but 7777 stands twice',
+      'must not repeat a value, but 7777 is listed twice',
     ],
     ...[0, -1, 1.5, '3', null, true].map((limit): [string, unknown, string, string] => [
       `crashesToMarkUnhealthy ${JSON.stringify(limit)}`,
@@ -218,7 +218,7 @@ describe('a build is refused for', () => {
       'an unknown limit',
       withSpec({ health: { silenceMs: 5 } }),
       'spec.health.silenceMs',
-      'is not a limit of a build; known are firstHeartbeatSeconds, silenceSeconds, initializingSeconds, sessionSeconds, endLongSessions',
+      'is not allowed; allowed fields are firstHeartbeatSeconds, silenceSeconds, initializingSeconds, sessionSeconds, endLongSessions',
     ],
     ...['firstHeartbeatSeconds', 'silenceSeconds', 'initializingSeconds', 'sessionSeconds'].flatMap((limit) =>
       [0, -1, 1.5, '60', null].map((value): [string, unknown, string, string] => [
@@ -238,7 +238,7 @@ describe('a build is refused for', () => {
       'endLongSessions without a limit of sessions',
       withSpec({ health: { endLongSessions: true } }),
       'spec.health.endLongSessions',
-      'says nothing without spec.health.sessionSeconds',
+      'has no effect without sessionSeconds, which is absent',
     ],
     ['no template', without('template'), 'spec.template', 'must be a PodTemplateSpec object, but is absent'],
     [
@@ -276,7 +276,7 @@ describe('a build is refused for', () => {
     ['of 65 levels', nested(64)],
   ])('a template %s', (_what, metadata) => {
     expect(readBuildInput({ ...goodBuild, spec: { ...goodSpec, template: { ...template, metadata } } })).toMatchObject(
-      refused('spec.template', 'must be plain JSON, at most 64 levels deep, without circles or bigint'),
+      refused('spec.template', 'must be plain JSON, at most 64 levels deep, without circular references or bigint'),
     )
   })
 
@@ -315,13 +315,18 @@ describe('a patch', () => {
   })
 
   it.each<[string, unknown, string, string]>([
-    ['neither', {}, 'body', 'must name standingBy, max or both'],
+    ['neither', {}, 'body', 'must set at least one of standingBy, max'],
     ['nothing', undefined, 'body', 'must be an object with standingBy, max or both, but is absent'],
     ['an array', [1], 'body', 'must be an object with standingBy, max or both, but is [1]'],
-    ['another key', { max: 3, portsToExpose: [] }, 'portsToExpose', 'cannot be patched; only standingBy and max can'],
-    ['a spec', { spec: { max: 3 } }, 'spec', 'cannot be patched; only standingBy and max can'],
-    ['a key without a name', { '': 1 }, '""', 'cannot be patched; only standingBy and max can'],
-    ['a status', { status: {} }, 'status', 'cannot be patched; only standingBy and max can'],
+    [
+      'another key',
+      { max: 3, portsToExpose: [] },
+      'portsToExpose',
+      'is not allowed; allowed fields are standingBy, max',
+    ],
+    ['a spec', { spec: { max: 3 } }, 'spec', 'is not allowed; allowed fields are standingBy, max'],
+    ['a key without a name', { '': 1 }, '""', 'is not allowed; allowed fields are standingBy, max'],
+    ['a status', { status: {} }, 'status', 'is not allowed; allowed fields are standingBy, max'],
     ...(['standingBy', 'max'] as const).flatMap((field): [string, unknown, string, string][] => [
       [`${field} -1`, { [field]: -1 }, field, `${count} -1`],
       [`${field} 0.5`, { [field]: 0.5 }, field, `${count} 0.5`],
@@ -402,8 +407,8 @@ describe('an allocation request', () => {
     [
       'a player of another type',
       { ...good, initialPlayers: ['amie', 7] },
-      'initialPlayers',
-      'must be an array of strings, but is ["amie",7]',
+      'initialPlayers[1]',
+      'must be a string, but is 7',
     ],
     ['players null', { ...good, initialPlayers: null }, 'initialPlayers', 'must be an array of strings, but is null'],
   ])('is refused for %s', (_what, body, field, message) => {

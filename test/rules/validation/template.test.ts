@@ -318,12 +318,7 @@ describe('refused by every backend', () => {
         `${first}.${field}`,
         'must be an array of strings, but is "x"',
       ],
-      [
-        `${field} of numbers`,
-        container({ [field]: [7] }),
-        `${first}.${field}`,
-        'must be an array of strings, but is [7]',
-      ],
+      [`${field} of numbers`, container({ [field]: [7] }), `${first}.${field}[0]`, 'must be a string, but is 7'],
     ]),
     ...['env', 'ports'].flatMap((field): [string, unknown, string, string][] => [
       [
@@ -332,18 +327,13 @@ describe('refused by every backend', () => {
         `${first}.${field}`,
         'must be an array of objects, but is {}',
       ],
-      [
-        `${field} of strings`,
-        container({ [field]: ['x'] }),
-        `${first}.${field}`,
-        'must be an array of objects, but is ["x"]',
-      ],
+      [`${field} of strings`, container({ [field]: ['x'] }), `${first}.${field}[0]`, 'must be an object, but is "x"'],
     ]),
     ...[undefined, '', 'A=B', 'A\0', 7].map((name): [string, unknown, string, string] => [
       `a variable named ${JSON.stringify(name)}`,
       container({ env: [{ name, value: 'x' }] }),
       `${first}.env[0].name`,
-      `must be a variable's name, but is ${name === undefined ? 'absent' : JSON.stringify(name)}`,
+      `must be the name of an environment variable, without "=", but is ${name === undefined ? 'absent' : JSON.stringify(name)}`,
     ]),
     [
       'a variable that is a number',
@@ -378,7 +368,7 @@ describe('refused by every backend', () => {
         ],
       }),
       `${first}.ports[1].name`,
-      'must name one port, but "game" names 7777 and 7778',
+      'must stand for one port number, but "game" names 7777 and 7778',
     ],
     ['resources of another type', container({ resources: [] }), `${first}.resources`, 'must be an object, but is []'],
     [

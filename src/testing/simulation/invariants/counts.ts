@@ -1,8 +1,8 @@
-/** What a build says of itself: never more than max, counters equal to a recount, crashes that never become fewer. */
+/** Invariant: a build never exceeds `max`, its counters equal a recount, and its crash count never decreases. */
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
-import type { BackendModel } from '../backend-model.js'
-import type { World } from '../world.js'
-import { buildNameOf, type Seen } from './seen.js'
+import type { BackendModel } from '../models/backend-model.js'
+import type { World } from '../world/world.js'
+import { buildNameOf, type FleetSnapshot } from './snapshot.js'
 
 interface Before {
   readonly total: number
@@ -11,9 +11,9 @@ interface Before {
 }
 
 export class Counts {
-  /** By name and time of creation. */
+  /** By build name and creation time. */
   readonly #before = new Map<string, Before>()
-  /** Names of builds that got a server since the last look. */
+  /** Names of builds that created a server since the last check. */
   readonly #created = new Set<string>()
 
   constructor(
@@ -25,20 +25,20 @@ export class Counts {
     this.#created.add(build)
   }
 
-  check(seen: Seen): void {
+  check(snapshot: FleetSnapshot): void {
     const byBuild = new Map<string, GameServer[]>()
     const sessions = new Set<string>()
-    for (const server of seen.servers.values()) {
+    for (const server of snapshot.servers.values()) {
       const build = buildNameOf(server)
       const list = byBuild.get(build)
       if (list) list.push(server)
       else byBuild.set(build, [server])
       const { sessionID } = server.status
       if (sessionID === undefined) continue
-      if (sessions.has(sessionID)) this.world.breach(`session ${sessionID} stands on two servers of the list`)
+      if (sessions.has(sessionID)) this.world.violate(`session ${sessionID} is listed on two servers`)
       sessions.add(sessionID)
     }
-    for (const build of seen.builds) this.#checkBuild(build, byBuild.get(build.metadata.name) ?? [])
+    for (const build of snapshot.builds) this.#checkBuild(build, byBuild.get(build.metadata.name) ?? [])
     this.#created.clear()
     this.#checkPorts()
   }
@@ -50,32 +50,34 @@ export class Counts {
     const before = this.#before.get(key)
     const total = status.currentPending + status.currentInitializing + status.currentStandingBy + status.currentActive
     this.#before.set(key, { total, crashes: status.crashesCount, health: status.health })
-    // A lowered max may leave more Active servers than it allows; then there must never be yet more.
+    // After `max` was lowered there may be more Active servers than that, but their number must not grow.
     if (total > Math.max(spec.max, before?.total ?? 0)) {
-      this.world.breach(`more than max: build ${name} has ${total} servers with max ${spec.max}`)
+      this.world.violate(`more servers than max: build ${name} has ${total}, max is ${spec.max}`)
     }
     if (status.crashesCount < (before?.crashes ?? 0)) {
-      this.world.breach(`crashes were forgotten: build ${name} has ${status.crashesCount} after ${before?.crashes}`)
+      this.world.violate(`the crash count decreased: build ${name} has ${status.crashesCount} after ${before?.crashes}`)
     }
     if (this.#created.has(name) && before?.health === 'Unhealthy' && status.health === 'Unhealthy') {
-      this.world.breach(`build ${name} is Unhealthy and got a new server`)
+      this.world.violate(`build ${name} is Unhealthy and created a server`)
     }
     const readyOfDesired = `${status.currentStandingBy}/${spec.standingBy}`
     if (status.currentStandingByReadyDesired !== readyOfDesired) {
-      this.world.breach(`build ${name} says ${status.currentStandingByReadyDesired}, and has ${readyOfDesired}`)
+      this.world.violate(
+        `build ${name} reports ${status.currentStandingByReadyDesired} servers standing by, but has ${readyOfDesired}`,
+      )
     }
     this.#recount(build, servers)
   }
 
-  /** Servers of a deleted build of the same name are still listed while they end; those are Terminating. */
+  /** Servers of a deleted build with the same name may still be listed, but they are Terminating. */
   #recount({ status, metadata }: GameServerBuild, servers: readonly GameServer[]): void {
     const count = (state: string) => servers.filter((server) => server.status.state === state).length
     const { currentPending, currentInitializing, currentStandingBy, currentActive } = status
-    const told = [currentPending, currentInitializing, currentStandingBy, currentActive].join(', ')
+    const reported = [currentPending, currentInitializing, currentStandingBy, currentActive].join(', ')
     const recounted = [count('Pending'), count('Initializing'), count('StandingBy'), count('Active')].join(', ')
-    if (told !== recounted) {
-      this.world.breach(
-        `build ${metadata.name} counts ${told} servers (Pending, Initializing, StandingBy, Active), a recount ${recounted}`,
+    if (reported !== recounted) {
+      this.world.violate(
+        `build ${metadata.name} reports ${reported} servers (Pending, Initializing, StandingBy, Active), a recount gives ${recounted}`,
       )
     }
   }
@@ -86,7 +88,7 @@ export class Counts {
       for (const port of ports) {
         const holder = holders.get(port.public)
         if (holder !== undefined) {
-          this.world.breach(`port ${port.public} has two holders: ${holder} and ${spec.ref.name}`)
+          this.world.violate(`port ${port.public} is used by ${holder} and ${spec.ref.name}`)
         }
         holders.set(port.public, spec.ref.name)
       }

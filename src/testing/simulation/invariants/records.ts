@@ -1,147 +1,150 @@
-/** What must be true of the records in the store, in the very instant in which one is written. */
+/** Invariants of the stored records, checked synchronously with each write. */
 import { type Build, keyOf, type Server } from '../../../rules/model/resources.js'
-import type { StoreListener } from '../store-model.js'
-import type { World } from '../world.js'
+import type { StoreListener } from '../models/store-model.js'
+import type { World } from '../world/world.js'
 
-interface CrashBook {
-  /** Uids of servers of a build whose record told of a crash. */
-  readonly told: Set<string>
-  /** Those of them whose record is gone. */
-  readonly gone: Set<string>
-  /** How often one of these crashed once more: a late call had created its record again, and nobody could know it. */
-  again: number
-  /** How many records of its servers were removed by hand: whether they had crashed, only a host may know. */
-  taken: number
-  /** Those of them that told of a crash. It is counted, unless nobody led who knew it. */
-  takenTold: number
-  /** What the build's record counts. */
+interface CrashHistory {
+  /** Uids of servers whose record had a crash. */
+  readonly crashed: Set<string>
+  /** Those of them whose record was deleted. */
+  readonly deleted: Set<string>
+  /** Crashes of servers in `deleted` whose record a late call had created again. */
+  crashedAgain: number
+  /** Server records that were deleted externally: only a host may know whether these servers had crashed. */
+  deletedExternally: number
+  /** Those of them whose record had a crash. It is counted if a leader knew of it. */
+  crashedAndDeletedExternally: number
+  /** The crash count in the record of the build. */
   counted: number
-  /** The build itself is gone: its crashes concern nobody. */
-  deleted: boolean
+  /** The build was deleted, so its crash count no longer matters. */
+  buildDeleted: boolean
 }
 
 export class Records implements StoreListener {
   /** Uids of all servers that ever had a record. */
-  readonly known = new Set<string>()
-  /** By uid of the build. */
-  readonly #crashes = new Map<string, CrashBook>()
+  readonly serverUids = new Set<string>()
+  /** By build uid. */
+  readonly #crashes = new Map<string, CrashHistory>()
   readonly #bySession = new Map<string, Server>()
   /**
-   * Uids of servers that were given a session by a write that came late. The next leader cannot know of it before it meets
-   * it, and may have given that session another server by then: nobody is told of this one, and it is taken back.
+   * Uids of servers that got a session from a late write of a former leader. The current leader may have allocated another
+   * server for that session before it notices; then it takes this one back.
    */
-  readonly #strays = new Set<string>()
-  /** Uids of servers whose end was on record once, or whose record somebody has removed. */
-  readonly #ended = new Set<string>()
+  readonly #lateAllocations = new Set<string>()
+  /** Uids of servers that were Terminating in the store, or whose record was deleted externally. */
+  readonly #terminated = new Set<string>()
 
   constructor(readonly world: World) {}
 
-  /** Crashed servers of a build, as their records told: how many at least and at most. */
-  crashesOf(buildUid: string): readonly [number, number] {
-    const { told, again, taken, takenTold } = this.#book(buildUid)
-    return [told.size - takenTold, told.size + again + taken]
+  /** The minimum and maximum number of crashes of a build, according to its server records. */
+  crashRange(buildUid: string): readonly [number, number] {
+    const history = this.#historyOf(buildUid)
+    const { crashed, crashedAgain, deletedExternally, crashedAndDeletedExternally } = history
+    return [crashed.size - crashedAndDeletedExternally, crashed.size + crashedAgain + deletedExternally]
   }
 
   buildWritten(before: Build | undefined, after: Build): void {
-    const book = this.#book(after.uid)
-    book.counted = after.crashes
+    const history = this.#historyOf(after.uid)
+    history.counted = after.crashes
     if (before?.uid === after.uid && after.crashes < before.crashes) {
-      this.world.breach(`crashes were forgotten: ${after.name} has ${after.crashes} after ${before.crashes}`)
+      this.world.violate(`the crash count decreased: ${after.name} has ${after.crashes} after ${before.crashes}`)
     }
-    const [, most] = this.crashesOf(after.uid)
+    const [, most] = this.crashRange(after.uid)
     if (after.crashes > most) {
-      this.world.breach(`a crash was counted twice: ${after.name} counts ${after.crashes}, and had ${most}`)
+      this.world.violate(`a crash was counted twice: ${after.name} counts ${after.crashes}, but had at most ${most}`)
     }
   }
 
   serverWritten(before: Server | undefined, after: Server, late: boolean): void {
     const { world } = this
-    this.known.add(after.uid)
-    if (after.state === 'Terminating') this.#ended.add(after.uid)
+    this.serverUids.add(after.uid)
+    if (after.state === 'Terminating') this.#terminated.add(after.uid)
     if (after.ending?.crash && !before?.ending?.crash) this.#crashed(after)
     if ((after.state === 'Active') !== (after.session !== undefined) && after.state !== 'Terminating') {
-      world.breach(`${after.name} is ${after.state} in the store with session ${after.session?.id ?? 'none'}`)
+      world.violate(`${after.name} is ${after.state} in the store with session ${after.session?.id ?? 'none'}`)
     }
-    if (before) this.#checkStep(before, after)
-    if (before?.session && !after.session) this.#forget(before)
+    if (before) this.#checkChange(before, after)
+    if (before?.session && !after.session) this.#removeSession(before)
     if (!after.session) return
-    if (late && !before?.session) this.#strays.add(after.uid)
+    if (late && !before?.session) this.#lateAllocations.add(after.uid)
     const other = this.#bySession.get(after.session.id)
     if (other && other.uid !== after.uid && other.state !== 'Terminating') {
-      if (this.#strays.has(after.uid)) return
-      if (!this.#strays.has(other.uid)) {
-        world.breach(`one session, two servers: ${after.session.id} is on ${other.name} and ${after.name} in the store`)
+      if (this.#lateAllocations.has(after.uid)) return
+      if (!this.#lateAllocations.has(other.uid)) {
+        world.violate(`one session, two servers: the store has ${after.session.id} on ${other.name} and ${after.name}`)
       }
     }
     this.#bySession.set(after.session.id, after)
   }
 
   #crashed({ buildUid, uid }: Server): void {
-    const book = this.#book(buildUid)
-    if (book.gone.has(uid)) book.again++
-    book.told.add(uid)
+    const history = this.#historyOf(buildUid)
+    if (history.deleted.has(uid)) history.crashedAgain++
+    history.crashed.add(uid)
   }
 
-  #checkStep(before: Server, after: Server): void {
+  #checkChange(before: Server, after: Server): void {
     const { world } = this
-    if (before.uid !== after.uid) world.breach(`${after.name} was overwritten by another server`)
-    // Only where it ends may a session be dropped: one whose write was not answered and that nobody was told of; or one
-    // that was given another server before this was known.
-    const dropped = !after.session && (after.state === 'Terminating' || this.#isElsewhere(before))
+    if (before.uid !== after.uid) world.violate(`${after.name} was overwritten by another server`)
+    // A session may be dropped when its server terminates (its write was never acknowledged), or when it was allocated
+    // another server before the late write was noticed.
+    const dropped = !after.session && (after.state === 'Terminating' || this.#hasOtherServer(before))
     if (before.session && before.session.id !== after.session?.id && !dropped) {
-      world.breach(`${after.name} lost session ${before.session.id} to ${after.session?.id ?? 'nobody'} in the store`)
+      world.violate(
+        `${after.name} lost its session ${before.session.id} in the store; it has ${after.session?.id ?? 'none'} now`,
+      )
     }
     if (before.state === 'Terminating' && after.state !== 'Terminating') {
-      world.breach(`${after.name} went from Terminating to ${after.state} in the store`)
+      world.violate(`${after.name} went from Terminating to ${after.state} in the store`)
     }
   }
 
-  #isElsewhere({ uid, session }: Server): boolean {
-    return this.#strays.has(uid) && session !== undefined && this.#bySession.get(session.id)?.uid !== uid
+  #hasOtherServer({ uid, session }: Server): boolean {
+    return this.#lateAllocations.has(uid) && session !== undefined && this.#bySession.get(session.id)?.uid !== uid
   }
 
-  serverRemoved(before: Server, byHand: boolean): void {
-    if (byHand) return this.#taken(before)
-    // A call that created it may have taken effect again, long after it had failed and the server was gone.
-    if (!this.#ended.has(before.uid)) this.world.breach(`the record of ${before.name} was removed: ${before.state}`)
-    this.#forget(before)
-    const book = this.#book(before.buildUid)
-    if (before.ending?.crash) book.gone.add(before.uid)
-    if (book.gone.size > book.counted && !book.deleted) {
-      this.world.breach(`a crash was not counted: ${keyOf(before)} is gone, and its build counts ${book.counted}`)
+  serverRemoved(before: Server, external: boolean): void {
+    if (external) return this.#deletedExternally(before)
+    // A late create may have taken effect again after the server was deleted.
+    if (!this.#terminated.has(before.uid))
+      this.world.violate(`the record of ${before.name} was deleted while it was ${before.state}`)
+    this.#removeSession(before)
+    const history = this.#historyOf(before.buildUid)
+    if (before.ending?.crash) history.deleted.add(before.uid)
+    if (history.deleted.size > history.counted && !history.buildDeleted) {
+      this.world.violate(`a crash was not counted: ${keyOf(before)} was deleted, its build counts ${history.counted}`)
     }
   }
 
-  #taken(before: Server): void {
-    this.#forget(before)
-    this.#ended.add(before.uid)
-    const book = this.#book(before.buildUid)
-    book.taken++
-    if (before.ending?.crash) book.takenTold++
+  #deletedExternally(before: Server): void {
+    this.#removeSession(before)
+    this.#terminated.add(before.uid)
+    const history = this.#historyOf(before.buildUid)
+    history.deletedExternally++
+    if (before.ending?.crash) history.crashedAndDeletedExternally++
   }
 
   buildRemoved(before: Build): void {
-    this.#book(before.uid).deleted = true
+    this.#historyOf(before.uid).buildDeleted = true
   }
 
-  /** Its session, if it has one, is on no record any more. */
-  #forget({ session, uid }: Server): void {
+  #removeSession({ session, uid }: Server): void {
     if (session && this.#bySession.get(session.id)?.uid === uid) this.#bySession.delete(session.id)
   }
 
-  #book(buildUid: string): CrashBook {
-    const known = this.#crashes.get(buildUid)
-    if (known) return known
-    const book = {
-      told: new Set<string>(),
-      gone: new Set<string>(),
-      again: 0,
-      taken: 0,
-      takenTold: 0,
+  #historyOf(buildUid: string): CrashHistory {
+    const existing = this.#crashes.get(buildUid)
+    if (existing) return existing
+    const history = {
+      crashed: new Set<string>(),
+      deleted: new Set<string>(),
+      crashedAgain: 0,
+      deletedExternally: 0,
+      crashedAndDeletedExternally: 0,
       counted: 0,
-      deleted: false,
+      buildDeleted: false,
     }
-    this.#crashes.set(buildUid, book)
-    return book
+    this.#crashes.set(buildUid, history)
+    return history
   }
 }

@@ -1,100 +1,107 @@
-/** One session, one server; one server, one session; durable before it is told; and no match ends but by its players. */
+/**
+ * Invariants: a session has at most one server and a server at most one session; a session is durable before a caller or
+ * a game gets it; only players and operators end a match.
+ */
 import { keyOf } from '../../../rules/model/resources.js'
-import type { BackendModel, ModelInstance } from '../backend-model.js'
-import type { StoreModel } from '../store-model.js'
-import type { World } from '../world.js'
-import type { Seen } from './seen.js'
+import type { BackendModel, ModelInstance } from '../models/backend-model.js'
+import type { StoreModel } from '../models/store-model.js'
+import type { World } from '../world/world.js'
+import type { FleetSnapshot } from './snapshot.js'
 
 export class Sessions {
-  /** Instance by session, as acknowledged to a caller or told to a game. */
+  /** Instance by session, as returned to a caller or a game. */
   readonly #bySession = new Map<string, ModelInstance>()
   readonly #sessionOf = new Map<ModelInstance, string>()
-  /** Uids of instances that an operator has asked to end, and of builds. */
+  /** Uids of servers and builds that operators have terminated. */
   readonly #mayEnd = new Set<string>()
-  /** Uids of servers whose record was removed by hand: nothing can be said of their sessions any more. */
-  readonly #disowned = new Set<string>()
+  /** Uids of servers whose record was deleted externally: their sessions are unknown from then on. */
+  readonly #withoutRecord = new Set<string>()
 
   constructor(
     readonly world: World,
-    readonly parts: () => { readonly backend: BackendModel; readonly store: StoreModel },
+    readonly deps: () => { readonly backend: BackendModel; readonly store: StoreModel },
   ) {}
 
-  /** An operator asked for the end of this server, or of all servers of this build. */
+  /** An operator terminates this server, or all servers of this build. */
   allowEnd(uid: string): void {
     this.#mayEnd.add(uid)
   }
 
-  /** The record of this server is removed past every host. */
-  disown(uid: string): void {
+  /** The record of this server is deleted externally. */
+  recordDeleted(uid: string): void {
     this.#mayEnd.add(uid)
-    this.#disowned.add(uid)
+    this.#withoutRecord.add(uid)
   }
 
-  isDisowned(uid: string): boolean {
-    return this.#disowned.has(uid)
+  hasNoRecord(uid: string): boolean {
+    return this.#withoutRecord.has(uid)
   }
 
   mayEnd({ spec }: ModelInstance): boolean {
-    return this.isAllowed(spec.uid) || this.isAllowed(spec.build.uid) || this.parts().backend.vanished.has(spec.uid)
+    return (
+      this.isAllowed(spec.uid) || this.isAllowed(spec.build.uid) || this.deps().backend.deletedExternally.has(spec.uid)
+    )
   }
 
   isAllowed(uid: string): boolean {
     return this.#mayEnd.has(uid)
   }
 
-  /** A caller was answered with a server. */
-  acknowledged(sessionID: string, address: string): void {
-    const instance = [...this.parts().backend.instances.values()].find((one) => one.address === address)
-    // It may have ended on the way back to the caller.
-    if (instance) this.#bind(sessionID, instance, 'a caller was given')
+  /** A caller got a server. */
+  returnedToCaller(sessionID: string, address: string): void {
+    const instance = [...this.deps().backend.instances.values()].find((one) => one.address === address)
+    // It may have exited before the answer reached the caller.
+    if (instance) this.#bind(sessionID, instance, 'a caller got')
   }
 
-  /** A game was told that it plays a session. */
-  told(instance: ModelInstance, sessionID: string): void {
-    this.#bind(sessionID, instance, 'a game was told')
+  /** A game received its session. */
+  receivedByGame(instance: ModelInstance, sessionID: string): void {
+    this.#bind(sessionID, instance, 'a game started on')
   }
 
   #bind(sessionID: string, instance: ModelInstance, how: string): void {
     const { name } = instance.spec.ref
-    const record = this.parts().store.servers.get(keyOf(instance.spec.ref))?.record
-    const isOurs = record?.uid === instance.spec.uid
-    const isKnown = this.#lives(instance) && !this.isDisowned(instance.spec.uid)
-    if (isOurs ? record.session?.id !== sessionID : isKnown) {
-      this.world.breach(`not durable: ${how} ${name} for ${sessionID}, and the store knows nothing of it`)
+    const record = this.deps().store.servers.get(keyOf(instance.spec.ref))?.record
+    const hasRecord = record?.uid === instance.spec.uid
+    const mustHaveRecord = this.#isRunning(instance) && !this.hasNoRecord(instance.spec.uid)
+    if (hasRecord ? record.session?.id !== sessionID : mustHaveRecord) {
+      this.world.violate(`not durable: ${how} ${name} for ${sessionID}, which is not in the store`)
     }
     const other = this.#bySession.get(sessionID)
-    if (other && other !== instance && this.#lives(other) && !this.isDisowned(other.spec.uid)) {
-      this.world.breach(`one session, two servers: ${how} ${name} for ${sessionID}, which is on ${other.spec.ref.name}`)
+    if (other && other !== instance && this.#isRunning(other) && !this.hasNoRecord(other.spec.uid)) {
+      this.world.violate(
+        `one session, two servers: ${how} ${name} for ${sessionID}, which is on ${other.spec.ref.name}`,
+      )
     }
     const before = this.#sessionOf.get(instance)
     if (before !== undefined && before !== sessionID) {
-      this.world.breach(`one server, two sessions: ${name} has ${before}, and ${how} it for ${sessionID}`)
+      this.world.violate(`one server, two sessions: ${name} has ${before}, but ${how} it for ${sessionID}`)
     }
     this.#bySession.set(sessionID, instance)
     this.#sessionOf.set(instance, sessionID)
   }
 
-  #lives(instance: ModelInstance): boolean {
-    return instance.game?.running === true && this.parts().backend.instances.get(keyOf(instance.spec.ref)) === instance
+  #isRunning(instance: ModelInstance): boolean {
+    return instance.game?.running === true && this.deps().backend.instances.get(keyOf(instance.spec.ref)) === instance
   }
 
-  /** The fleet ends an instance whose process runs, or tells its game to end. */
-  ending(instance: ModelInstance): void {
+  /** The fleet terminates an instance whose process runs. */
+  terminating(instance: ModelInstance): void {
     const session = this.#sessionOf.get(instance)
-    if (session === undefined || !this.#lives(instance) || this.mayEnd(instance)) return
-    this.world.breach(`a match was ended: ${instance.spec.ref.name} plays ${session} and nobody asked for its end`)
+    if (session === undefined || !this.#isRunning(instance) || this.mayEnd(instance)) return
+    this.world.violate(`a match was terminated: ${instance.spec.ref.name} was playing ${session}`)
   }
 
-  /** Every match that goes on is known to whoever leads, also after a restart. */
-  check(seen: Seen): void {
-    for (const instance of this.parts().backend.instances.values()) {
+  /** The leader knows every running match, also after a restart. */
+  check(snapshot: FleetSnapshot): void {
+    for (const instance of this.deps().backend.instances.values()) {
       const session = this.#sessionOf.get(instance)
-      if (session === undefined || !this.#lives(instance) || this.mayEnd(instance)) continue
-      const status = seen.servers.get(keyOf(instance.spec.ref))?.status
+      if (session === undefined || !this.#isRunning(instance) || this.mayEnd(instance)) continue
+      const status = snapshot.servers.get(keyOf(instance.spec.ref))?.status
       if (status?.state === 'Active' && status.sessionID === session) continue
       const { name } = instance.spec.ref
-      const said = status ? `${status.state} with session ${status.sessionID ?? 'none'}` : 'nothing'
-      this.world.breach(`a match was forgotten: ${name} plays ${session}, and ${seen.host.name} knows it as ${said}`)
+      const reported = status ? `${status.state} with session ${status.sessionID ?? 'none'}` : 'nothing'
+      this.world.violate(`a match was lost: ${name} plays ${session}, but ${snapshot.host.name} has ${reported}`)
     }
   }
 }

@@ -1,8 +1,7 @@
 /**
- * Exactly the surplus is scaled down: of the servers that are there when some end as too many, there stay as many as the
- * build wants for itself, for who waits, and for who is expected back, without those that are created anew in the same
- * step. A change of template may take a batch from them, and no more; and one that never gets ready, or crashes, does not
- * consume the servers of before.
+ * Invariant: scaling down terminates exactly the surplus. The build keeps as many servers as it needs for `standingBy`, for
+ * waiting callers and for callers that are expected to retry. A rolling update may take one batch of them, and stops if the
+ * new servers do not get ready or crash.
  */
 import type { EventOf } from '../../../contracts/events.js'
 import type { FleetLimits } from '../../../contracts/options.js'
@@ -10,113 +9,124 @@ import { keyOf } from '../../../rules/model/resources.js'
 import { rolloutBatch } from '../../../rules/planning/rollout.js'
 import { templateHash } from '../../../rules/planning/template-hash.js'
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
-import type { StoreModel } from '../store-model.js'
-import type { World } from '../world.js'
-import { Crashed } from './crashed.js'
-import { buildNameOf, isDisputed, type Seen } from './seen.js'
-import type { Waiting } from './waiting.js'
+import type { StoreModel } from '../models/store-model.js'
+import type { World } from '../world/world.js'
+import { CrashedTemplates } from './crashed-templates.js'
+import { buildNameOf, hasDuplicateBuildID, type FleetSnapshot } from './snapshot.js'
+import type { WaitingCallers } from './waiting-callers.js'
 
-/** What befell a build since the last look. */
-interface Happened {
+/** What activity to a build since the last check. */
+interface Activity {
   scaledDown: boolean
   replaced: boolean
-  ended: number
+  terminating: number
   readonly created: Set<string>
 }
 
 export class Surplus {
   /** By name. */
-  #happened = new Map<string, Happened>()
-  #starting = true
-  readonly #crashed: Crashed
+  #activity = new Map<string, Activity>()
+  #isFirstCheck = true
+  readonly #crashedTemplates: CrashedTemplates
 
   constructor(
     readonly world: World,
     limits: Pick<FleetLimits, 'backoffResetMs'>,
-    readonly parts: () => { readonly store: StoreModel; readonly waiting: Waiting },
+    readonly deps: () => { readonly store: StoreModel; readonly waitingCallers: WaitingCallers },
   ) {
-    this.#crashed = new Crashed(world, limits, () => this.parts().store)
+    this.#crashedTemplates = new CrashedTemplates(world, limits, () => this.deps().store)
   }
 
-  /** `ran`: its process runs, or did; what never came to that is no server to lose. */
-  ended({ build, crash, reason, server }: EventOf<'ServerEnding'>, ran: boolean): void {
-    const happened = this.#of(build.name)
-    happened.ended++
-    if (reason === 'ScaledDown') happened.scaledDown = true
-    if (reason === 'Replaced' && ran) happened.replaced = true
-    if (crash) this.#crashed.ended(build, server)
+  /** `ran`: its process was started. */
+  terminating({ build, crash, reason, server }: EventOf<'ServerEnding'>, ran: boolean): void {
+    const activity = this.#of(build.name)
+    activity.terminating++
+    if (reason === 'ScaledDown') activity.scaledDown = true
+    if (reason === 'Replaced' && ran) activity.replaced = true
+    if (crash) this.#crashedTemplates.serverCrashed(build, server)
   }
 
-  /** What a new leader does before it can be looked at goes by what it finds on the way. */
-  elected(): void {
-    this.#starting = true
-    this.#crashed.elected()
+  /** What a new leader does before the first snapshot is not checked. */
+  leaderElected(): void {
+    this.#isFirstCheck = true
+    this.#crashedTemplates.leaderElected()
   }
 
   created(build: string, server: string): void {
     this.#of(build).created.add(server)
   }
 
-  check(seen: Seen): void {
-    this.#crashed.look(seen)
-    for (const build of seen.builds) {
+  check(snapshot: FleetSnapshot): void {
+    this.#crashedTemplates.update(snapshot)
+    for (const build of snapshot.builds) {
       const { name } = build.metadata
-      const happened = this.#happened.get(name)
-      // Two that claim one buildID: whose callers they are cannot be told from outside.
-      if (isDisputed(build, seen.builds)) continue
-      if (!this.#starting && (happened?.scaledDown || happened?.replaced)) this.#checkBuild(build, happened, seen)
+      const activity = this.#activity.get(name)
+      // The callers of a duplicate buildID cannot be assigned to a build.
+      if (hasDuplicateBuildID(build, snapshot.builds)) continue
+      if (!this.#isFirstCheck && (activity?.scaledDown || activity?.replaced))
+        this.#checkBuild(build, activity, snapshot)
     }
-    this.#happened = new Map()
-    this.#starting = false
+    this.#activity = new Map()
+    this.#isFirstCheck = false
   }
 
-  #of(build: string): Happened {
-    const known = this.#happened.get(build)
-    if (known) return known
-    const happened = { scaledDown: false, replaced: false, ended: 0, created: new Set<string>() }
-    this.#happened.set(build, happened)
-    return happened
+  #of(build: string): Activity {
+    const existing = this.#activity.get(build)
+    if (existing) return existing
+    const activity = { scaledDown: false, replaced: false, terminating: 0, created: new Set<string>() }
+    this.#activity.set(build, activity)
+    return activity
   }
 
-  #checkBuild({ spec, status, metadata }: GameServerBuild, { replaced, ended, created }: Happened, seen: Seen): void {
+  #checkBuild(
+    { spec, status, metadata }: GameServerBuild,
+    { replaced, terminating, created }: Activity,
+    snapshot: FleetSnapshot,
+  ): void {
     const { name } = metadata
-    const { store, waiting } = this.parts()
-    const reserved = new Set(store.handing.reserved(seen.host))
+    const { store, waitingCallers } = this.deps()
+    const reserved = new Set(store.allocations.reserved(snapshot.host))
     const idle: GameServer[] = []
-    const held: GameServer[] = []
-    let letGo = 0
-    let goneBusy = 0
-    for (const server of seen.servers.values()) {
+    const reservedServers: GameServer[] = []
+    let released = 0
+    let lostAllocations = 0
+    for (const server of snapshot.servers.values()) {
       if (buildNameOf(server) !== name) continue
       const key = keyOf(server.metadata)
-      if (server.status.state === 'Terminating' && store.handing.isBusy(seen.host, key)) goneBusy++
+      if (server.status.state === 'Terminating' && store.allocations.isBusy(snapshot.host, key)) lostAllocations++
       if (!isIdle(server)) continue
-      if (store.handing.wasLetGo(key)) letGo++
-      if (reserved.has(key)) held.push(server)
+      if (store.allocations.wasJustReleased(key)) released++
+      if (reserved.has(key)) reservedServers.push(server)
       else if (!created.has(server.metadata.name)) idle.push(server)
     }
-    // For each that was let go, one that is held now may have been free when some were found to be too many.
-    idle.push(...held.splice(0, letGo))
-    const active = status.currentActive + held.length
-    // Whoever was about to get a server that has ended is not back in the waiting room before its record is written.
-    const callers = waiting.patient(seen.host, spec.buildID) + waiting.expected(seen.host, spec.buildID)
-    const waits = Math.max(0, callers - goneBusy)
-    const wanted = Math.min(spec.standingBy + waits, spec.max - active)
-    const spared = wanted - (replaced ? rolloutBatch(wanted) : 0)
-    if (idle.length < spared) {
-      this.world.breach(`more than the surplus was ended: build ${name} wants ${wanted} idle and had ${idle.length}`)
+    // For each released server, one that is reserved now may have been idle when the surplus was computed.
+    idle.push(...reservedServers.splice(0, released))
+    const active = status.currentActive + reservedServers.length
+    // A caller whose server terminated during the allocation waits again only after the record is written.
+    const callers =
+      waitingCallers.waitingCount(snapshot.host, spec.buildID) +
+      waitingCallers.expectedCount(snapshot.host, spec.buildID)
+    const waiting = Math.max(0, callers - lostAllocations)
+    const wanted = Math.min(spec.standingBy + waiting, spec.max - active)
+    const kept = wanted - (replaced ? rolloutBatch(wanted) : 0)
+    if (idle.length < kept) {
+      this.world.violate(
+        `more than the surplus was terminated: build ${name} needs ${wanted} idle servers but had ${idle.length}`,
+      )
     }
-    // What `max` takes is taken, whatever is on its way.
-    if (!replaced || idle.length + active + ended > spec.max) return
+    // A lowered `max` applies regardless of the rolling update.
+    if (!replaced || idle.length + active + terminating > spec.max) return
     const hash = templateHash(spec)
     const good = idle.filter((server) => {
       const record = store.servers.get(keyOf(server.metadata))?.record
-      // Whose record is still on its way may run either template.
+      // A server whose record is not written yet may run either template.
       if (record?.templateHash !== hash) return true
-      return server.status.state === 'StandingBy' && !this.#crashed.isOnTrial(server, hash)
+      return server.status.state === 'StandingBy' && !this.#crashedTemplates.isOnTrial(server, hash)
     })
-    if (good.length < spared) {
-      this.world.breach(`a change of template went too far: build ${name} wants ${wanted}, and had ${good.length} left`)
+    if (good.length < kept) {
+      this.world.violate(
+        `a rolling update went too far: build ${name} needs ${wanted} servers but had ${good.length} left`,
+      )
     }
   }
 }

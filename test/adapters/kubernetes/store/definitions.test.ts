@@ -56,7 +56,7 @@ const good: Json = {
   },
 }
 
-/** Every place of a good spec that has a rule. */
+/** Every place of a valid spec that has a rule. */
 const places = [
   'buildID',
   'standingBy',
@@ -120,21 +120,21 @@ const oddities: readonly unknown[] = [
   { x: 1 },
 ]
 
-/** What a schema cannot say; the leader says it in the condition Invalid, or clamps. `place = value`. */
+/** What a structural schema cannot check: the leader sets the condition Invalid, or clamps. `place = value`. */
 const beyondSchema: ReadonlySet<string> = new Set([
   // standingBy must not be above max.
   'standingBy = 65535',
   'standingBy = 65536',
   'max = 0',
   'max = 1',
-  // Null is as good as a string there: an API server may take an empty string for null.
+  // Nullable, since an API server may store an empty string as null.
   'buildMetadata.region = null',
   'template.spec.containers.0.command.0 = null',
 ])
 
 const ref = { namespace: 'games', name: 'arena-1' }
 
-/** With every field that there is: one that is new must be written here, and so in the schema. */
+/** With every field: a new one must be added here, and so to the definition. */
 const wholeServer: Required<Server> & { readonly session: Required<Session> } = {
   ...ref,
   ...{ uid: 'u', token: 't', build: 'arena', buildUid: 'b', templateHash: 'h', graceSeconds: 5 },
@@ -154,7 +154,7 @@ const wholeFigures: Required<Omit<BuildCounts, 'crashesCount' | 'health' | 'cond
 }
 
 describe('the custom resource definitions', () => {
-  it('are those of the resources that the store keeps', async () => {
+  it('have the groups and names that the store uses', async () => {
     const documents = parseAllDocuments(await definitionsText()).map((document): unknown => document.toJS())
     const found = documents.map((document) => {
       const spec = at(document, 'spec')
@@ -164,14 +164,14 @@ describe('the custom resource definitions', () => {
     expect(found).toEqual([builds, servers, details].map(({ group, plural, kind }) => ({ group, plural, kind })))
   })
 
-  it('know the fields of a build that validation knows, and no others', async () => {
+  it('have exactly the fields of a spec that validation allows', async () => {
     const [build] = parseAllDocuments(await definitionsText()).map((document): unknown => document.toJS())
     const spec = at(build, 'spec.versions.0.schema.openAPIV3Schema.properties.spec')
     const fieldsOf = (schema: unknown) => Object.keys(Object(at(schema, 'properties'))).toSorted()
     const knownTo = (input: unknown) => {
       const checked = readBuildInput(input)
       const message = checked.ok ? '' : checked.problem.message
-      return (/known are (.*)/.exec(message)?.[1] ?? '').split(', ').toSorted()
+      return (/allowed fields are (.*)/.exec(message)?.[1] ?? '').split(', ').toSorted()
     }
     const metadata = { name: 'arena' }
     expect(fieldsOf(spec)).toEqual(knownTo({ metadata, spec: { ...good, other: 1 } }))
@@ -180,7 +180,7 @@ describe('the custom resource definitions', () => {
     )
   })
 
-  it('have a place for all that the store writes of a build, a server and a detail, and for nothing else', async () => {
+  it('have exactly the fields that the store writes for builds, servers and details', async () => {
     const [build, server, detail] = await schemas()
     const open = { encrypt: (token: string) => token, decrypt: (sealed: string) => sealed }
     const made = newServerObject(wholeServer, fleetResources(), open, undefined)
@@ -198,13 +198,13 @@ describe('the custom resource definitions', () => {
     expect(readDetail(object({ spec }))).toEqual(wholeDetail)
   })
 
-  it('know the states of a server that there are, and no others', async () => {
+  it('list exactly the states of a server', async () => {
     const [, server] = await schemas()
     expect(at(server, 'status.properties.state.enum')).toEqual(serverStates)
   })
 })
 
-describeOnCluster('the schemas of what hosts write', () => {
+describeOnCluster('records in custom resources', () => {
   const api = clusterApi()
   const namespace = namespaceName()
   beforeAll(async () => {
@@ -216,7 +216,7 @@ describeOnCluster('the schemas of what hosts write', () => {
     api.close()
   })
 
-  it('keep every field of a record for the next host', async () => {
+  it('keep every field for the next host', async () => {
     const store = await openStore(api, namespace)
     const server = { ...wholeServer, namespace }
     await store.servers.create(server)
@@ -229,7 +229,7 @@ describeOnCluster('the schemas of what hosts write', () => {
   })
 })
 
-describeOnCluster('the schema of a build', () => {
+describeOnCluster('the API server', () => {
   const api = clusterApi()
   const namespace = namespaceName()
   beforeAll(async () => {
@@ -243,7 +243,7 @@ describeOnCluster('the schema of a build', () => {
 
   const { builds } = fleetResources()
 
-  /** The spec as it would be kept, without nulls and unknown fields; undefined when the schema refuses it. */
+  /** The spec as the API server stores it, without nulls and unknown fields; undefined when it rejects the spec. */
   async function kept(name: string, spec: unknown): Promise<unknown> {
     const body = { apiVersion: `${defaultApiGroup}/v1alpha1`, kind: builds.kind, metadata: { name, namespace }, spec }
     const call = { what: 'try', method: 'POST', path: pathOf(builds, { namespace }), query: { dryRun: 'All' } } as const
@@ -257,28 +257,28 @@ describeOnCluster('the schema of a build', () => {
 
   const followsRules = (name: string, spec: unknown) => readBuildInput({ metadata: { name, namespace }, spec }).ok
 
-  it('takes a good one', async () => {
+  it('stores a valid spec unchanged', async () => {
     expect(followsRules('arena', good)).toBe(true)
     expect(await kept('arena', good)).toEqual(good)
   })
 
-  it.each(places)('takes and refuses at spec.%s what the rules take and refuse', async (place) => {
+  it.each(places)('accepts at spec.%s what validation accepts, and rejects what it rejects', async (place) => {
     const wrong = await Promise.all(
       oddities.map(async (value) => {
         const spec = replaced(good, place.split('.'), value)
         const what = `${place} = ${value === absent ? 'absent' : JSON.stringify(value)}`
         const stored = await kept('arena', spec)
-        if (stored === undefined) return followsRules('arena', spec) ? [`${what}: only the schema refuses it`] : []
+        if (stored === undefined) return followsRules('arena', spec) ? [`${what}: only the API server rejects it`] : []
         const isRight = followsRules('arena', stored)
-        if (beyondSchema.has(what)) return isRight ? [`${what}: the rules take it as well`] : []
-        return isRight ? [] : [`${what}: the schema takes it, and the rules refuse what is kept`]
+        if (beyondSchema.has(what)) return isRight ? [`${what}: validation accepts it as well`] : []
+        return isRight ? [] : [`${what}: the API server accepts it, and validation rejects what is stored`]
       }),
     )
     expect(wrong.flat()).toEqual([])
   })
 
   it.each(['a', 'a-b', 'A', 'a.b', '-a', 'a_b', 'a'.repeat(57), 'a'.repeat(58)])(
-    'takes and refuses the name %s as the rules do',
+    'accepts or rejects the name %s as validation does',
     async (name) => {
       expect((await kept(name, good)) !== undefined).toBe(followsRules(name, good))
     },
@@ -291,7 +291,7 @@ async function schemas(): Promise<readonly unknown[]> {
   return documents.map((document) => at(document, 'spec.versions.0.schema.openAPIV3Schema.properties'))
 }
 
-/** Every place that a schema knows. */
+/** The path of every field of a schema. */
 function placesOf(schema: unknown, path = ''): readonly string[] {
   const items = at(schema, 'items')
   if (items !== undefined) return placesOf(items, `${path}[]`)
@@ -302,7 +302,7 @@ function placesOf(schema: unknown, path = ''): readonly string[] {
     .toSorted((a, b) => a.localeCompare(b))
 }
 
-/** Every place that there is in a value. */
+/** The path of every field of a value. */
 function pathsOf(value: unknown, path = ''): readonly string[] {
   if (Array.isArray(value)) return [...new Set(value.flatMap((item) => pathsOf(item, `${path}[]`)))]
   if (!isObject(value)) return [path]

@@ -47,7 +47,7 @@ describeOnCluster('the store of custom resources', () => {
       return open()
     },
     reopen: open,
-    beside: open,
+    openShared: open,
     namespaces,
   })
   for (const { name, run } of cases) test(name, { timeout: 60_000 }, run)

@@ -1,0 +1,248 @@
+/**
+ * The custom resource definitions. What users and clients see comes from the schemas of the rules; written here is what
+ * only Kubernetes knows: names, printer columns, subresources, defaults, and the fields in which hosts keep records.
+ */
+import { defaultApiGroup } from '../../src/rules/model/wire.js'
+import { playerIDs, time } from '../../src/rules/schemas/common.js'
+import { buildInput, condition, gameServerBuild } from '../../src/rules/schemas/build.js'
+import { gameServerDetail } from '../../src/rules/schemas/detail.js'
+import { gameServer } from '../../src/rules/schemas/server.js'
+import { eachOf, structural, type StructuralSchema, unbounded } from './structural-schema.js'
+
+export interface Column {
+  readonly name: string
+  readonly type: 'string' | 'integer' | 'date'
+  readonly jsonPath: string
+  /** 1: only with `kubectl get -o wide`. */
+  readonly priority?: 1
+}
+
+interface Resource {
+  readonly kind: string
+  readonly shortName: string
+  readonly subresources?: object
+  readonly columns: readonly Column[]
+  readonly schema: StructuralSchema
+}
+
+const text = { type: 'string' } as const
+/** Some API servers store an empty string as null. */
+const textOrEmpty = { type: 'string', nullable: true } as const
+const age: Column = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' }
+const writtenUpon = {
+  ...text,
+  description: 'resourceVersion of the object that the host knew when it wrote this one.',
+}
+
+const noServers = {
+  ...{ currentActive: 0, currentStandingBy: 0, currentPending: 0, currentInitializing: 0 },
+  crashesCount: 0,
+}
+
+const builds: Resource = {
+  kind: 'GameServerBuild',
+  shortName: 'gsb',
+  subresources: {
+    status: {},
+    scale: { specReplicasPath: '.spec.standingBy', statusReplicasPath: '.status.currentStandingBy' },
+  },
+  columns: [
+    { name: 'StandBy', type: 'string', jsonPath: '.status.currentStandingByReadyDesired' },
+    { name: 'Active', type: 'integer', jsonPath: '.status.currentActive' },
+    { name: 'Crashes', type: 'integer', jsonPath: '.status.crashesCount' },
+    { name: 'Health', type: 'string', jsonPath: '.status.health' },
+    age,
+    { name: 'Max', type: 'integer', jsonPath: '.spec.max', priority: 1 },
+    { name: 'Pending', type: 'integer', jsonPath: '.status.currentPending', priority: 1 },
+    { name: 'Initializing', type: 'integer', jsonPath: '.status.currentInitializing', priority: 1 },
+    { name: 'BuildID', type: 'string', jsonPath: '.spec.buildID', priority: 1 },
+  ],
+  schema: {
+    description: gameServerBuild.description,
+    type: 'object',
+    required: ['metadata', 'spec'],
+    properties: {
+      metadata: nameOnly(structural(buildInput.properties.metadata.properties.name)),
+      spec: structural(gameServerBuild.properties.spec),
+      status: buildStatus(),
+    },
+  },
+}
+
+/** Kubernetes allows bounds of the name here, and nothing else. */
+function nameOnly({ description: _description, ...name }: StructuralSchema): StructuralSchema {
+  return { type: 'object', properties: { name } }
+}
+
+function buildStatus(): StructuralSchema {
+  const { status } = gameServerBuild.properties
+  const counts = Object.keys(noServers)
+  const properties = Object.entries(eachOf(status.properties, unbounded)).map(([name, schema]) => [
+    name,
+    counts.includes(name) ? { ...schema, default: 0 } : schema,
+  ])
+  return {
+    description: status.description,
+    type: 'object',
+    default: noServers,
+    properties: {
+      ...Object.fromEntries(properties),
+      conditions: {
+        description: status.properties.conditions.description,
+        type: 'array',
+        items: {
+          type: 'object',
+          required: ['type', 'status'],
+          properties: {
+            ...eachOf(condition.properties, unbounded),
+            status: { ...unbounded(condition.properties.status), enum: ['True', 'False', 'Unknown'] },
+          },
+        },
+      },
+      uid: { ...text, description: 'Identifies the build to its servers. Default: metadata.uid.' },
+      createdAt: {
+        ...unbounded(time),
+        description: 'When the build was created. Default: metadata.creationTimestamp.',
+      },
+      countedCrashes: {
+        type: 'array',
+        items: textOrEmpty,
+        description: 'Servers whose crash is included in crashesCount, so that each is counted once.',
+      },
+      writtenUpon,
+    },
+  }
+}
+
+const servers: Resource = {
+  kind: 'GameServer',
+  shortName: 'gs',
+  subresources: { status: {} },
+  columns: [
+    { name: 'Health', type: 'string', jsonPath: '.status.health' },
+    { name: 'State', type: 'string', jsonPath: '.status.state' },
+    { name: 'PublicIP', type: 'string', jsonPath: '.status.publicIP' },
+    { name: 'Ports', type: 'string', jsonPath: '.status.ports' },
+    { name: 'SessionID', type: 'string', jsonPath: '.status.sessionID' },
+    age,
+    { name: 'Node', type: 'string', jsonPath: '.status.nodeName', priority: 1 },
+    { name: 'Build', type: 'string', jsonPath: '.spec.build', priority: 1 },
+  ],
+  schema: {
+    description: 'One game server. Created by the host that leads the fleet; deleting it terminates the server.',
+    type: 'object',
+    required: ['spec'],
+    properties: { spec: serverSpec(), status: serverStatus() },
+  },
+}
+
+function serverSpec(): StructuralSchema {
+  return {
+    description: 'What the server was created as. Never changes.',
+    type: 'object',
+    required: ['uid', 'token', 'build', 'buildUid', 'templateHash', 'createdAt'],
+    properties: {
+      uid: { ...text, description: 'Distinguishes the server from a later one of the same name.' },
+      token: { ...text, description: 'Secret that authenticates the heartbeats of the server. Encrypted.' },
+      build: { ...text, description: 'Name of its build.' },
+      buildUid: { ...text, description: 'uid of its build.' },
+      templateHash: { ...text, description: 'Hash of the template that the server was created with.' },
+      graceSeconds: {
+        type: 'integer',
+        minimum: 0,
+        description: 'terminationGracePeriodSeconds of that template.',
+      },
+      createdAt: { ...unbounded(time), description: 'When the server was created.' },
+    },
+  }
+}
+
+function serverStatus(): StructuralSchema {
+  const { description, properties } = gameServer.properties.status
+  const { message: _message, state, health, ...shown } = properties
+  return {
+    description,
+    type: 'object',
+    default: { state: 'Pending', health: 'Unknown' },
+    properties: {
+      state: { ...unbounded(state), default: 'Pending' },
+      health: { ...unbounded(health), default: 'Unknown' },
+      ...eachOf(shown, unbounded),
+      templateHash: {
+        ...text,
+        description: 'Hash of the template that the server runs, where it differs from that in spec.',
+      },
+      graceSeconds: {
+        type: 'integer',
+        minimum: 0,
+        description: 'terminationGracePeriodSeconds of the template that the server runs.',
+      },
+      sessionCookie: { ...textOrEmpty, description: 'sessionCookie of the allocation.' },
+      initialPlayers: { ...unbounded(playerIDs), description: 'initialPlayers of the allocation.' },
+      ending: {
+        description: 'Why the server is Terminating.',
+        type: 'object',
+        required: ['reason', 'message', 'crash', 'at'],
+        properties: {
+          reason: { ...textOrEmpty, description: 'One word for programs.' },
+          message: { ...textOrEmpty, description: 'A sentence for people.' },
+          crash: { type: 'boolean', description: 'Whether it counts as a crash of the build.' },
+          at: { ...unbounded(time), description: 'When it began to terminate.' },
+        },
+      },
+      writtenUpon,
+    },
+  }
+}
+
+const { spec: players } = gameServerDetail.properties
+
+const details: Resource = {
+  kind: 'GameServerDetail',
+  shortName: 'gsd',
+  columns: [{ name: 'Players', type: 'integer', jsonPath: '.spec.connectedPlayersCount' }, age],
+  schema: {
+    description: gameServerDetail.description,
+    type: 'object',
+    required: ['spec'],
+    properties: {
+      spec: {
+        description: players.description,
+        type: 'object',
+        required: ['build', ...players.required],
+        properties: {
+          build: { ...text, description: 'Name of the build of its server.' },
+          ...eachOf(players.properties, structural),
+          writtenUpon,
+        },
+      },
+    },
+  },
+}
+
+export const definitions: readonly object[] = [builds, servers, details].map(definitionOf)
+
+function definitionOf({ kind, shortName, subresources, columns, schema }: Resource): object {
+  const singular = kind.toLowerCase()
+  const plural = `${singular}s`
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${plural}.${defaultApiGroup}` },
+    spec: {
+      group: defaultApiGroup,
+      scope: 'Namespaced',
+      names: { kind, listKind: `${kind}List`, plural, singular, shortNames: [shortName] },
+      versions: [
+        {
+          name: 'v1alpha1',
+          served: true,
+          storage: true,
+          ...(subresources && { subresources }),
+          additionalPrinterColumns: columns,
+          schema: { openAPIV3Schema: schema },
+        },
+      ],
+    },
+  }
+}

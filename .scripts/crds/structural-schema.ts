@@ -1,0 +1,84 @@
+/** Writes schemas of the rules as structural schemas of a custom resource definition (apiextensions.k8s.io/v1). Pure. */
+import type { MapSchema, ObjectSchema, Schema } from '../../src/rules/schemas/schema.js'
+
+export type StructuralSchema = Readonly<Record<string, unknown>>
+
+/** With all bounds: for what users write. */
+export function structural(schema: Schema): StructuralSchema {
+  const { description } = schema
+  return {
+    ...(description !== undefined && { description }),
+    type: typeof schema.type === 'string' ? schema.type : undefined,
+    ...nullable(schema),
+    ...bounds(schema),
+    ...parts(schema, structural),
+  }
+}
+
+/** Types and values without bounds: for what only hosts write, so that hosts of two versions can share a cluster. */
+export function unbounded(schema: Schema): StructuralSchema {
+  const { description, type } = schema
+  return {
+    ...(description !== undefined && { description }),
+    type,
+    ...nullable(schema),
+    ...('format' in schema && { format: schema.format }),
+    ...('enum' in schema && { enum: schema.enum }),
+    ...('items' in schema && { items: unbounded(schema.items) }),
+    ...('properties' in schema && { properties: eachOf(schema.properties, unbounded) }),
+  }
+}
+
+export function eachOf<T extends Schema>(
+  properties: Readonly<Record<string, T>>,
+  write: (schema: T) => StructuralSchema,
+): Readonly<Record<string, StructuralSchema>> {
+  return Object.fromEntries(Object.entries(properties).map(([name, schema]) => [name, write(schema)]))
+}
+
+function nullable(schema: Schema): StructuralSchema {
+  const mayBeEmpty = schema.type === 'string' && schema.mayBeEmpty === true
+  return schema.nullable || mayBeEmpty ? { nullable: true } : {}
+}
+
+const sameKeywords: ReadonlySet<string> = new Set([
+  ...['minLength', 'maxLength', 'pattern', 'format'],
+  ...['minimum', 'maximum', 'minItems', 'maxItems', 'required', 'minProperties'],
+])
+
+function bounds(schema: Schema): StructuralSchema {
+  return {
+    ...Object.fromEntries(Object.entries(schema).filter(([keyword]) => sameKeywords.has(keyword))),
+    ...('enum' in schema && oneOf(schema.enum, schema.nullable === true)),
+    ...('const' in schema && { enum: [schema.const] }),
+    ...('uniqueItems' in schema && { 'x-kubernetes-list-type': 'set' }),
+    ...('dependentRequired' in schema && { allOf: dependencies(schema) }),
+  }
+}
+
+/** An API server takes null for an enum only when it is listed, which it cannot be among strings. */
+function oneOf(values: readonly string[], isNullable: boolean): StructuralSchema {
+  return isNullable ? { pattern: `^(${values.join('|')})$` } : { enum: values }
+}
+
+function dependencies({ dependentRequired = {} }: ObjectSchema): readonly StructuralSchema[] {
+  return Object.entries(dependentRequired).map(([name, others]) => ({
+    anyOf: [{ not: { required: [name] } }, { required: others }],
+  }))
+}
+
+const preserved = { 'x-kubernetes-preserve-unknown-fields': true } as const
+
+function parts(schema: Schema, write: (part: Schema) => StructuralSchema): StructuralSchema {
+  if ('items' in schema) return { items: write(schema.items) }
+  if ('additionalProperties' in schema) return values(schema, write)
+  if (!('properties' in schema)) return {}
+  return { ...(schema.unknownFields === 'keep' && preserved), properties: eachOf(schema.properties, write) }
+}
+
+/** A value of two types has no structural schema: hosts report a wrong one in the condition Invalid. */
+function values({ additionalProperties }: MapSchema, write: (part: Schema) => StructuralSchema): StructuralSchema {
+  return typeof additionalProperties.type === 'string'
+    ? { additionalProperties: write(additionalProperties) }
+    : preserved
+}

@@ -1,0 +1,186 @@
+/**
+ * Creates and starts one container. It can be interrupted at any point: a container left behind has the name of its server,
+ * so the next attempt finds it, and was never started, so the next list removes it.
+ */
+import type { Instance, InstanceSpec } from '../../src/contracts/backend.js'
+import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
+import { keyOf } from '../../src/rules/model/resources.js'
+import type { Creation, CreationOutcome } from '../shared/creations.js'
+import type { Listeners } from '../shared/listeners.js'
+import { type ContainerConfig, containerConfig, type Engine } from './container-config.js'
+import type { Containers } from './containers.js'
+import type { EngineApi } from './engine-api.js'
+import { messageFromEngine, portsInUse, statusOf } from './engine-errors.js'
+import type { Images } from './images.js'
+import { type Container, isUnrunnable, readContainer } from './instance.js'
+import { containerName } from './labels.js'
+import type { ResolvedDockerOptions } from './options.js'
+import type { PortPool } from './port-pool.js'
+import { sdkArchive } from './sdk-files.js'
+
+export interface ContainerCreationDependencies {
+  readonly spec: InstanceSpec
+  readonly fleet: string
+  readonly engine: Engine
+  readonly options: ResolvedDockerOptions
+  /** Where players connect. */
+  readonly address: string
+  readonly api: EngineApi
+  readonly images: Images
+  readonly ports: PortPool
+  readonly containers: Containers
+  readonly listeners: Listeners
+  readonly signal: AbortSignal | undefined
+}
+
+/** `rejected`: the engine will never create a container from this spec. */
+type Finished = { readonly container: Container } | { readonly rejected: Instance }
+
+interface Retry {
+  readonly retry: 'other-ports' | 'pull-image' | 'name-taken'
+  readonly cause: unknown
+}
+
+/** Every attempt costs the engine a container. After this many, other programs hold most of the range. */
+const maxAttempts = 20
+/** Other clients of the engine need a moment to finish with the same image or container. */
+const retryMs = 100
+
+export class ContainerCreation implements Creation {
+  ports: readonly number[] = []
+  readonly #deps: ContainerCreationDependencies
+  readonly #foreignPorts = new Set<number>()
+
+  constructor(deps: ContainerCreationDependencies) {
+    this.#deps = deps
+  }
+
+  get uid(): string {
+    return this.#deps.spec.uid
+  }
+
+  /** Rejects with `conflict`, `ports-exhausted`, `unavailable`, `aborted`. */
+  async run(): Promise<CreationOutcome> {
+    const { containers, listeners } = this.#deps
+    const finished = await this.#untilFinished()
+    if ('rejected' in finished) return finished
+    const { container } = finished
+    containers.remember(container)
+    const instance = await containers.instanceOf(container)
+    listeners.notifyAll((listener) => listener.changed(instance))
+    return { instance }
+  }
+
+  async #untilFinished(): Promise<Finished> {
+    const { spec, api, ports, images, signal } = this.#deps
+    let pulled = false
+    let last: Retry | undefined
+    for (let attempt = 1; attempt <= maxAttempts; attempt++) {
+      throwIfAborted(signal)
+      // Released and taken without an await in between, so that no other creation gets the same ports.
+      this.ports = []
+      this.ports = ports.take(spec.portsToExpose.length, this.#foreignPorts)
+      const config = this.#config()
+      if (config.pullPolicy === 'Always' && !pulled) {
+        pulled = true
+        await images.ensure(config.image, 'Always', { signal })
+      }
+      const outcome = await this.#attempt(config)
+      if (!('retry' in outcome)) return outcome
+      last = outcome
+      if (outcome.retry === 'pull-image') await images.ensure(config.image, config.pullPolicy, { signal })
+      if (outcome.retry !== 'other-ports') await api.sleep(retryMs, { signal })
+    }
+    throw this.#outOfAttempts(last)
+  }
+
+  #outOfAttempts(last: Retry | undefined): FleetError {
+    if (last && last.retry !== 'other-ports') {
+      const reason = messageFromEngine(last.cause)
+      const message = `the Docker engine did not create the container in ${maxAttempts} attempts: ${reason}`
+      return new FleetError('unavailable', message, { cause: last.cause })
+    }
+    const tried = [...this.#foreignPorts].join(', ')
+    return new FleetError(
+      'ports-exhausted',
+      `other programs on ${this.#deps.engine.node} hold ${maxAttempts} public ports in a row: ${tried}`,
+    )
+  }
+
+  #config(): ContainerConfig {
+    const { spec, fleet, engine, options, address } = this.#deps
+    const ports = spec.portsToExpose.map((container, i) => ({ container, public: this.ports[i] ?? 0 }))
+    return containerConfig({ spec, identity: { ref: spec.ref, uid: spec.uid, address, ports }, fleet, engine, options })
+  }
+
+  async #attempt({ body, sdk }: ContainerConfig): Promise<Finished | Retry> {
+    const { spec, fleet, api, options, signal } = this.#deps
+    let id: string
+    try {
+      id = await api.create(containerName(fleet, spec.ref), body, { signal })
+    } catch (error) {
+      const status = statusOf(error)
+      if (status === 409) return this.#useExisting(error)
+      if (status === 404 && /no such image/i.test(messageFromEngine(error)))
+        return { retry: 'pull-image', cause: error }
+      if (status === 400) return { rejected: this.#rejection(messageFromEngine(error)) }
+      throw error
+    }
+    try {
+      await api.putFiles(id, sdkArchive(sdk, options.clock.now()), { signal })
+      for (const network of options.networks.slice(1)) await api.connect(network, id, { signal })
+      await api.start(id, { signal })
+    } catch (error) {
+      return this.#afterFailedStart(id, error)
+    }
+    return { container: await this.#inspect(id) }
+  }
+
+  /** A container of that name exists: this instance, from an earlier call, or one that is in the way. */
+  async #useExisting(error: unknown): Promise<Finished | Retry> {
+    const { spec, fleet, api, signal } = this.#deps
+    const name = containerName(fleet, spec.ref)
+    const found = await api.inspect(name, { signal })
+    if (found === undefined) return { retry: 'name-taken', cause: error }
+    const container = readContainer(fleet, found)
+    if (container?.identity.uid !== spec.uid) {
+      const owner = container ? 'an earlier instance of the server' : 'a container outside this fleet'
+      const message = `cannot create ${keyOf(spec.ref)}: ${owner} has the container name ${name}`
+      throw new FleetError('conflict', message, { cause: error })
+    }
+    if (container.status !== 'created' || isUnrunnable(container)) return { container }
+    // An interrupted creation left it behind unstarted.
+    await api.remove(container.id, false, { signal })
+    return { retry: 'name-taken', cause: error }
+  }
+
+  async #afterFailedStart(id: string, error: unknown): Promise<Finished | Retry> {
+    const { api, ports } = this.#deps
+    // Without an answer the outcome is unknown; the next attempt or the next list finds out.
+    if (statusOf(error) === undefined) throw error
+    const inUse = portsInUse(error, this.ports)
+    if (!inUse) {
+      const container = await this.#inspect(id)
+      // It runs after all, or its command cannot be run, which the container reports from now on.
+      if (container.status !== 'created' || isUnrunnable(container)) return { container }
+    }
+    await api.remove(id, true)
+    if (!inUse) throw new FleetError('unavailable', messageFromEngine(error), { cause: error })
+    ports.markForeign(inUse)
+    for (const port of inUse) this.#foreignPorts.add(port)
+    return { retry: 'other-ports', cause: error }
+  }
+
+  async #inspect(id: string): Promise<Container> {
+    const { fleet, api, signal } = this.#deps
+    const container = readContainer(fleet, await api.inspect(id, { signal }))
+    if (container) return container
+    throw new FleetError('unavailable', 'another client removed the container while it was starting')
+  }
+
+  #rejection(reason: string): Instance {
+    const { ref, uid } = this.#deps.spec
+    const message = `the Docker engine rejects the container: ${reason}`
+    return { ref, uid, phase: 'exited', exitCode: 125, reason: message, ports: [] }
+  }
+}

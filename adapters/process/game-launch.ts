@@ -1,0 +1,115 @@
+/** Turns an instance's spec into a running process: environment, SDK configuration, command, supervisor. */
+import { closeSync, openSync } from 'node:fs'
+import type { InstanceSpec } from '../../src/contracts/backend.js'
+import type { Clock } from '../../src/contracts/clock.js'
+import { FleetError, messageOf } from '../../src/contracts/errors.js'
+import { codeOf } from '../../src/platform/error-code.js'
+import { identityOf, type ProcessIdentity } from '../../src/platform/process-identity.js'
+import { portName, sdkConfigFile, type SdkConfigInput } from '../../src/rules/game/sdk-config.js'
+import { gameContainerOf } from '../../src/rules/validation/template.js'
+import { locateCommand } from './command.js'
+import { gameEnvironment } from './environment.js'
+import type { InstanceFiles } from './files.js'
+import { GameProcess } from './game-process.js'
+import type { Exit, InstanceRecord } from './record.js'
+import { startSupervisor } from './supervisor.js'
+
+export interface LaunchInput {
+  readonly spec: InstanceSpec
+  readonly record: InstanceRecord
+  readonly nonce: string
+  readonly files: InstanceFiles
+  readonly inheritEnv: readonly string[]
+  readonly clock: Clock
+  readonly onExit: () => void
+}
+
+/** `rejected`: the command can never run. */
+export type Prepared =
+  | { readonly ok: true; start(): Promise<GameProcess | { readonly rejected: Exit }> }
+  | { readonly ok: false; readonly rejected: Exit }
+
+/** Writes the SDK configuration and locates the command. No process starts before `start` is called. */
+export async function prepareLaunch(input: LaunchInput): Promise<Prepared> {
+  const { spec, record, nonce, files, clock } = input
+  const { ref } = record
+  const container = gameContainerOf(spec.template)
+  const sdk: SdkConfigInput = {
+    ...spec.sdk,
+    buildID: spec.build.buildID,
+    server: ref,
+    node: record.node,
+    publicAddress: record.address,
+    // No port mapping on one machine: the game listens on the public port.
+    ports: record.ports.map((port) => ({
+      name: portName(container, port.container),
+      listening: port.public,
+      public: port.public,
+    })),
+    folders: files.foldersOf(ref),
+  }
+  const environment = gameEnvironment({
+    host: process.env,
+    inheritEnv: input.inheritEnv,
+    container,
+    sdk,
+    sdkConfigPath: files.sdkConfigOf(ref),
+    ports: record.ports,
+  })
+  const [command = '', ...args] = [...container.command, ...container.args].map((part) => environment.expand(part))
+  const workingDir = container.workingDir ?? process.cwd()
+  const located = locateCommand(command, workingDir, environment.env['PATH'])
+  if (!located.ok) return { ok: false, rejected: { code: located.exitCode, reason: located.reason } }
+  await files.writeSdkConfig(ref, sdkConfigFile(sdk))
+
+  const runDirectory = files.runDirectory(ref, nonce)
+  const logPath = files.logOf(ref)
+  const start = async () => {
+    const log = openSync(logPath, 'a', 0o600)
+    try {
+      const program = located.path
+      const child = await startSupervisor({
+        runDirectory,
+        mark: nonce,
+        program,
+        args,
+        env: environment.env,
+        workingDir,
+        log,
+      })
+      child.once('exit', input.onExit)
+      return new GameProcess({
+        runDirectory,
+        mark: nonce,
+        logPath,
+        group: child.pid,
+        child,
+        clock,
+        ...leaderOf(child.pid),
+      })
+    } catch (error) {
+      if (scarce.has(codeOf(error))) {
+        throw new FleetError('unavailable', `cannot start a process: ${messageOf(error)}`, { cause: error })
+      }
+      return { rejected: { code: 126, reason: `cannot run ${command}: ${messageOf(error)}` } }
+    } finally {
+      // The game has its own descriptor.
+      closeSync(log)
+    }
+  }
+  return { ok: true, start }
+}
+
+/** Empty when the supervisor has already ended or cannot be identified now. The run is then identified by its mark. */
+function leaderOf(pid: number): { readonly leader?: ProcessIdentity } {
+  try {
+    const leader = identityOf(pid)
+    return leader ? { leader } : {}
+  } catch {
+    // The process was started and must not be lost.
+    return {}
+  }
+}
+
+/** A shortage of the machine, which may pass; other failures are due to the command or its directory. */
+const scarce: ReadonlySet<string> = new Set(['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE'])

@@ -1,0 +1,58 @@
+/** One instance of this host: its record on disk, its process, and the ports that it holds. */
+import type { Instance } from '../../src/contracts/backend.js'
+import type { Logger } from '../../src/contracts/logger.js'
+import { keyOf, type Ref } from '../../src/rules/model/resources.js'
+import type { InstanceFiles } from './files.js'
+import type { GameProcess } from './game-process.js'
+import type { InstanceRecord } from './record.js'
+
+export class ManagedInstance {
+  record: InstanceRecord
+  /** Reserved from the moment a port is picked, before it is in the record. */
+  readonly heldPorts: number[]
+  process: GameProcess | undefined
+  #saved: Promise<void> = Promise.resolve()
+
+  constructor(record: InstanceRecord, process?: GameProcess) {
+    this.record = record
+    this.process = process
+    this.heldPorts = record.ports.map((port) => port.public)
+  }
+
+  get ref(): Ref {
+    return this.record.ref
+  }
+
+  get key(): string {
+    return keyOf(this.record.ref)
+  }
+
+  /** True while the game runs, or may. */
+  get isRunning(): boolean {
+    return this.process !== undefined && this.record.exit === undefined
+  }
+
+  toInstance(): Instance {
+    const { ref, uid, address, node, ports, exit } = this.record
+    const base = { ref, uid, address, node, ports }
+    if (exit) {
+      const { code, reason } = exit
+      return { ...base, phase: 'exited', reason, ...(code === undefined ? {} : { exitCode: code }) }
+    }
+    return this.process
+      ? { ...base, phase: 'running' }
+      : { ...base, phase: 'pending', reason: 'the process is starting' }
+  }
+
+  /** Writes the record after all earlier writes. A failure is harmless: the files of the run say the same. */
+  save(files: InstanceFiles, logger: Logger): void {
+    this.#saved = this.#saved
+      .then(() => files.writeRecord(this.record))
+      .catch((error: unknown) => logger.warn({ err: error, ref: this.ref }, 'writing an instance record failed'))
+  }
+
+  /** Resolves once every write so far has succeeded or failed. Never rejects. */
+  saved(): Promise<void> {
+    return this.#saved
+  }
+}

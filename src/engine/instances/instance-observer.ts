@@ -1,0 +1,92 @@
+/** Applies what the backend reports of an instance to its server. Synchronous. */
+import type { Instance } from '../../contracts/backend.js'
+import { transition } from '../../rules/lifecycle/lifecycle.js'
+import type { Ref } from '../../rules/model/resources.js'
+import type { EngineContext } from '../context.js'
+import type { ServerEntry } from '../state/entries.js'
+import { lookUp } from '../state/inventory.js'
+
+export interface InstanceObserverDependencies {
+  /** The server's process runs: its first heartbeat is due. */
+  readonly running: (entry: ServerEntry) => void
+  /** The server stays Pending until someone fixes the cause. */
+  readonly stuck: (entry: ServerEntry, reason: string) => void
+  /** No server has this instance. */
+  readonly orphan: (instance: Instance) => void
+}
+
+export class InstanceObserver {
+  readonly #ctx: EngineContext
+  readonly #deps: InstanceObserverDependencies
+  #lastSeq = 0
+
+  constructor(ctx: EngineContext, deps: InstanceObserverDependencies) {
+    this.#ctx = ctx
+    this.#deps = deps
+  }
+
+  /** Sequence number of the latest observation. */
+  get lastSeq(): number {
+    return this.#lastSeq
+  }
+
+  observe(instance: Instance): void {
+    const entry = lookUp(this.#ctx.inventory.servers, instance.ref)
+    if (!entry || entry.record.uid !== instance.uid) return this.#deps.orphan(instance)
+    const wasRunning = entry.instance?.phase === 'running'
+    entry.instance = instance
+    entry.createRequested = true
+    entry.observationSeq = ++this.#lastSeq
+    switch (instance.phase) {
+      case 'pending':
+        if (instance.blocked && instance.reason !== entry.pendingReason) this.#deps.stuck(entry, instance.reason ?? '')
+        entry.pendingReason = instance.reason
+        return
+      case 'running':
+        entry.pendingReason = undefined
+        if (!wasRunning) this.#deps.running(entry)
+        return this.#observeRunning(entry, instance)
+      case 'exited':
+        return this.#observeExit(entry, instance)
+    }
+  }
+
+  observeGone(ref: Ref, uid: string): void {
+    const entry = lookUp(this.#ctx.inventory.servers, ref)
+    if (entry?.record.uid === uid) this.observeMissing(entry)
+  }
+
+  /** The backend has no instance of this server. */
+  observeMissing(entry: ServerEntry): void {
+    const { clock, inventory } = this.#ctx
+    // A Pending server whose instance has never been seen only needs to be created.
+    const existed = entry.instance !== undefined || entry.record.state !== 'Pending'
+    entry.instance = undefined
+    entry.observationSeq = ++this.#lastSeq
+    if (existed) inventory.update(entry, transition(entry.record, { type: 'gone' }, clock.now()))
+    this.#ctx.touch(entry)
+  }
+
+  #observeRunning(entry: ServerEntry, { address, node, ports }: Instance): void {
+    const { clock, inventory } = this.#ctx
+    const event = {
+      type: 'running' as const,
+      ...(address !== undefined && { address }),
+      ...(node !== undefined && { node }),
+      ports,
+    }
+    inventory.update(entry, transition(entry.record, event, clock.now()))
+  }
+
+  #observeExit(entry: ServerEntry, { exitCode, reason, interrupted }: Instance): void {
+    const { clock, inventory } = this.#ctx
+    const event = {
+      type: 'exited' as const,
+      ...(exitCode !== undefined && { exitCode }),
+      ...(reason !== undefined && { reason }),
+      ...(interrupted && { interrupted }),
+    }
+    inventory.update(entry, transition(entry.record, event, clock.now()))
+    this.#ctx.touch(entry)
+  }
+}

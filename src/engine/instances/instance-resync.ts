@@ -1,0 +1,152 @@
+/**
+ * Reads the backend's full list of instances: at start, on request, at every resync interval, and with back-off while the
+ * backend fails. Reports when the backend becomes unavailable and when it recovers.
+ */
+import type { Instance } from '../../contracts/backend.js'
+import { messageOf } from '../../contracts/errors.js'
+import { afterFailure, noBackoff } from '../../rules/lifecycle/backoff.js'
+import { keyOf } from '../../rules/model/resources.js'
+import { withTimeout } from '../../util/with-timeout.js'
+import { backoffLimits, type EngineContext, refOf } from '../context.js'
+import type { ServerEntry } from '../state/entries.js'
+import type { InstanceObserver } from './instance-observer.js'
+import type { Orphans } from './orphans.js'
+
+export interface InstanceResyncDependencies {
+  readonly observer: InstanceObserver
+  readonly orphans: Pick<Orphans, 'retain'>
+}
+
+export class InstanceResync {
+  readonly #ctx: EngineContext
+  readonly #observer: InstanceObserver
+  readonly #orphans: Pick<Orphans, 'retain'>
+  #listing: Promise<void> | undefined
+  #isRequestedAgain = false
+  /** Failures of the backend's list in a row. */
+  #backoff = noBackoff
+  #cancelTimer = () => {}
+  #stopped = false
+
+  constructor(ctx: EngineContext, { observer, orphans }: InstanceResyncDependencies) {
+    this.#ctx = ctx
+    this.#observer = observer
+    this.#orphans = orphans
+  }
+
+  /** Reads the first list. Rejects when that fails. */
+  async start(): Promise<void> {
+    await this.#list()
+    this.#schedule(this.#ctx.limits.resyncIntervalMs)
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#cancelTimer()
+  }
+
+  /** Lists now, or once more after the list in progress. */
+  request(): void {
+    if (this.#stopped) return
+    if (this.#listing) {
+      this.#isRequestedAgain = true
+      return
+    }
+    this.#cancelTimer()
+    this.#listing = this.#list()
+      .then(
+        () => this.#succeeded(),
+        (error: unknown) => this.#failed(error),
+      )
+      .finally(() => {
+        this.#listing = undefined
+        if (!this.#stopped) this.#scheduleNext()
+      })
+  }
+
+  async #list(): Promise<void> {
+    const { backend, clock, inventory, limits } = this.#ctx
+    const startSeq = this.#observer.lastSeq
+    // Chosen before the call: a server that starts to run during it may be missing from the list.
+    const expected = [...inventory.servers.values()].filter(mustHaveInstance)
+    const instances = await withTimeout(clock, limits.callTimeoutMs, 'the list of instances', (signal) =>
+      backend.list({ signal }),
+    )
+    if (this.#stopped) return
+    const seen = new Set<string>()
+    for (const instance of instances) {
+      const key = keyOf(instance.ref)
+      const entry = inventory.servers.get(key)
+      if (entry?.record.uid === instance.uid) seen.add(key)
+      // An observation made since the call began is newer than the list.
+      if (!entry || entry.observationSeq <= startSeq) this.#observer.observe(instance)
+    }
+    this.#orphans.retain(new Set(instances.map((instance) => instance.uid)))
+    const isMissing = (entry: ServerEntry) => {
+      const key = keyOf(entry.record)
+      if (this.#stopped || seen.has(key) || inventory.servers.get(key) !== entry) return false
+      return entry.observationSeq <= startSeq && mustHaveInstance(entry)
+    }
+    await Promise.all(expected.filter(isMissing).map((entry) => this.#confirmMissing(entry, isMissing)))
+  }
+
+  /** Looks up a server that the list lacks. If the lookup fails, nothing changes until the next list. */
+  async #confirmMissing(entry: ServerEntry, isMissing: (entry: ServerEntry) => boolean): Promise<void> {
+    const { backend, clock, limits, logger } = this.#ctx
+    const { uid, name, ports = [] } = entry.record
+    const known = { ref: refOf(entry.record), uid, ports }
+    let found: Instance | undefined
+    try {
+      if (backend.find) {
+        found = await withTimeout(clock, limits.callTimeoutMs, `the lookup of ${name}`, async (signal) =>
+          backend.find?.(known, { signal }),
+        )
+      }
+    } catch (error) {
+      logger.debug({ server: keyOf(entry.record), err: error }, 'instance lookup failed; will retry at the next resync')
+      return
+    }
+    if (!isMissing(entry)) return
+    if (found) this.#observer.observe(found)
+    else this.#observer.observeMissing(entry)
+  }
+
+  #scheduleNext(): void {
+    const { clock, limits } = this.#ctx
+    const hasFailed = this.#backoff.failures > 0
+    const delayMs = hasFailed ? this.#backoff.until - clock.elapsed() : limits.resyncIntervalMs
+    if (this.#isRequestedAgain && !hasFailed) {
+      this.#isRequestedAgain = false
+      this.request()
+    } else this.#schedule(Math.max(0, delayMs))
+  }
+
+  /** Replaces the previous timer: a timer that is not cancelled would keep the host process alive. */
+  #schedule(ms: number): void {
+    this.#cancelTimer()
+    this.#cancelTimer = this.#stopped ? () => {} : this.#ctx.clock.after(ms, () => this.request())
+  }
+
+  #succeeded(): void {
+    if (this.#backoff.failures === 0) return
+    const { backend, clock, emitter, logger } = this.#ctx
+    this.#backoff = noBackoff
+    logger.info({ backend: backend.name }, 'backend recovered')
+    emitter.emit({ type: 'BackendRecovered', at: clock.now(), message: `the ${backend.name} backend recovered` })
+  }
+
+  #failed(error: unknown): void {
+    const { backend, clock, emitter, logger } = this.#ctx
+    if (this.#backoff.failures === 0) {
+      logger.warn({ backend: backend.name, err: error }, 'backend unavailable; will retry')
+      const message = `the ${backend.name} backend is unavailable: ${messageOf(error)}`
+      emitter.emit({ type: 'BackendUnavailable', at: clock.now(), message })
+    }
+    this.#backoff = afterFailure(this.#backoff, clock.elapsed(), backoffLimits(this.#ctx))
+  }
+}
+
+/** True for a server that has run and is not yet destroyed, as far as this host knows. */
+function mustHaveInstance(entry: ServerEntry): boolean {
+  return entry.instance !== undefined || (entry.record.state !== 'Pending' && entry.record.state !== 'Terminating')
+}

@@ -1,0 +1,115 @@
+/**
+ * Instances without a server record. An orphan is destroyed once it has exited, or has reported no match for
+ * `limits.silenceMs`; a record that appears in the store in the meantime is adopted instead.
+ */
+import type { Instance } from '../../contracts/backend.js'
+import type { Versioned } from '../../contracts/store.js'
+import { keyOf, type Ref, type Server } from '../../rules/model/resources.js'
+import { withTimeout } from '../../util/with-timeout.js'
+import type { EngineContext } from '../context.js'
+
+interface Orphan {
+  instance: Instance
+  /** Elapsed ms at which it was found or last reported Active. */
+  idleSince: number
+  isBeingDestroyed: boolean
+}
+
+export interface OrphansDependencies {
+  /** Takes in a record that an earlier leader wrote after this host had read the store. */
+  readonly adopt: (server: Versioned<Server>) => void
+  readonly observe: (instance: Instance) => void
+}
+
+export class Orphans {
+  readonly #ctx: EngineContext
+  readonly #deps: OrphansDependencies
+  readonly #orphans = new Map<string, Orphan>()
+  #stopped = false
+
+  constructor(ctx: EngineContext, deps: OrphansDependencies) {
+    this.#ctx = ctx
+    this.#deps = deps
+  }
+
+  stop(): void {
+    this.#stopped = true
+  }
+
+  observe(instance: Instance): void {
+    const key = keyOf(instance.ref)
+    const known = this.#orphans.get(key)
+    if (known?.instance.uid === instance.uid) {
+      known.instance = instance
+      return
+    }
+    const { clock, emitter, logger } = this.#ctx
+    this.#orphans.set(key, { instance, idleSince: clock.elapsed(), isBeingDestroyed: false })
+    logger.warn({ instance: key }, 'orphan found')
+    const message = `instance ${key} has no record; it is destroyed unless a match is running on it`
+    emitter.emit({ type: 'OrphanFound', at: clock.now(), instance: instance.ref, message })
+  }
+
+  /** The instance is gone. */
+  forget(ref: Ref, uid: string): void {
+    const key = keyOf(ref)
+    if (this.#orphans.get(key)?.instance.uid === uid) this.#orphans.delete(key)
+  }
+
+  /** Forgets every orphan that is not among the instances that the backend listed. */
+  retain(uids: ReadonlySet<string>): void {
+    for (const [key, orphan] of this.#orphans) if (!uids.has(orphan.instance.uid)) this.#orphans.delete(key)
+  }
+
+  /** An instance of this name reports a match. Returns false when none is an orphan. */
+  keepActive(name: string): boolean {
+    for (const orphan of this.#orphans.values()) {
+      if (orphan.instance.ref.name !== name) continue
+      orphan.idleSince = this.#ctx.clock.elapsed()
+      return true
+    }
+    return false
+  }
+
+  destroyIdle(): void {
+    const { clock, limits } = this.#ctx
+    const now = clock.elapsed()
+    for (const [key, orphan] of this.#orphans) {
+      const isIdle = orphan.instance.phase === 'exited' || now - orphan.idleSince >= limits.silenceMs
+      if (isIdle && !orphan.isBeingDestroyed) void this.#destroy(key, orphan)
+    }
+  }
+
+  restartTimers(): void {
+    const now = this.#ctx.clock.elapsed()
+    for (const orphan of this.#orphans.values()) orphan.idleSince = now
+  }
+
+  async #destroy(key: string, orphan: Orphan): Promise<void> {
+    const { backend, clock, destroying, limits, logger, store } = this.#ctx
+    orphan.isBeingDestroyed = true
+    try {
+      const { ref, uid, phase } = orphan.instance
+      const stored = await store.servers.get(ref)
+      if (this.#stopped) return
+      if (stored?.record.uid === uid) {
+        this.#orphans.delete(key)
+        this.#deps.adopt(stored)
+        this.#deps.observe(orphan.instance)
+        return
+      }
+      const graceMs = phase === 'exited' ? 0 : limits.silenceMs
+      await destroying(() =>
+        withTimeout(clock, graceMs + limits.callTimeoutMs, `the destruction of ${ref.name}`, (signal) =>
+          backend.destroy(ref, uid, { graceMs, signal }),
+        ),
+      )
+      if (this.#orphans.get(key) === orphan) this.#orphans.delete(key)
+    } catch (error) {
+      orphan.idleSince = clock.elapsed()
+      logger.warn({ instance: key, err: error }, 'orphan could not be destroyed; will retry')
+    } finally {
+      orphan.isBeingDestroyed = false
+    }
+  }
+}

@@ -1,0 +1,88 @@
+/** Makes inventory entries from records. */
+import { noBackoff } from '../../rules/lifecycle/backoff.js'
+import { noReports } from '../../rules/lifecycle/health.js'
+import { sessionHostId } from '../../rules/model/names.js'
+import type { Build, Ref, Server } from '../../rules/model/resources.js'
+import { templateHash } from '../../rules/planning/template-hash.js'
+import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
+import { LinkedSet, unlinked } from './linked-set.js'
+import { isDrained } from './queries.js'
+
+/** Without a revision the build's record has already been deleted. */
+export function newBuild(record: Build, revision?: string): BuildEntry {
+  return {
+    ref: frozenRef(record),
+    record,
+    revision: revision ?? '',
+    deleted: revision === undefined,
+    buckets: newBuckets(),
+    needsAction: new Set(),
+    awaitingFirstHeartbeat: new LinkedSet(({ heartbeatLink }) => heartbeatLink),
+    awaitingHeartbeat: new LinkedSet(({ heartbeatLink }) => heartbeatLink),
+    heartbeating: new LinkedSet(({ heartbeatLink }) => heartbeatLink),
+    templateHash: templateHash(record.spec),
+    backoff: noBackoff,
+    crashedTemplate: undefined,
+    draining: isDrained(record),
+    writing: false,
+  }
+}
+
+/** Without a revision the server's record has not been created in the store yet. */
+export function newServer(build: BuildEntry, record: Server, revision: string | undefined): ServerEntry {
+  return {
+    build,
+    ref: frozenRef(record),
+    hostId: sessionHostId(record.name, record.token),
+    record,
+    stored: revision === undefined ? undefined : record,
+    revision,
+    recordDeleted: false,
+    bucket: 'pending',
+    bucketLink: unlinked(),
+    heartbeatLink: unlinked(),
+    intent: undefined,
+    uncertain: false,
+    saving: undefined,
+    busy: false,
+    retry: noBackoff,
+    createRequested: revision !== undefined,
+    instance: undefined,
+    observationSeq: 0,
+    pendingReason: undefined,
+    healthReports: noReports,
+    silentSince: 0,
+    runningSince: undefined,
+    standingBySince: undefined,
+    activeSince: undefined,
+    terminatingSince: undefined,
+    learnsByHeartbeat: false,
+    crashCounted: false,
+    isProtected: false,
+    players: [],
+    detailRevision: undefined,
+    startMetadata: undefined,
+    sessionAnswers: undefined,
+  }
+}
+
+function newBuckets(): Record<Bucket, LinkedSet<ServerEntry>> {
+  const set = () => new LinkedSet<ServerEntry>(({ bucketLink }) => bucketLink)
+  return {
+    pending: set(),
+    initializing: set(),
+    ready: set(),
+    unready: set(),
+    outdatedPending: set(),
+    outdatedInitializing: set(),
+    outdatedReady: set(),
+    outdatedUnready: set(),
+    reserved: set(),
+    active: set(),
+    terminating: set(),
+  }
+}
+
+function frozenRef({ namespace, name }: Ref): Ref {
+  return Object.freeze({ namespace, name })
+}

@@ -1,0 +1,76 @@
+/** Questions about entries of the inventory. They change nothing. */
+import type { Build } from '../../rules/model/resources.js'
+import type { BuildCounts } from '../../rules/model/status.js'
+import { isAllocatable } from '../../rules/planning/allocation.js'
+import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
+
+/** True when it runs, or is to run, the build's current template. */
+export function isCurrent(entry: ServerEntry): boolean {
+  return entry.record.templateHash === entry.build.templateHash
+}
+
+export function isDrained(record: Build): boolean {
+  return record.conditions.some((condition) => condition.type === 'Draining')
+}
+
+/** True when servers in this bucket can be allocated. */
+export function isReady(bucket: Bucket): boolean {
+  return bucket === 'ready' || bucket === 'outdatedReady'
+}
+
+/** True when the build has no servers. */
+export function isEmpty(build: BuildEntry): boolean {
+  return Object.values(build.buckets).every((bucket) => bucket.size === 0)
+}
+
+/** The bucket that the entry belongs in. */
+export function bucketOf(entry: ServerEntry): Bucket {
+  const current = isCurrent(entry)
+  switch (entry.record.state) {
+    case 'Pending':
+      return current ? 'pending' : 'outdatedPending'
+    case 'Initializing':
+      return current ? 'initializing' : 'outdatedInitializing'
+    case 'StandingBy':
+      if (entry.intent) return 'reserved'
+      if (isAllocatable(entry.record)) return current ? 'ready' : 'outdatedReady'
+      return current ? 'unready' : 'outdatedUnready'
+    case 'Active':
+      return 'active'
+    case 'Terminating':
+      return 'terminating'
+  }
+}
+
+/** Servers of a build by the state in their records. */
+export function countsOf(build: BuildEntry): BuildCounts {
+  const { buckets } = build
+  return {
+    pending: buckets.pending.size + buckets.outdatedPending.size,
+    initializing: buckets.initializing.size + buckets.outdatedInitializing.size,
+    standingBy:
+      buckets.ready.size +
+      buckets.unready.size +
+      buckets.outdatedReady.size +
+      buckets.outdatedUnready.size +
+      buckets.reserved.size,
+    active: buckets.active.size,
+    terminating: buckets.terminating.size,
+  }
+}
+
+export function* serversOf(build: BuildEntry): Generator<ServerEntry> {
+  for (const bucket of Object.values(build.buckets)) yield* bucket
+}
+
+/** Servers that are not terminating, by whether they are current. Walks over all of them: not for hot paths. */
+export function generationsOf(build: BuildEntry): { readonly updated: number; readonly outdated: number } {
+  let updated = 0
+  let outdated = 0
+  for (const entry of serversOf(build)) {
+    if (entry.record.state === 'Terminating') continue
+    if (isCurrent(entry)) updated++
+    else outdated++
+  }
+  return { updated, outdated }
+}

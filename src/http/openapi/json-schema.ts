@@ -1,0 +1,66 @@
+/** Writes schemas of the rules as JSON Schema of OpenAPI 3.1, with a component for each named one. Pure. */
+import { FleetError } from '../../contracts/errors.js'
+import type { Schema } from '../../rules/schemas/schema.js'
+
+/** A schema of a request or an answer. */
+export type BodySchema = Schema | AnyOfSchema
+
+export interface AnyOfSchema {
+  readonly id: string
+  readonly anyOf: readonly BodySchema[]
+}
+
+export interface SchemaReference {
+  readonly $ref: string
+}
+
+type JsonSchema = Readonly<Record<string, unknown>>
+
+/** The components of one document: those that it refers to, and those that these refer to. */
+export class SchemaComponents {
+  readonly #schemas = new Map<string, JsonSchema>()
+
+  /** A reference to a schema that has an id. */
+  refTo(schema: BodySchema): SchemaReference {
+    const { id } = schema
+    if (id === undefined) throw new FleetError('internal', 'a schema of the OpenAPI document has no id')
+    if (!this.#schemas.has(id)) this.#schemas.set(id, this.#write(schema))
+    return { $ref: `#/components/schemas/${id}` }
+  }
+
+  /** Sorted by name. */
+  all(): Readonly<Record<string, JsonSchema>> {
+    return Object.fromEntries([...this.#schemas].toSorted(([a], [b]) => (a < b ? -1 : 1)))
+  }
+
+  #nested(schema: BodySchema): JsonSchema | SchemaReference {
+    return schema.id === undefined ? this.#write(schema) : this.refTo(schema)
+  }
+
+  #write(schema: BodySchema): JsonSchema {
+    if ('anyOf' in schema) return { anyOf: schema.anyOf.map((part) => this.#nested(part)) }
+    return {
+      type: schema.nullable ? [schema.type, 'null'].flat() : schema.type,
+      ...Object.fromEntries(Object.entries(schema).filter(([keyword]) => sameKeywords.has(keyword))),
+      ...(schema.type === 'integer' && { maximum: schema.maximum ?? Number.MAX_SAFE_INTEGER }),
+      ...('enum' in schema && { enum: schema.nullable ? [...schema.enum, null] : schema.enum }),
+      ...('items' in schema && { items: this.#nested(schema.items) }),
+      ...('properties' in schema && {
+        properties: Object.fromEntries(
+          Object.entries(schema.properties).map(([name, part]) => [name, this.#nested(part)]),
+        ),
+        ...(schema.unknownFields && { additionalProperties: schema.unknownFields !== 'refuse' }),
+      }),
+      ...('additionalProperties' in schema && { additionalProperties: this.#nested(schema.additionalProperties) }),
+    }
+  }
+}
+
+/** Keywords that mean the same in JSON Schema and hold no schema. */
+const sameKeywords: ReadonlySet<string> = new Set([
+  ...['description', 'default', 'examples', 'const'],
+  ...['minLength', 'maxLength', 'pattern', 'format'],
+  ...['minimum', 'maximum'],
+  ...['minItems', 'maxItems', 'uniqueItems'],
+  ...['required', 'minProperties', 'dependentRequired'],
+])

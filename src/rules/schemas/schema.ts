@@ -1,0 +1,115 @@
+/**
+ * The language of the schemas in this folder: a few keywords of JSON Schema, and four of our own. Requests are validated
+ * against these schemas, and the OpenAPI document and the custom resource definitions are generated from them.
+ */
+export type Schema =
+  StringSchema | NumberSchema | QuantitySchema | BooleanSchema | ArraySchema | ObjectSchema | MapSchema
+
+interface Annotations {
+  /** Name of the component in the OpenAPI document. Without one, the schema is written out where it is used. */
+  readonly id?: string
+  readonly description?: string
+  readonly examples?: readonly unknown[]
+  readonly default?: unknown
+  /** What an error message says the value must be. Default: derived from the type and its bounds. */
+  readonly expected?: string
+  /** `null` counts as absent, as it does in Kubernetes. */
+  readonly nullable?: true
+}
+
+export interface StringSchema extends Annotations {
+  readonly type: 'string'
+  readonly minLength?: number
+  readonly maxLength?: number
+  /** Means the same in ECMAScript and in RE2, which API servers use. */
+  readonly pattern?: string
+  readonly format?: 'date-time'
+  readonly enum?: readonly string[]
+  readonly const?: string
+  /** Nullable in a custom resource definition: some API servers store an empty string as null. */
+  readonly mayBeEmpty?: true
+}
+
+export interface NumberSchema extends Annotations {
+  /** An integer without a maximum is at most `Number.MAX_SAFE_INTEGER`. */
+  readonly type: 'integer' | 'number'
+  readonly minimum?: number
+  readonly maximum?: number
+}
+
+/** A string that matches the pattern, or a number within the bounds. */
+export interface QuantitySchema extends Annotations {
+  readonly type: readonly ['string', 'number']
+  readonly pattern: string
+  readonly minimum: number
+}
+
+export interface BooleanSchema extends Annotations {
+  readonly type: 'boolean'
+}
+
+export interface ArraySchema extends Annotations {
+  readonly type: 'array'
+  readonly items: Schema
+  readonly minItems?: number
+  readonly maxItems?: number
+  readonly uniqueItems?: true
+}
+
+export interface ObjectSchema extends Annotations {
+  readonly type: 'object'
+  readonly properties: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
+  readonly minProperties?: 1
+  /** Fields that are only valid together with others. */
+  readonly dependentRequired?: Readonly<Record<string, readonly string[]>>
+  /**
+   * What happens to a field that is not in `properties`. Default: there is none, as in everything that the fleet
+   * answers itself.
+   */
+  readonly unknownFields?: 'refuse' | 'ignore' | 'keep'
+}
+
+/** An object with any keys, whose values are all alike. */
+export interface MapSchema extends Annotations {
+  readonly type: 'object'
+  readonly additionalProperties: Schema
+}
+
+/** The type of the values that a schema describes. */
+export type FromSchema<S> = S extends { readonly nullable: true } ? NonNull<S> | null : NonNull<S>
+
+type NonNull<S> = S extends { readonly const: infer C }
+  ? C
+  : S extends { readonly enum: readonly (infer E)[] }
+    ? E
+    : S extends { readonly type: readonly unknown[] }
+      ? string | number
+      : S extends { readonly type: 'string' }
+        ? string
+        : S extends { readonly type: 'integer' | 'number' }
+          ? number
+          : S extends { readonly type: 'boolean' }
+            ? boolean
+            : S extends { readonly items: infer I }
+              ? readonly FromSchema<I>[]
+              : S extends { readonly unknownFields: 'keep' }
+                ? Readonly<Record<string, unknown>>
+                : S extends { readonly properties: infer P }
+                  ? FromProperties<P, S extends { readonly required: readonly (infer R)[] } ? R : never>
+                  : S extends { readonly additionalProperties: infer V }
+                    ? Readonly<Record<string, FromSchema<V>>>
+                    : never
+
+/** The fields of the values that a schema of an object describes; those that are not required may be undefined. */
+export type FieldsOf<S> = S extends { readonly properties: infer P; readonly required: readonly (infer R)[] }
+  ? { readonly [K in keyof P]: K extends R ? FromSchema<P[K]> : FromSchema<P[K]> | undefined }
+  : never
+
+type FromProperties<P, Required> = Flat<
+  { readonly [K in keyof P as K extends Required ? K : never]: FromSchema<P[K]> } & {
+    readonly [K in keyof P as K extends Required ? never : K]?: FromSchema<P[K]>
+  }
+>
+
+type Flat<T> = { [K in keyof T]: T[K] }

@@ -1,0 +1,215 @@
+/** Compiles schemas into functions that validate values. Compile at module load, not per request. Pure. */
+import type {
+  ArraySchema,
+  FieldsOf,
+  FromSchema,
+  MapSchema,
+  ObjectSchema,
+  Schema,
+  StringSchema,
+} from '../schemas/schema.js'
+import { type Checked, isObject, type Problem, shown, valid } from './problem.js'
+
+/** `root`: where the value stands, for messages. Absent for the body of a request, whose fields are named alone. */
+export type Validator<T> = (value: unknown, root?: string) => Checked<T>
+
+/** The first problem of a value, at a path below it: `.spec.max`, or `` for the value itself. */
+type Check = (value: unknown) => Problem | undefined
+
+export function compile<const S extends Schema>(schema: S): Validator<FromSchema<S>> {
+  const check = checkOf(schema)
+  return (value, root) => {
+    const problem = check(value)
+    // That a value which passes is of this type is what a validator is for; TypeScript cannot see it.
+    if (problem === undefined) return valid(value as FromSchema<S>)
+    return { ok: false, problem: { field: fieldAt(problem.field, root), message: problem.message } }
+  }
+}
+
+type FieldGuards<S> = { readonly [K in keyof FieldsOf<S>]-?: (value: unknown) => value is FieldsOf<S>[K] }
+
+/** A type guard for each field of an object, for callers that cannot afford to read the fields in a loop. */
+export function compileFields<const S extends ObjectSchema>(schema: S): FieldGuards<S> {
+  const { properties, required = [] } = schema
+  const guards = Object.entries(properties).map(([name, part]) => {
+    const check = checkOf(part)
+    const isOptional = !required.includes(name)
+    return [name, (value: unknown) => (value === undefined && isOptional) || check(value) === undefined]
+  })
+  return Object.fromEntries(guards) as FieldGuards<S>
+}
+
+function fieldAt(path: string, root: string | undefined): string {
+  if (root !== undefined) return root + path
+  return path === '' ? 'body' : path.slice(1) || '""'
+}
+
+function checkOf(schema: Schema): Check {
+  const check = checkOfType(schema)
+  return schema.nullable ? (value) => (value === null ? undefined : check(value)) : check
+}
+
+function checkOfType(schema: Schema): Check {
+  switch (schema.type) {
+    case 'string':
+      return valueCheck(schema, stringTest(schema))
+    case 'boolean':
+      return valueCheck(schema, (value) => typeof value === 'boolean')
+    case 'integer':
+    case 'number': {
+      const { minimum = -Infinity, maximum = Infinity } = schema
+      const isNumber = schema.type === 'integer' ? Number.isSafeInteger : Number.isFinite
+      return valueCheck(schema, (value) => isNumber(value) && Number(value) >= minimum && Number(value) <= maximum)
+    }
+    case 'array':
+      return arrayCheck(schema)
+    case 'object':
+      return 'properties' in schema ? objectCheck(schema) : mapCheck(schema)
+    default: {
+      const { minimum } = schema
+      const pattern = new RegExp(schema.pattern)
+      return valueCheck(schema, (value) =>
+        typeof value === 'string' ? pattern.test(value) : Number.isFinite(value) && Number(value) >= minimum,
+      )
+    }
+  }
+}
+
+function valueCheck(schema: Schema, test: (value: unknown) => boolean): Check {
+  return (value) => (test(value) ? undefined : mismatch(schema, value))
+}
+
+function stringTest(schema: StringSchema): (value: unknown) => boolean {
+  const tests: ((text: string) => boolean)[] = []
+  const { minLength, maxLength, format } = schema
+  if (minLength !== undefined) tests.push((text) => text.length >= minLength)
+  if (maxLength !== undefined) tests.push((text) => text.length <= maxLength)
+  if (schema.pattern !== undefined) {
+    const pattern = new RegExp(schema.pattern)
+    tests.push((text) => pattern.test(text))
+  }
+  const values = schema.const === undefined ? schema.enum : [schema.const]
+  if (values !== undefined) tests.push((text) => values.includes(text))
+  if (format !== undefined) tests.push((text) => !Number.isNaN(Date.parse(text)))
+  const [first, ...rest] = tests
+  if (first === undefined) return (value) => typeof value === 'string'
+  if (rest.length === 0) return (value) => typeof value === 'string' && first(value)
+  return (value) => typeof value === 'string' && tests.every((test) => test(value))
+}
+
+function arrayCheck(schema: ArraySchema): Check {
+  const { minItems = 0, maxItems = Infinity, uniqueItems = false } = schema
+  const check = checkOf(schema.items)
+  return (value) => {
+    if (!Array.isArray(value) || value.length < minItems || value.length > maxItems) return mismatch(schema, value)
+    for (let i = 0; i < value.length; i++) {
+      const problem = check(value[i])
+      if (problem) return below(`[${i}]`, problem)
+    }
+    return uniqueItems ? repeatIn(value) : undefined
+  }
+}
+
+function repeatIn(values: readonly unknown[]): Problem | undefined {
+  const index = values.findIndex((value, i) => values.indexOf(value) < i)
+  if (index < 0) return undefined
+  return { field: `[${index}]`, message: `must not repeat a value, but ${shown(values[index])} is listed twice` }
+}
+
+function mapCheck(schema: MapSchema): Check {
+  const check = checkOf(schema.additionalProperties)
+  return (value) => {
+    if (!isObject(value)) return mismatch(schema, value)
+    for (const [name, entry] of Object.entries(value)) {
+      const problem = check(entry)
+      if (problem) return below(`.${name}`, problem)
+    }
+    return undefined
+  }
+}
+
+function objectCheck(schema: ObjectSchema): Check {
+  const { properties, required = [], unknownFields } = schema
+  const fields = Object.entries(properties).map(([name, part]) => ({
+    name,
+    isRequired: required.includes(name),
+    check: checkOf(part),
+  }))
+  return (value) => {
+    if (!isObject(value)) return mismatch(schema, value)
+    const unknown = unknownFields === 'refuse' ? unknownFieldIn(value, schema) : undefined
+    if (unknown) return unknown
+    for (const { name, isRequired, check } of fields) {
+      const part = value[name]
+      if (part === undefined && !isRequired) continue
+      const problem = check(part)
+      if (problem) return below(`.${name}`, problem)
+    }
+    return missingIn(value, schema)
+  }
+}
+
+function unknownFieldIn(value: Readonly<Record<string, unknown>>, { properties }: ObjectSchema): Problem | undefined {
+  const unknown = Object.keys(value).find((name) => !Object.hasOwn(properties, name))
+  if (unknown === undefined) return undefined
+  return { field: `.${unknown}`, message: `is not allowed; allowed fields are ${Object.keys(properties).join(', ')}` }
+}
+
+/** A field that is required by another one, or by the minimum number of fields. */
+function missingIn(value: Readonly<Record<string, unknown>>, schema: ObjectSchema): Problem | undefined {
+  const { properties, dependentRequired, minProperties } = schema
+  for (const name in dependentRequired) {
+    if (value[name] === undefined) continue
+    const missing = dependentRequired[name]?.find((other) => value[other] === undefined)
+    if (missing !== undefined)
+      return { field: `.${name}`, message: `has no effect without ${missing}, which is absent` }
+  }
+  const names = Object.keys(properties)
+  if (minProperties === undefined || names.some((name) => value[name] !== undefined)) return undefined
+  return { field: '', message: `must set at least one of ${names.join(', ')}` }
+}
+
+function below(place: string, { field, message }: Problem): Problem {
+  return { field: place + field, message }
+}
+
+function mismatch(schema: Schema, value: unknown): Problem {
+  return { field: '', message: `must be ${schema.expected ?? expectation(schema)}, but ${found(schema, value)}` }
+}
+
+/** The value, or its length where that is what is wrong with it. */
+function found(schema: Schema, value: unknown): string {
+  const isTooLong =
+    schema.type === 'string' && typeof value === 'string' && value.length > (schema.maxLength ?? Infinity)
+  return isTooLong ? `has ${value.length} characters` : `is ${shown(value)}`
+}
+
+function expectation(schema: Schema): string {
+  switch (schema.type) {
+    case 'string':
+      return expectedString(schema)
+    case 'boolean':
+      return 'true or false'
+    case 'integer':
+    case 'number': {
+      const type = schema.type === 'integer' ? 'an integer' : 'a number'
+      const { minimum, maximum } = schema
+      if (minimum !== undefined && maximum !== undefined) return `${type} from ${minimum} to ${maximum}`
+      if (minimum !== undefined) return `${type} ≥ ${minimum}`
+      return maximum === undefined ? type : `${type} ≤ ${maximum}`
+    }
+    case 'array':
+      return 'an array'
+    case 'object':
+      return 'an object'
+    default:
+      return 'a string or a number'
+  }
+}
+
+function expectedString({ enum: values, const: only, minLength = 0, maxLength }: StringSchema): string {
+  if (only !== undefined) return shown(only)
+  if (values !== undefined) return `one of ${values.join(', ')}`
+  if (maxLength !== undefined) return `a string of ${minLength} to ${maxLength} characters`
+  return minLength > 0 ? 'a non-empty string' : 'a string'
+}

@@ -1,0 +1,43 @@
+/** Names and random specs of the builds of a run. */
+import { type BuildSpec, keyOf } from '../../../rules/model/resources.js'
+import type { StoreModel } from '../models/store-model.js'
+import type { World } from '../world/world.js'
+
+export const buildNames = ['arena', 'duel', 'lobby'] as const
+
+export function buildIDOf(name: string): string {
+  return `id-${name}`
+}
+
+/** A version whose servers never get ready. */
+export const brokenVersion = 'broken'
+/** A version whose servers get ready and then crash. */
+export const crashingVersion = 'crashing'
+
+export const template = { spec: { containers: [{ name: 'game', image: 'game' }], terminationGracePeriodSeconds: 5 } }
+
+export function buildSpec(world: World, name: string, standingBy: number, max: number): BuildSpec {
+  return {
+    buildID: buildIDOf(name),
+    standingBy,
+    max,
+    portsToExpose: world.chance(0.8) ? [7777] : [],
+    ...(world.chance(0.4) && { crashesToMarkUnhealthy: world.between(1, 20) }),
+    ...(world.chance(0.3) && { health: someHealth(world) }),
+    template,
+  }
+}
+
+export function someHealth(world: World) {
+  return {
+    firstHeartbeatSeconds: world.between(20, 60),
+    silenceSeconds: world.between(8, 30),
+    initializingSeconds: world.between(30, 90),
+    ...(world.chance(0.5) && { sessionSeconds: world.between(10, 120), endLongSessions: world.chance(0.5) }),
+  }
+}
+
+/** Names of the builds that exist now. */
+export function existingBuilds(store: StoreModel): readonly string[] {
+  return buildNames.filter((name) => store.builds.has(keyOf({ namespace: 'default', name })))
+}

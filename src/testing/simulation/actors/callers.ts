@@ -1,0 +1,74 @@
+/** Callers allocate a server for a session and retry like a real matchmaker. */
+import { FleetError } from '../../../contracts/errors.js'
+import { type AllocationRequest, keyOf } from '../../../rules/model/resources.js'
+import { buildIDOf, buildNames, existingBuilds } from './build-specs.js'
+import type { SimulationContext } from '../context.js'
+import type { World } from '../world/world.js'
+
+/** Runs some callers at once. Rejects with errors that the fleet must never return. */
+export async function runCallers(context: SimulationContext, count: number): Promise<void> {
+  const { world } = context
+  const build = world.oneOf(world.chance(0.05) ? buildNames : existingBuilds(context.store))
+  if (build === undefined) return
+  await Promise.all(Array.from({ length: count }, () => runCaller(context, build)))
+}
+
+async function runCaller(context: SimulationContext, build: string): Promise<void> {
+  const { world } = context
+  const request = { buildID: currentIDOf(context, build), sessionID: world.guid(), initialPlayers: ['amie'] }
+  const waitMs = world.chance(0.5) ? 0 : world.between(1, 30_000)
+  for (let attempt = 0; attempt < 6; attempt++) {
+    // Some callers send the same request twice at once.
+    const calls = Array.from({ length: world.chance(0.15) ? 2 : 1 }, () =>
+      allocateWithTimeout(context, request, waitMs),
+    )
+    const served = (await Promise.all(calls)).includes(true)
+    // Some retry with the same session although they got an answer.
+    if (served && !world.chance(0.2)) return
+    // Some retry like programs, others like people.
+    await pause(world, world.chance(0.5) ? world.between(1, 200) : world.between(50, 10_000))
+  }
+}
+
+/** The buildID may have been changed by an external edit. */
+function currentIDOf({ store }: SimulationContext, name: string): string {
+  return store.builds.get(keyOf({ namespace: 'default', name }))?.record.spec.buildID ?? buildIDOf(name)
+}
+
+/** Resolves to true when the caller got a server. A crashed host never answers, so the call times out like an HTTP client. */
+async function allocateWithTimeout(
+  context: SimulationContext,
+  request: AllocationRequest,
+  waitMs: number,
+): Promise<boolean> {
+  const { world } = context
+  const answer = allocate(context, request, waitMs)
+  return Promise.race([answer, pause(world, waitMs + 60_000).then(() => false)])
+}
+
+async function allocate(context: SimulationContext, request: AllocationRequest, waitMs: number): Promise<boolean> {
+  const { world, invariants, totals } = context
+  const { sessions, waitingCallers } = invariants
+  const host = context.hosts.pickResponsive()
+  if (!host?.fleet) return false
+  const aborter = world.chance(0.1) ? new AbortController() : undefined
+  if (aborter) world.after(world.between(1, 20_000), () => host.run(() => aborter.abort()))
+  const waiting = waitingCallers.begin(host, request.buildID, request.sessionID, waitMs)
+  try {
+    const server = await host.fleet.allocate(request, { waitMs, ...(aborter && { signal: aborter.signal }) })
+    totals.allocations++
+    world.note(`caller: ${request.sessionID} is on ${server.IPV4Address} ${server.Ports}`)
+    sessions.returnedToCaller(request.sessionID, server.IPV4Address)
+    waitingCallers.end(waiting, false)
+    return true
+  } catch (error) {
+    waitingCallers.end(waiting, FleetError.is(error, 'none-standing-by') || FleetError.is(error, 'max-reached'))
+    if (!FleetError.is(error) || error.code === 'internal') throw error
+    totals.refusals++
+    return false
+  }
+}
+
+function pause(world: World, ms: number): Promise<void> {
+  return new Promise((resolve) => void world.after(ms, resolve))
+}

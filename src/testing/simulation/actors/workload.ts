@@ -1,0 +1,40 @@
+/** Schedules callers, operators, external edits and faults for the faulty phase of a run. */
+import type { SimulationContext } from '../context.js'
+import { disruptLeader, dropStoreReplies, injectFault, interruptStoreWatch, rewriteRecord } from '../faults/faults.js'
+import { runCallers } from './callers.js'
+import { editExternally } from './external-edits.js'
+import { createInitialBuilds, operate } from './operators.js'
+
+export function startWorkload(context: SimulationContext): void {
+  const { world } = context
+  const start = (fn: () => Promise<void>) => void fn().catch((error: unknown) => world.fail(error))
+  const repeat = (least: number, most: number, fn: () => void) => {
+    const again = () => {
+      if (!world.faultsEnabled) return
+      fn()
+      world.after(world.between(least, most), again)
+    }
+    world.after(world.between(least, most), again)
+  }
+  const createBuilds = async () => {
+    if (!(await createInitialBuilds(context))) world.after(world.between(500, 3_000), () => start(createBuilds))
+  }
+  start(createBuilds)
+  const callerIntervalMs = world.oneOf([2_000, 5_000, 20_000]) ?? 5_000
+  // A fleet is idle most of the time, so faults that have to hit it during an allocation follow a caller.
+  const leaderFaults = world.oneOf([0, 0, 0.01, 0.05]) ?? 0
+  const rewrites = world.oneOf([0, 0, 0.1, 0.3]) ?? 0
+  const lostReplies = world.oneOf([0, 0, 0.1, 0.4]) ?? 0
+  const soon = (fn: () => void) => world.after(world.between(0, 30), fn)
+  repeat(callerIntervalMs / 10, callerIntervalMs * 2, () => {
+    start(() => runCallers(context, world.chance(0.15) ? world.between(2, 5) : 1))
+    if (world.chance(leaderFaults)) soon(() => disruptLeader(context))
+    if (world.chance(rewrites)) soon(() => rewriteRecord(context))
+    if (world.chance(lostReplies)) soon(() => dropStoreReplies(context))
+  })
+  repeat(5_000, 60_000, () => start(() => operate(context)))
+  if (world.chance(0.75)) repeat(10_000, 200_000, () => injectFault(context))
+  if (!context.store.watched) return
+  repeat(2_000, 60_000, () => editExternally(context))
+  if (world.chance(0.7)) repeat(10_000, 200_000, () => interruptStoreWatch(context))
+}

@@ -1,0 +1,28 @@
+/** The parts of a simulation run, as its actors and faults see them. */
+import type { Invariants } from './invariants/invariants.js'
+import type { CreateRate } from './invariants/create-rate.js'
+import type { BackendModel } from './models/backend-model.js'
+import type { StoreModel } from './models/store-model.js'
+import type { HostPool } from './world/host-pool.js'
+import type { Lease } from './world/lease.js'
+import type { World } from './world/world.js'
+
+export interface SimulationContext {
+  readonly world: World
+  readonly store: StoreModel
+  readonly backend: BackendModel
+  readonly lease: Lease
+  readonly hosts: HostPool
+  readonly invariants: Invariants
+  /** The build whose servers cannot run, if this run has one. */
+  readonly unrunnable: UnrunnableBuild | undefined
+  readonly totals: { allocations: number; refusals: number }
+}
+
+export interface UnrunnableBuild {
+  readonly kind: 'crashes' | 'refused'
+  readonly standingBy: number
+  readonly createRate: CreateRate
+}
+
+export const unrunnableBuildName = 'doomed'

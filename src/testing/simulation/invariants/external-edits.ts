@@ -1,0 +1,126 @@
+/**
+ * Invariants: external edits of the store take effect in bounded time, and a server whose record was deleted is terminated.
+ * Only time in which the leader can receive the edit and act on it counts ("fair" time).
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { type Build, keyOf, type Server } from '../../../rules/model/resources.js'
+import type { GameServerBuild } from '../../../rules/model/wire.js'
+import type { BackendModel } from '../models/backend-model.js'
+import type { Host } from '../world/host.js'
+import type { StoreModel } from '../models/store-model.js'
+import type { World } from '../world/world.js'
+import { isInvalidSpec } from './spec-checks.js'
+import type { FleetSnapshot } from './snapshot.js'
+
+export interface ExternalEditsDependencies {
+  readonly store: StoreModel
+  readonly backend: BackendModel
+}
+
+export interface ExternalEditLimits {
+  /** Maximum time for an edit to take effect. */
+  readonly editMs: number
+  /** Maximum time to terminate a server whose record was deleted. */
+  readonly terminateMs: number
+}
+
+interface DeletedRecord {
+  readonly server: Server
+  readonly fairMs: number
+  /** The leadership term of the deletion. A later leader finds an unknown instance and does not end a match on it. */
+  readonly term: number
+}
+
+export class ExternalEdits {
+  #fairMs = 0
+  #countedUntil = 0
+  #leader: Host | undefined
+  /** Counts elections: a host that leads again starts with no state. */
+  #term = 0
+  /** The leader has loaded the store and watches it. */
+  #isLoaded = false
+  /** Fair ms at which each difference was first seen, by description. */
+  #since = new Map<string, number>()
+  readonly #deleted = new Map<string, DeletedRecord>()
+
+  constructor(
+    readonly world: World,
+    readonly deps: () => ExternalEditsDependencies,
+    readonly limits: ExternalEditLimits,
+  ) {}
+
+  /** Called before the record of this server is deleted. */
+  recordDeleted(server: Server): void {
+    // A leader that has yet to load the store will not find the record, as if it was deleted in the previous term.
+    const term = this.#isLoaded ? this.#term : this.#term - 1
+    this.#deleted.set(server.uid, { server, fairMs: this.#fairMs, term })
+  }
+
+  /** Called at every step. `isLoaded`: the leader has loaded the store; `fair`: it can act. */
+  timePassed(fair: boolean, isLoaded: boolean, leader: Host | undefined): void {
+    const { store } = this.deps()
+    if (leader !== this.#leader) {
+      this.#since = new Map()
+      this.#term++
+    }
+    this.#leader = leader
+    this.#isLoaded = isLoaded
+    const isWatching = leader !== undefined && !store.dropsReplies && !store.watches.isInterrupted(leader)
+    if (fair && isLoaded && isWatching) this.#fairMs += this.world.elapsedMs - this.#countedUntil
+    this.#countedUntil = this.world.elapsedMs
+  }
+
+  check(snapshot: FleetSnapshot): void {
+    const { store } = this.deps()
+    if (!store.watched) return
+    const differences = [...this.#differences(snapshot)]
+    this.#since = new Map(differences.map((what) => [what, this.#since.get(what) ?? this.#fairMs]))
+    for (const [what, since] of this.#since) {
+      const ms = this.#fairMs - since
+      if (ms > this.limits.editMs) this.world.violate(`an external edit had no effect for ${ms / 1000} s: ${what}`)
+    }
+    for (const [uid, deleted] of this.#deleted) this.#checkDeleted(uid, deleted)
+  }
+
+  *#differences({ builds }: FleetSnapshot): Generator<string> {
+    const { store } = this.deps()
+    const known = new Map(builds.map((build) => [keyOf(build.metadata), build]))
+    const all = [...store.builds.values()].map(({ record }) => record)
+    for (const record of all) {
+      const build = known.get(keyOf(record))
+      if (!build) yield `build ${record.name} was created`
+      else if (!isDeepStrictEqual(build.spec, record.spec)) {
+        yield `build ${record.name} has ${JSON.stringify(record.spec)}, the fleet has ${JSON.stringify(build.spec)}`
+      } else yield* wrongConditions(build, all)
+      if (build && hasTooMany(build)) yield `build ${record.name} has too many servers for max ${build.spec.max}`
+    }
+    for (const [key, { metadata }] of known) if (!store.builds.has(key)) yield `build ${metadata.name} was deleted`
+  }
+
+  #checkDeleted(uid: string, { server, fairMs, term }: DeletedRecord): void {
+    const instance = this.deps().backend.instances.get(keyOf(server))
+    if (instance?.spec.uid !== uid) return void this.#deleted.delete(uid)
+    if (term !== this.#term && instance.game?.state === 'Active') return
+    const ms = this.#fairMs - fairMs
+    if (ms <= this.limits.terminateMs) return
+    this.world.violate(`the record of ${server.name} was deleted, but it has been running for ${ms / 1000} s since`)
+  }
+}
+
+/** The conditions `Clamped` and `Invalid` must be set exactly when the spec requires them. */
+function* wrongConditions({ metadata, spec, status }: GameServerBuild, all: readonly Build[]): Generator<string> {
+  const has = (type: string) => status.conditions?.some((condition) => condition.type === type) === true
+  if (has('Clamped') !== spec.standingBy > spec.max) {
+    yield `build ${metadata.name} has standingBy ${spec.standingBy}, max ${spec.max}, but Clamped is ${has('Clamped')}`
+  }
+  // Of two builds with the same buildID one is Invalid; which one depends on their order.
+  const sameID = all.filter((other) => other.spec.buildID === spec.buildID).length
+  if (sameID === 1 && has('Invalid') !== isInvalidSpec(spec)) {
+    yield `build ${metadata.name} has ${JSON.stringify(spec)}, but Invalid is ${has('Invalid')}`
+  }
+}
+
+function hasTooMany({ spec, status }: GameServerBuild): boolean {
+  const idle = status.currentPending + status.currentInitializing + status.currentStandingBy
+  return idle > 0 && idle + status.currentActive > spec.max
+}

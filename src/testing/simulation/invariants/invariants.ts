@@ -1,0 +1,148 @@
+/** All invariants of a run. The run reports what happens and calls `check` after every step. */
+import type { InstanceSpec } from '../../../contracts/backend.js'
+import type { FleetEvent } from '../../../contracts/events.js'
+import type { FleetLimits } from '../../../contracts/options.js'
+import { keyOf, type Ref } from '../../../rules/model/resources.js'
+import type { BackendModel, ModelInstance } from '../models/backend-model.js'
+import type { StoreModel } from '../models/store-model.js'
+import type { TimingAllowances } from '../timing-allowances.js'
+import type { Host } from '../world/host.js'
+import type { Lease } from '../world/lease.js'
+import type { World } from '../world/world.js'
+import { Counts } from './counts.js'
+import { ExternalEdits } from './external-edits.js'
+import { Liveness } from './liveness.js'
+import { Records } from './records.js'
+import { Sessions } from './sessions.js'
+import { type FleetSnapshot, takeSnapshot } from './snapshot.js'
+import { isInvalidSpec } from './spec-checks.js'
+import { StateRecovery } from './state-recovery.js'
+import { Surplus } from './surplus.js'
+import { Terminations } from './terminations.js'
+import { WaitingCallers } from './waiting-callers.js'
+
+/** Maximum time between two snapshots. */
+const snapshotIntervalMs = 5_000
+
+export interface InvariantsDependencies {
+  readonly backend: BackendModel
+  readonly store: StoreModel
+  readonly lease: Lease
+}
+
+export interface InvariantsOptions {
+  readonly limits: FleetLimits
+  readonly allowances: Pick<TimingAllowances, 'livenessMs' | 'editMs'>
+}
+
+export class Invariants {
+  readonly sessions: Sessions
+  readonly waitingCallers: WaitingCallers
+  readonly terminations: Terminations
+  readonly externalEdits: ExternalEdits
+  readonly records: Records
+  readonly #counts: Counts
+  readonly #liveness: Liveness
+  readonly #surplus: Surplus
+  readonly #stateRecovery: StateRecovery
+  #snapshotAt = 0
+  /** The last snapshot of a leader. */
+  #snapshot: FleetSnapshot | undefined
+
+  constructor(
+    readonly world: World,
+    readonly deps: () => InvariantsDependencies,
+    { limits, allowances }: InvariantsOptions,
+  ) {
+    const { livenessMs, editMs } = allowances
+    const store = () => deps().store
+    const backend = () => deps().backend
+    this.sessions = new Sessions(world, deps)
+    this.waitingCallers = new WaitingCallers(world, limits, store)
+    this.externalEdits = new ExternalEdits(world, deps, { editMs, terminateMs: livenessMs })
+    this.records = new Records(world)
+    this.#counts = new Counts(world, backend)
+    this.#liveness = new Liveness(world, backend, livenessMs)
+    this.#surplus = new Surplus(world, limits, () => ({ store: store(), waitingCallers: this.waitingCallers }))
+    this.#stateRecovery = new StateRecovery(world, store)
+    this.terminations = new Terminations(world, () => ({
+      backend: backend(),
+      store: store(),
+      lease: deps().lease,
+      sessions: this.sessions,
+      limits,
+      lastSnapshot: () => this.#snapshot,
+    }))
+  }
+
+  leaderElected(): void {
+    this.#stateRecovery.leaderElected()
+    this.#surplus.leaderElected()
+    this.waitingCallers.leaderElected()
+  }
+
+  instanceCreated(spec: InstanceSpec): void {
+    const { ref, uid } = spec
+    this.terminations.created(spec)
+    if (!this.records.serverUids.has(uid)) this.world.violate(`${ref.name} was created before its record was written`)
+    if (isInvalidSpec(spec)) this.world.violate(`${ref.name} was created with an invalid spec`)
+  }
+
+  /** A heartbeat reply told a game to terminate. */
+  gameTerminated(instance: ModelInstance): void {
+    this.terminations.gameTerminated(instance)
+    this.sessions.terminating(instance)
+  }
+
+  eventEmitted(host: Host, event: FleetEvent): void {
+    const { store, lease } = this.deps()
+    if (event.type === 'ServerCreated') {
+      this.#counts.serverCreated(event.build.name)
+      if (host === lease.leader) this.#surplus.created(event.build.name, event.server.name)
+    }
+    if (event.type !== 'ServerEnding') return
+    // Another host made the decision; this one only learned of it.
+    if (store.servers.get(keyOf(event.server))?.record.state === 'Terminating') return
+    if (host === lease.leader) this.#surplus.terminating(event, this.#wasStarted(event.server))
+    this.terminations.decided(host, event)
+  }
+
+  /** Checks the leader. A snapshot is taken if the leader has news, and otherwise every few seconds. */
+  async check(): Promise<void> {
+    const { world } = this
+    const { leader, electedAt } = this.deps().lease
+    this.#countTime(leader)
+    if (!leader?.fleet || !leader.alive) return
+    if (leader.hasNews || world.elapsedMs >= this.#snapshotAt + snapshotIntervalMs) {
+      leader.hasNews = false
+      this.#snapshotAt = world.elapsedMs
+      this.#snapshot = await takeSnapshot(leader, leader.fleet)
+      if (!this.#snapshot) return
+      this.#checkSnapshot(this.#snapshot)
+    } else if (!this.waitingCallers.changed) return
+    if (this.#snapshot?.host === leader && !leader.suspended) this.waitingCallers.check(this.#snapshot, electedAt)
+  }
+
+  #countTime(leader: Host | undefined): void {
+    const { store, backend, lease } = this.deps()
+    const canAct = leader?.isResponsive === true && !store.unavailable && !backend.unavailable
+    const fair = canAct && !backend.isWatchInterrupted(leader)
+    this.#liveness.timePassed(fair)
+    const isLoaded = this.#snapshot?.host === leader && this.#snapshotAt >= lease.electedAt
+    this.externalEdits.timePassed(fair, isLoaded, leader)
+  }
+
+  #checkSnapshot(snapshot: FleetSnapshot): void {
+    this.#stateRecovery.check(snapshot)
+    this.#counts.check(snapshot)
+    this.sessions.check(snapshot)
+    this.#liveness.check(snapshot)
+    this.#surplus.check(snapshot)
+    this.externalEdits.check(snapshot)
+  }
+
+  #wasStarted(server: Ref): boolean {
+    const state = this.deps().store.servers.get(keyOf(server))?.record.state
+    return state !== undefined && state !== 'Pending'
+  }
+}

@@ -1,0 +1,72 @@
+/**
+ * Invariant: every server leaves a state that is not final in bounded time, and a dead process is detected. Only time in
+ * which the leader can act counts ("fair" time).
+ */
+import { keyOf } from '../../../rules/model/resources.js'
+import type { GameServer } from '../../../rules/model/wire.js'
+import type { BackendModel } from '../models/backend-model.js'
+import type { World } from '../world/world.js'
+import { buildNameOf, isInvalid, type FleetSnapshot } from './snapshot.js'
+
+interface Observed {
+  readonly situation: string
+  readonly fairMs: number
+}
+
+export class Liveness {
+  #fairMs = 0
+  /** The fair time of the last interruption, after which the fleet restarts its timeouts. */
+  #interruptedAtMs = 0
+  #countedUntil = 0
+  #since = new Map<string, Observed>()
+
+  constructor(
+    readonly world: World,
+    readonly backend: () => BackendModel,
+    readonly limitMs: number,
+  ) {}
+
+  /** Called at every step. */
+  timePassed(fair: boolean): void {
+    if (fair) this.#fairMs += this.world.elapsedMs - this.#countedUntil
+    else this.#interruptedAtMs = this.#fairMs
+    this.#countedUntil = this.world.elapsedMs
+  }
+
+  check(snapshot: FleetSnapshot): void {
+    const since = new Map<string, Observed>()
+    const invalid = new Set(snapshot.builds.filter(isInvalid).map(({ metadata }) => metadata.name))
+    for (const [key, server] of snapshot.servers) {
+      const situation = this.#situation(server, invalid.has(buildNameOf(server)))
+      if (situation === undefined) continue
+      const before = this.#since.get(key)
+      const now = before?.situation === situation ? before : { situation, fairMs: this.#fairMs }
+      since.set(key, now)
+      const from = situation === 'Initializing' ? Math.max(now.fairMs, this.#interruptedAtMs) : now.fairMs
+      const waitedMs = this.#fairMs - from
+      if (waitedMs <= this.limitMs) continue
+      const reason = server.status.message ?? 'no message'
+      this.world.violate(`stuck: ${server.metadata.name} has been ${situation} for ${waitedMs / 1000} s (${reason})`)
+    }
+    this.#since = since
+  }
+
+  /** Describes a situation that must not last. */
+  #situation({ metadata, status }: GameServer, isInvalid: boolean): string | undefined {
+    const instance = this.backend().instances.get(keyOf(metadata))
+    switch (status.state) {
+      case 'Pending':
+        // Servers of a build with an invalid spec are not started.
+        if (isInvalid) return undefined
+        // No free port, or no such image: the fleet cannot do anything about it.
+        return status.message === undefined || !status.message.startsWith('no ') ? 'Pending' : undefined
+      case 'Initializing':
+        return instance?.game?.running && instance.game.behavior === 'never-ready' ? undefined : 'Initializing'
+      case 'StandingBy':
+      case 'Active':
+        return instance?.game?.running ? undefined : `${status.state} although its process is dead`
+      case 'Terminating':
+        return 'Terminating'
+    }
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * Invariant: after the last fault the fleet reaches the state that the builds specify, the fleet, the store and the games
+ * agree, and the fleet makes no further call.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { type Condition, keyOf } from '../../../rules/model/resources.js'
+import { rolloutBatch } from '../../../rules/planning/rollout.js'
+import { buildHealth } from '../../../rules/model/status.js'
+import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
+import type { ModelInstance } from '../models/backend-model.js'
+import type { SimulationContext } from '../context.js'
+import { Violation } from '../world/world.js'
+import { runsSpec } from './spec-checks.js'
+import { buildNameOf, isDraining, isInvalid, takeSnapshot, type FleetSnapshot } from './snapshot.js'
+
+/** Throws a Violation. `passTime` advances the run by some minutes, in which the fleet must make no call. */
+export async function checkQuiescence(context: SimulationContext, passTime: () => Promise<void>): Promise<void> {
+  const { leader } = context.lease
+  const snapshot = leader?.fleet && (await takeSnapshot(leader, leader.fleet))
+  if (!snapshot) throw new Violation('there is no leader although there are no faults')
+  for (const build of snapshot.builds) checkBuild(build, context)
+  for (const server of snapshot.servers.values()) checkServer(server, context)
+  await checkPlayers(snapshot, context)
+  checkNothingLeft(snapshot, context)
+  // The fleet still acts while a server waits for a port or a session limit is ahead.
+  const { skewMs } = context.world
+  if ([...snapshot.servers.values()].some((server) => waitsForPort(server) || hasLimitAhead(server, snapshot, skewMs)))
+    return
+  const before = callCounts(context)
+  await passTime()
+  const after = callCounts(context)
+  if (before !== after) throw new Violation(`a quiescent fleet made calls: ${before} before, ${after} after`)
+}
+
+function callCounts({ store, backend }: SimulationContext): string {
+  // Reads are allowed unless the store is watched.
+  const calls = store.watched ? `${store.calls} calls, ` : ''
+  return `${calls}${store.changes} writes, ${backend.calls} creates and deletes`
+}
+
+function checkBuild(build: GameServerBuild, { store, invariants }: SimulationContext): void {
+  const { spec, status, metadata } = build
+  const wanted = isDraining(build) ? 0 : Math.max(0, Math.min(spec.standingBy, spec.max - status.currentActive))
+  const idle = status.currentPending + status.currentInitializing + status.currentStandingBy
+  // It creates no servers but keeps those it has.
+  const isStopped = status.health === 'Unhealthy' || isInvalid(build)
+  // Stopped during a rolling update, it may also have the replacements.
+  const atMost = wanted + (isInvalid(build) && status.rollout ? rolloutBatch(wanted) : 0)
+  const enough = isStopped ? idle <= atMost : idle === wanted
+  // Without a free port the fleet cannot do anything.
+  if (!lacksPorts(status.conditions) && (!enough || (!isStopped && status.currentStandingBy !== wanted))) {
+    const { standingBy, max } = spec
+    throw new Violation(
+      `build ${metadata.name} did not settle: ${JSON.stringify({ spec: { standingBy, max }, status })}`,
+    )
+  }
+  const record = store.builds.get(keyOf(metadata))?.record
+  if (!record || !isDeepStrictEqual(record.spec, spec)) {
+    const [stored, known] = [record?.spec, spec].map((one) => JSON.stringify(one))
+    throw new Violation(`build ${metadata.name} is ${stored} in the store, but ${known} in the fleet`)
+  }
+  const [least, most] = invariants.records.crashRange(record.uid)
+  if (status.crashesCount !== record.crashes || record.crashes < least || record.crashes > most) {
+    throw new Violation(
+      `build ${metadata.name} counts ${status.crashesCount} crashes and ${record.crashes} in the store, but had ${least}`,
+    )
+  }
+}
+
+function checkServer(server: GameServer, { store, backend }: SimulationContext): void {
+  const { state, sessionID } = server.status
+  const { name } = server.metadata
+  const record = store.servers.get(keyOf(server.metadata))?.record
+  if (record?.state !== state || (state === 'Active' && record.session?.id !== sessionID)) {
+    throw new Violation(`${name} is ${record?.state} in the store, but ${state} in the fleet`)
+  }
+  if (waitsForPort(server)) return
+  const build = store.builds.get(keyOf({ namespace: record.namespace, name: record.build }))?.record
+  const isInvalidBuild = build?.conditions.some(({ type }) => type === 'Invalid')
+  // It starts once the spec of its build is valid.
+  if (state === 'Pending' && isInvalidBuild) return
+  if (state !== 'StandingBy' && state !== 'Active') {
+    throw new Violation(`${name} is still ${state}: ${server.status.message ?? 'no message'}`)
+  }
+  const instance = backend.instances.get(keyOf(server.metadata))
+  // A build that creates no servers keeps those it has.
+  const mayBeReplaced =
+    build !== undefined && buildHealth(build) === 'Healthy' && !isInvalidBuild && !lacksPorts(build.conditions)
+  if (state === 'StandingBy' && instance && mayBeReplaced && !runsSpec(instance.spec, build.spec)) {
+    throw new Violation(`${name} is standing by but does not run the spec of its build`)
+  }
+  const game = instance?.game
+  if (!game?.running) throw new Violation(`${name} is ${state}, but its process is not running`)
+  if (state === 'Active' && game.session !== sessionID) {
+    throw new Violation(`${name} was allocated for ${sessionID}, but its game never received it`)
+  }
+}
+
+async function checkPlayers({ host, servers }: FleetSnapshot, { store, backend }: SimulationContext): Promise<void> {
+  for (const { metadata } of servers.values()) {
+    const game = backend.instances.get(keyOf(metadata))?.game
+    const reported = await host.fleet?.details.get(metadata)
+    const stored = store.details.get(keyOf(metadata))?.record.players ?? []
+    const playing = game?.players.join(', ') ?? ''
+    if (reported?.spec.connectedPlayers.join(', ') === playing && stored.join(', ') === playing) continue
+    throw new Violation(
+      `${metadata.name} has players ${playing}; the fleet reports ${reported?.spec.connectedPlayers.join(', ')}, the store has ${stored.join(', ')}`,
+    )
+  }
+}
+
+function checkNothingLeft({ servers }: FleetSnapshot, { store, backend, invariants }: SimulationContext): void {
+  // If its record was deleted while there was no leader, the instance keeps running until the match is over.
+  const isUnknownMatch = ({ spec, game }: ModelInstance) =>
+    invariants.sessions.hasNoRecord(spec.uid) && game?.state === 'Active'
+  const left = [...backend.instances].flatMap(([key, one]) => (servers.has(key) || isUnknownMatch(one) ? [] : [key]))
+  if (left.length > 0) throw new Violation(`instances were left behind: ${left.join(', ')}`)
+  // A late call may write the detail of a deleted server.
+  const details = store.shared ? [] : store.details.keys()
+  const records = [...store.servers.keys(), ...details].filter((key) => !servers.has(key))
+  if (records.length > 0) throw new Violation(`records were left behind: ${records.join(', ')}`)
+}
+
+/** The fleet checks session limits once a second and then has to write the result. */
+const reactionMs = 5_000
+
+/** True if the session has not reached its limit. Hosts that took over rely on a wall clock that may be wrong. */
+function hasLimitAhead(server: GameServer, { host, builds }: FleetSnapshot, skewMs: number): boolean {
+  const { reachedActiveOn, state } = server.status
+  const { sessionSeconds } = builds.find(({ metadata }) => metadata.name === buildNameOf(server))?.spec.health ?? {}
+  if (state !== 'Active' || reachedActiveOn === undefined || sessionSeconds === undefined) return false
+  return Date.parse(reachedActiveOn) + sessionSeconds * 1_000 + reactionMs + skewMs >= host.clock().now()
+}
+
+function lacksPorts(conditions: readonly Pick<Condition, 'reason'>[] = []): boolean {
+  return conditions.some(({ reason }) => reason === 'ports-exhausted')
+}
+
+function waitsForPort({ status }: GameServer): boolean {
+  return status.message === 'no port is free'
+}

@@ -1,0 +1,39 @@
+/** A consistent view of what a fleet reports about itself. */
+import type { Fleet } from '../../../contracts/fleet.js'
+import { keyOf } from '../../../rules/model/resources.js'
+import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
+import type { Host } from '../world/host.js'
+
+export interface FleetSnapshot {
+  readonly host: Host
+  readonly builds: readonly GameServerBuild[]
+  readonly servers: ReadonlyMap<string, GameServer>
+}
+
+/** Resolves to undefined if the host is not the leader. */
+export async function takeSnapshot(host: Host, fleet: Fleet): Promise<FleetSnapshot | undefined> {
+  try {
+    const [builds, servers] = await Promise.all([fleet.builds.list(), fleet.servers.list()])
+    return { host, builds, servers: new Map(servers.map((server) => [keyOf(server.metadata), server])) }
+  } catch {
+    // Not the leader, or closed.
+    return undefined
+  }
+}
+
+export function buildNameOf(server: GameServer): string {
+  return server.metadata.name.slice(0, server.metadata.name.lastIndexOf('-'))
+}
+
+/** After an external edit two builds may have the same buildID. */
+export function hasDuplicateBuildID({ spec }: GameServerBuild, builds: readonly GameServerBuild[]): boolean {
+  return builds.filter((other) => other.spec.buildID === spec.buildID).length > 1
+}
+
+export function isDraining({ status }: GameServerBuild): boolean {
+  return status.conditions?.some(({ type }) => type === 'Draining') === true
+}
+
+export function isInvalid({ status }: GameServerBuild): boolean {
+  return status.conditions?.some(({ type }) => type === 'Invalid') === true
+}

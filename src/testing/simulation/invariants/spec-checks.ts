@@ -1,0 +1,18 @@
+/** Checks of specs, written independently of the engine's own rules. */
+import { isDeepStrictEqual } from 'node:util'
+import type { InstanceSpec } from '../../../contracts/backend.js'
+import type { BuildSpec } from '../../../rules/model/resources.js'
+
+/** True if the instance runs the current template, ports and metadata of its build. */
+export function runsSpec(instance: InstanceSpec, build: BuildSpec): boolean {
+  return (
+    isDeepStrictEqual(instance.template, build.template) &&
+    isDeepStrictEqual(instance.portsToExpose, build.portsToExpose) &&
+    isDeepStrictEqual(instance.sdk.buildMetadata, build.buildMetadata ?? {})
+  )
+}
+
+/** True if an external edit made the spec invalid. Does not cover `standingBy` above `max` and duplicate buildIDs. */
+export function isInvalidSpec({ portsToExpose, template }: Pick<BuildSpec, 'portsToExpose' | 'template'>): boolean {
+  return new Set(portsToExpose).size < portsToExpose.length || JSON.stringify(template).includes('"lots"')
+}

@@ -1,0 +1,179 @@
+/** Invariant: a server is terminated only for the reason that is reported, and that reason is true. */
+import type { EventOf } from '../../../contracts/events.js'
+import type { FleetLimits } from '../../../contracts/options.js'
+import type { InstanceSpec } from '../../../contracts/backend.js'
+import { type LifeLimits, lifeLimits } from '../../../rules/lifecycle/limits.js'
+import { type BuildSpec, keyOf } from '../../../rules/model/resources.js'
+import type { BackendModel, ModelInstance } from '../models/backend-model.js'
+import type { Host } from '../world/host.js'
+import type { Lease } from '../world/lease.js'
+import type { StoreModel } from '../models/store-model.js'
+import type { World } from '../world/world.js'
+import { runsSpec } from './spec-checks.js'
+import type { FleetSnapshot } from './snapshot.js'
+import type { Sessions } from './sessions.js'
+
+export interface TerminationsDependencies {
+  readonly backend: BackendModel
+  readonly store: StoreModel
+  readonly lease: Lease
+  readonly sessions: Sessions
+  readonly lastSnapshot: () => FleetSnapshot | undefined
+  readonly limits: Pick<FleetLimits, 'firstHeartbeatMs' | 'silenceMs' | 'heartbeatIntervalMs'>
+}
+
+export class Terminations {
+  /** Uids of servers that an operator drained, alone or with their build. */
+  readonly #drained = new Set<string>()
+  /** Keys of builds whose drain also ends matches, including those that start before the drain is stored. */
+  readonly #drainedWithMatches = new Set<string>()
+  /** Hosts that drain the whole fleet. */
+  readonly #drainingHosts = new WeakSet<Host>()
+  /** The spec of the first create, by uid. */
+  readonly #createdWith = new Map<string, InstanceSpec>()
+
+  constructor(
+    readonly world: World,
+    readonly deps: () => TerminationsDependencies,
+  ) {}
+
+  allowDrain(uid: string): void {
+    this.#drained.add(uid)
+  }
+
+  /** Returns a function that ends the permission. */
+  allowDrainOfMatches(build: string): () => void {
+    this.#drainedWithMatches.add(build)
+    return () => void this.#drainedWithMatches.delete(build)
+  }
+
+  allowDrainBy(host: Host): void {
+    this.#drainingHosts.add(host)
+  }
+
+  /** The fleet creates an instance. The first create decides what it runs. */
+  created(spec: InstanceSpec): void {
+    if (!this.#createdWith.has(spec.uid)) this.#createdWith.set(spec.uid, spec)
+  }
+
+  /** A game receives Terminate. Without a session this must be stored first, or a later leader could allocate the server. */
+  gameTerminated({ spec, game }: ModelInstance): void {
+    const { store } = this.deps()
+    const record = store.servers.get(keyOf(spec.ref))?.record
+    if (record?.uid !== spec.uid || record.state === 'Terminating' || record.session) return
+    // A late create took effect after the server was deleted: it starts over before it can be allocated.
+    if (record.state === 'Pending') return
+    if (!game?.running || game.state === 'Terminating') return
+    if (store.builds.get(keyOf(spec.build))?.record.uid !== spec.build.uid) return
+    this.world.violate(`${spec.ref.name} received Terminate but is ${record.state} in the store`)
+  }
+
+  /** Called synchronously when a host decides to terminate a server. */
+  decided(host: Host, event: EventOf<'ServerEnding'>): void {
+    const { backend, store, lease, sessions } = this.deps()
+    if (host !== lease.leader) return
+    const record = store.servers.get(keyOf(event.server))?.record
+    if (!record) return
+    const { uid, buildUid } = record
+    const build = store.builds.get(keyOf(event.build))?.record
+    const isDraining = build?.conditions.some(({ type }) => type === 'Draining') === true
+    const isAllowed =
+      event.reason === 'Deleted'
+        ? sessions.isAllowed(uid)
+        : event.reason === 'BuildDeleted'
+          ? sessions.isAllowed(buildUid)
+          : event.reason !== 'Drained' || isDraining || this.#drained.has(uid) || this.#drainingHosts.has(host)
+    if (!isAllowed) this.#reportUntrue(event, 'no operator requested it')
+    if (event.reason === 'Drained' && this.#drainedWithMatches.has(keyOf(event.build))) sessions.allowEnd(uid)
+    if (event.reason === 'SessionTooLong') {
+      const lastedMs = this.world.wallMs - (record.reachedActiveOn ?? Infinity) + this.world.skewMs
+      const limits = this.#specsOf(keyOf(event.build)).map(({ health }) => (health?.endLongSessions ? health : {}))
+      if (limits.some(({ sessionSeconds = Infinity }) => lastedMs >= sessionSeconds * 1000)) sessions.allowEnd(uid)
+      else this.#reportUntrue(event, `it lasted ${lastedMs} ms and its build allows that`)
+    }
+    const instance = backend.instances.get(keyOf(event.server))
+    if (!instance || instance.spec.uid !== uid || backend.deletedExternally.has(uid)) return
+    const objection = this.#objectionTo(host, event, instance)
+    if (objection !== undefined) this.#reportUntrue(event, objection)
+  }
+
+  #reportUntrue(event: EventOf<'ServerEnding'>, why: string): void {
+    this.world.violate(`untrue reason: ${event.message} (${event.reason}), but ${why}`)
+  }
+
+  /** Explains why the reported reason is untrue; undefined if it may be true. */
+  #objectionTo(host: Host, { reason, build }: EventOf<'ServerEnding'>, instance: ModelInstance): string | undefined {
+    const { game, lastHeartbeat, spec } = instance
+    // A late create may take effect after an instance was deleted; late events may then refer to the first instance.
+    const { removed, exits: codes } = this.deps().backend
+    const exits = codes.get(spec.uid) ?? []
+    const limits = this.#limits(keyOf(build))
+    switch (reason) {
+      case 'Exited':
+        return game?.running && game.state !== 'Terminating' && !exits.includes(0)
+          ? 'its process is running'
+          : undefined
+      case 'NonZeroExit':
+        return exits.some((code) => code !== 0) ? undefined : 'its process did not exit with an error'
+      case 'Gone':
+        return removed.has(spec.uid) ? undefined : 'its instance exists'
+      case 'Silent':
+        return this.#tooSoon(limits.silenceMs, host, lastHeartbeat?.at)
+      case 'NeverSpoke':
+        return this.#tooSoon(
+          limits.firstHeartbeatMs,
+          host,
+          instance.runningSince,
+          lastHeartbeat?.by === host ? lastHeartbeat.at : 0,
+        )
+      case 'NeverReady':
+        return this.#tooSoon(limits.initializingMs, host, instance.runningSince)
+      case 'ReportedUnhealthy':
+        return game?.behavior === 'turns-unhealthy' || game?.behavior === 'flaky-health' ? undefined : 'it is healthy'
+      case 'Replaced':
+        return this.#runsCurrentSpec(instance, keyOf(build)) ? 'it runs the current spec' : undefined
+      // Requested by operators; checked elsewhere.
+      case 'ScaledDown':
+      case 'Deleted':
+      case 'BuildDeleted':
+      case 'Drained':
+      case 'SessionTooLong':
+        return undefined
+    }
+  }
+
+  /** The host must have listened without a heartbeat for the whole limit. */
+  #tooSoon(limitMs: number, host: Host, ...since: readonly (number | undefined)[]): string | undefined {
+    const startedAt = Math.max(host.listeningSince, this.deps().lease.electedAt, ...since.map((ms) => ms ?? 0))
+    const listenedMs = this.world.elapsedMs - startedAt
+    return listenedMs < limitMs ? `it listened for ${listenedMs} ms and the limit is ${limitMs} ms` : undefined
+  }
+
+  /** True for the stored spec and for the spec that the fleet may still use. */
+  #runsCurrentSpec({ spec }: ModelInstance, build: string): boolean {
+    // The build was deleted externally; its last spec is unknown.
+    if (!this.deps().store.builds.has(build)) return false
+    const first = this.#createdWith.get(spec.uid) ?? spec
+    return this.#specsOf(build).every((one) => runsSpec(spec, one) && runsSpec(first, one))
+  }
+
+  /** The stored spec of a build and the spec that the fleet may still use. */
+  #specsOf(build: string): readonly BuildSpec[] {
+    const { store, lastSnapshot } = this.deps()
+    const snapshot = lastSnapshot()?.builds.find((one) => keyOf(one.metadata) === build)
+    return [store.builds.get(build)?.record.spec, snapshot?.spec].filter((spec) => spec !== undefined)
+  }
+
+  /** The shortest limits that may apply. */
+  #limits(build: string): Required<Omit<LifeLimits, 'sessionMs'>> {
+    const { limits } = this.deps()
+    const all = this.#specsOf(build).map(({ health }) => lifeLimits(health, limits))
+    // The build was deleted and its limits are unknown.
+    if (all.length === 0) return { firstHeartbeatMs: 0, silenceMs: 0, initializingMs: 0 }
+    return {
+      firstHeartbeatMs: Math.min(...all.map((one) => one.firstHeartbeatMs)),
+      silenceMs: Math.min(...all.map((one) => one.silenceMs)),
+      initializingMs: Math.min(...all.map((one) => one.initializingMs ?? Infinity)),
+    }
+  }
+}

@@ -1,0 +1,199 @@
+/** Invariant: a waiting caller gets the first ready server, and an error as soon as there can be none. */
+import type { FleetLimits } from '../../../contracts/options.js'
+import { keyOf } from '../../../rules/model/resources.js'
+import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
+import type { Host } from '../world/host.js'
+import type { StoreModel } from '../models/store-model.js'
+import type { World } from '../world/world.js'
+import { buildNameOf, hasDuplicateBuildID, isDraining, type FleetSnapshot } from './snapshot.js'
+
+export interface WaitingCall {
+  readonly host: Host
+  readonly buildID: string
+  readonly sessionID: string
+  readonly waitMs: number
+  readonly since: number
+  readonly step: number
+  /** It was waiting at the last check. */
+  waited: boolean
+}
+
+/** The maximum delay of a timeout. */
+const toleranceMs = 1_000
+/** A caller that timed out is expected to retry within this time. */
+const retryMs = 3_000
+
+interface TimedOutCaller {
+  readonly host: Host
+  readonly buildID: string
+  readonly at: number
+}
+
+export class WaitingCallers {
+  readonly #calls = new Set<WaitingCall>()
+  /** BuildIDs of calls without a wait that were refused in this step. */
+  readonly #refused = new Set<string>()
+  /** Callers whose wait timed out, by session. */
+  readonly #timedOut = new Map<string, TimedOutCaller>()
+  /** All buildIDs that each build has had, by build name. */
+  readonly #buildIDs = new Map<string, Set<string>>()
+
+  /** A caller arrived or left since the last check. */
+  changed = false
+
+  constructor(
+    readonly world: World,
+    readonly limits: Pick<FleetLimits, 'maxWaiting'>,
+    readonly store: () => StoreModel,
+  ) {}
+
+  begin(host: Host, buildID: string, sessionID: string, waitMs: number): WaitingCall {
+    const { elapsedMs, steps } = this.world
+    const call = { host, buildID, sessionID, waitMs, since: elapsedMs, step: steps, waited: false }
+    this.#calls.add(call)
+    this.#timedOut.delete(sessionID)
+    this.changed = true
+    return call
+  }
+
+  end(call: WaitingCall, refused: boolean): void {
+    this.#calls.delete(call)
+    this.changed = true
+    if (refused && call.step === this.world.steps) this.#refused.add(call.buildID)
+    if (refused && call.waited) this.#recordTimeout(call)
+  }
+
+  /** A new leader expects no retries. */
+  leaderElected(): void {
+    this.#timedOut.clear()
+  }
+
+  /** Callers of a crashed or closed host no longer wait. */
+  hostGone(host: Host): void {
+    for (const call of this.#calls) if (call.host === host) this.#calls.delete(call)
+    for (const [session, caller] of this.#timedOut) if (caller.host === host) this.#timedOut.delete(session)
+  }
+
+  /** Number of sessions that timed out and may retry: servers that are being started for them are not surplus. */
+  expectedCount(host: Host, buildID: string): number {
+    let count = 0
+    for (const caller of this.#timedOut.values()) {
+      if (caller.host === host && caller.buildID === buildID && this.world.elapsedMs < caller.at + retryMs) count++
+    }
+    return count
+  }
+
+  /** Number of sessions that are certainly in the wait queue of a build. */
+  waitingCount(host: Host, buildID: string): number {
+    const inFlight = this.store().allocations.sessionsInFlight(host)
+    const sessions = new Set<string>()
+    for (const call of this.#calls) {
+      if (call.host !== host || call.buildID !== buildID || !call.waited) continue
+      // It has timed out, but its error waits for a write in flight.
+      if (this.world.elapsedMs >= call.since + call.waitMs) continue
+      if (!inFlight.has(call.sessionID)) sessions.add(call.sessionID)
+    }
+    return sessions.size
+  }
+
+  check(snapshot: FleetSnapshot, electedAt: number): void {
+    const { host } = snapshot
+    const { allocations, servers: records } = this.store()
+    const inFlight = allocations.sessionsInFlight(host)
+    /** By session: calls for the same session share one place in the queue. */
+    const waiting = new Map<string, WaitingCall>()
+    for (const call of this.#calls) {
+      if (call.host === host && !inFlight.has(call.sessionID)) waiting.set(call.sessionID, call)
+    }
+    const reserved = new Set(allocations.reserved(host))
+    // A call that waits for a write in flight may already have a server, possibly one that terminates since.
+    const isBehindWrite = ({ status, metadata }: GameServer) => {
+      const key = keyOf(metadata)
+      const mayBeAllocated = status.state === 'StandingBy' || status.state === 'Terminating'
+      return mayBeAllocated && allocations.isBusy(host, key) && !reserved.has(key)
+    }
+    this.#dropExpired(snapshot)
+    this.#recordBuildIDs(snapshot)
+    for (const build of snapshot.builds) {
+      if (hasDuplicateBuildID(build, snapshot.builds)) continue
+      const calls = [...waiting.values()].filter((call) => call.buildID === build.spec.buildID)
+      const servers = [...snapshot.servers.values()].filter((server) => buildNameOf(server) === build.metadata.name)
+      const free = servers.find((server) => {
+        const key = keyOf(server.metadata)
+        // The outcome of a write to a record that was deleted externally is unknown.
+        return isReady(server) && !allocations.isBusy(host, key) && records.has(key)
+      })
+      // A call keeps a server of a build that had this buildID before.
+      const mayBeServed = [...snapshot.servers.values()].filter(
+        (server) => isBehindWrite(server) && this.#buildIDs.get(buildNameOf(server))?.has(build.spec.buildID),
+      ).length
+      const [waitingCall] = calls.length > mayBeServed ? calls : []
+      if (free) this.#checkServed(free, build, waitingCall)
+      if (waitingCall && mayBeServed === 0) this.#checkTime(calls)
+    }
+    const known = new Set(snapshot.builds.map((build) => build.spec.buildID))
+    // Calls behind a write get their answer when it completes; those of a changed buildID keep their server.
+    let behindWrites = [...snapshot.servers.values()].filter(isBehindWrite).length
+    for (const call of waiting.values()) {
+      call.waited = true
+      if (known.has(call.buildID) || behindWrites-- > 0) continue
+      this.world.violate(`a caller is waiting for ${call.sessionID} although build ${call.buildID} was deleted`)
+    }
+    for (const call of this.#calls) if (call.host !== host) this.#checkDismissed(call, electedAt)
+    this.changed = false
+    this.#refused.clear()
+  }
+
+  /** Ignores callers that lost their server or have another call for the same session. */
+  #recordTimeout({ host, buildID, sessionID, since, waitMs }: WaitingCall): void {
+    const { elapsedMs: at } = this.world
+    const hasOtherCall = [...this.#calls].some((call) => call.sessionID === sessionID)
+    // The fleet expects no more retries than callers that may wait.
+    if (this.#timedOut.size >= this.limits.maxWaiting) return
+    if (at !== since + waitMs || hasOtherCall || this.store().allocations.sessionsInFlight(host).has(sessionID)) return
+    this.#timedOut.set(sessionID, { host, buildID, at })
+  }
+
+  /** No retries are expected for deleted or draining builds, nor for a duplicate buildID. */
+  #dropExpired({ builds }: FleetSnapshot): void {
+    const expecting = builds.filter((build) => !isDraining(build) && !hasDuplicateBuildID(build, builds))
+    const open = new Set(expecting.map(({ spec }) => spec.buildID))
+    for (const [session, { buildID, at }] of this.#timedOut) {
+      if (!open.has(buildID) || this.world.elapsedMs >= at + retryMs) this.#timedOut.delete(session)
+    }
+  }
+
+  #recordBuildIDs({ builds }: FleetSnapshot): void {
+    for (const { metadata, spec } of builds) {
+      const ids = this.#buildIDs.get(metadata.name)
+      if (ids) ids.add(spec.buildID)
+      else this.#buildIDs.set(metadata.name, new Set([spec.buildID]))
+    }
+  }
+
+  #checkServed(free: GameServer, build: GameServerBuild, call: WaitingCall | undefined): void {
+    const { name } = free.metadata
+    if (call) this.world.violate(`a caller is waiting for ${call.sessionID} although ${name} is standing by`)
+    if (this.#refused.has(build.spec.buildID))
+      this.world.violate(`a caller was refused although ${name} is standing by`)
+  }
+
+  #checkTime(calls: readonly WaitingCall[]): void {
+    for (const { sessionID, host, since, waitMs } of calls) {
+      const waitedMs = this.world.elapsedMs - Math.max(since + waitMs, host.awakeSince)
+      if (waitedMs <= toleranceMs) continue
+      this.world.violate(`a caller is waiting for ${sessionID} ${waitedMs} ms beyond its timeout of ${waitMs} ms`)
+    }
+  }
+
+  #checkDismissed({ host, since, sessionID }: WaitingCall, electedAt: number): void {
+    const { allocations } = this.store()
+    if (host.suspended || allocations.sessionsInFlight(host).has(sessionID) || allocations.hasPendingCalls(host)) return
+    if (this.world.elapsedMs - Math.max(electedAt, host.awakeSince, since) <= toleranceMs) return
+    this.world.violate(`a caller is waiting for ${sessionID} at ${host.name}, which is not the leader any more`)
+  }
+}
+
+function isReady({ status }: GameServer): boolean {
+  return status.state === 'StandingBy' && status.health !== 'Unhealthy' && status.publicIP !== ''
+}

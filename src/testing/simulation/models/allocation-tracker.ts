@@ -1,0 +1,120 @@
+/**
+ * Derives from a host's store calls which servers it is allocating, so that the invariants need no knowledge of the
+ * engine.
+ */
+import { keyOf, type Ref, type Server } from '../../../rules/model/resources.js'
+import type { Collection } from '../../../contracts/store.js'
+import type { Host } from '../world/host.js'
+import type { World } from '../world/world.js'
+
+/** What is in flight for one server. */
+interface InFlight {
+  /** Unanswered calls for the record of this server. */
+  calls: number
+  /** The session of the last write. */
+  session: string | undefined
+  /** That write failed or its reply was lost, so the host cannot know yet which session the server has. */
+  uncertain: boolean
+}
+
+export class AllocationTracker {
+  readonly #byHost = new WeakMap<Host, Map<string, InFlight>>()
+  /** Servers whose last call ended in the current step, each with the session of the last write. */
+  readonly #released = new Map<string, string | undefined>()
+  #step = 0
+
+  constructor(readonly world: World) {}
+
+  /** Wraps a collection to track its calls. `stored` returns the current record. */
+  track(host: Host, servers: Collection<Server>, stored: (ref: Ref) => Server | undefined): Collection<Server> {
+    const startsSession = (record: Server) => {
+      const before = stored(record)
+      // A record that was deleted externally is unknown, and cannot be written any more.
+      return record.session !== undefined && before !== undefined && before.session === undefined
+    }
+    return {
+      get: (ref) => this.#follow(host, ref, servers.get(ref)),
+      list: () => servers.list(),
+      create: (record) => this.#follow(host, record, servers.create(record), record),
+      update: (record, revision) =>
+        this.#follow(host, record, servers.update(record, revision), record, startsSession(record)),
+      delete: (ref, revision) => this.#follow(host, ref, servers.delete(ref, revision)),
+    }
+  }
+
+  /** True while the host cannot allocate this server to another session. */
+  isBusy(host: Host, server: string): boolean {
+    return this.#of(host).has(server)
+  }
+
+  /** True while any call is unanswered: an allocation may be waiting for it. */
+  hasPendingCalls(host: Host): boolean {
+    return [...this.#of(host).values()].some(({ calls }) => calls > 0)
+  }
+
+  /** Servers that the host must have reserved for a session now. */
+  reserved(host: Host): readonly string[] {
+    return [...this.#of(host)].filter(([, { session }]) => session !== undefined).map(([server]) => server)
+  }
+
+  /** The server was released in the current step; its session may have another server since. */
+  wasJustReleased(server: string): boolean {
+    return this.#releasedNow().has(server)
+  }
+
+  /** Sessions of writes that are in flight or uncertain. */
+  sessionsInFlight(host: Host): ReadonlySet<string | undefined> {
+    return new Set([...this.#of(host).values()].map(({ session }) => session))
+  }
+
+  #of(host: Host): Map<string, InFlight> {
+    const known = this.#byHost.get(host)
+    if (known) return known
+    const created = new Map<string, InFlight>()
+    this.#byHost.set(host, created)
+    return created
+  }
+
+  #follow<T>(host: Host, ref: Ref, call: Promise<T>, written?: Server, isAllocation = false): Promise<T> {
+    const key = keyOf(ref)
+    const servers = this.#of(host)
+    const before = this.#releasedNow()
+    const isFirst = !servers.has(key) && !before.has(key)
+    const entry = servers.get(key) ?? { calls: 0, session: before.get(key), uncertain: false }
+    servers.set(key, entry)
+    entry.calls++
+    const session = isAllocation ? written?.session?.id : undefined
+    if (session !== undefined) {
+      if (written && isFirst) this.#checkAllocatable(written)
+      entry.session = session
+    }
+    const settled = (ok: boolean) => {
+      entry.calls--
+      if (written && ok) {
+        entry.uncertain = false
+        if (session === undefined) entry.session = undefined
+      } else if (session !== undefined) entry.uncertain = true
+      if (entry.calls > 0 || entry.uncertain) return
+      servers.delete(key)
+      this.#releasedNow().set(key, entry.session)
+    }
+    // Subscribed first, so that this runs before the caller continues.
+    call.then(
+      () => settled(true),
+      () => settled(false),
+    )
+    return call
+  }
+
+  #releasedNow(): Map<string, string | undefined> {
+    if (this.#step !== this.world.steps) this.#released.clear()
+    this.#step = this.world.steps
+    return this.#released
+  }
+
+  /** With no other call in flight, the server has not changed since it was picked. */
+  #checkAllocatable({ name, health, address }: Server): void {
+    if (health === 'Unhealthy') this.world.violate(`${name} is allocated although it is Unhealthy`)
+    if (address === undefined) this.world.violate(`${name} is allocated although it has no address`)
+  }
+}

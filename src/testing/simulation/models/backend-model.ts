@@ -1,0 +1,250 @@
+/** Models an orchestrator that runs instances. Its calls fail and its events get lost. */
+import type { Backend, BackendListener, Instance, InstanceSpec } from '../../../contracts/backend.js'
+import { FleetError } from '../../../contracts/errors.js'
+import { keyOf } from '../../../rules/model/resources.js'
+import type { Heartbeat, HeartbeatAnswer } from '../../../rules/game/heartbeat.js'
+import { candidatePorts, type PortRange } from '../../../rules/model/ports.js'
+import { remoteCall, type RemoteCallOptions } from './remote-call.js'
+import { type GameBehavior, GameModel } from './game-model.js'
+import type { Host } from '../world/host.js'
+import type { World } from '../world/world.js'
+
+export interface ModelInstance {
+  readonly spec: InstanceSpec
+  readonly address: string
+  readonly ports: Instance['ports']
+  phase: Instance['phase']
+  exitCode?: number
+  game: GameModel | undefined
+  /** Elapsed ms at which its process started. */
+  runningSince: number
+  /** Its last heartbeat that reached the leader. */
+  lastHeartbeat: { readonly by: Host; readonly at: number } | undefined
+}
+
+export interface BackendModelDependencies {
+  readonly behaviorOf: (spec: InstanceSpec) => GameBehavior
+  readonly longestMatchMs: number
+  /** Called when the fleet creates an instance. Returns the reason if it cannot be created. */
+  readonly onCreate: (spec: InstanceSpec) => string | undefined
+  /** Delivers a heartbeat to a responsive host. */
+  readonly heartbeat: (instance: ModelInstance, heartbeat: Heartbeat) => HeartbeatAnswer | undefined
+  /** Called when the game of an instance receives a session. */
+  readonly onSession: (instance: ModelInstance, sessionID: string) => void
+  /** Called before the fleet terminates an instance whose process runs. */
+  readonly onTerminate: (instance: ModelInstance) => void
+}
+
+interface Watch {
+  readonly listener: BackendListener
+  interruptedUntil: number
+}
+
+export class BackendModel {
+  readonly instances = new Map<string, ModelInstance>()
+  /** Uids of instances that were deleted externally. */
+  readonly deletedExternally = new Set<string>()
+  /** Exit codes by instance uid: an instance may have been created twice. */
+  readonly exits = new Map<string, readonly number[]>()
+  /** Uids of instances that the fleet deleted. */
+  readonly removed = new Set<string>()
+  readonly #watches = new Map<Host, Watch>()
+  #unavailableUntil = 0
+  #addresses = 0
+  #lastPort = 0
+  /** Number of creates and deletes so far. */
+  calls = 0
+
+  constructor(
+    readonly world: World,
+    readonly faultRate: number,
+    readonly range: PortRange,
+    readonly deps: BackendModelDependencies,
+  ) {}
+
+  get unavailable(): boolean {
+    return this.world.elapsedMs < this.#unavailableUntil
+  }
+
+  makeUnavailable(ms: number): void {
+    this.#unavailableUntil = this.world.elapsedMs + ms
+  }
+
+  /** Interrupts the watch of one host. `resync`: the host is told afterwards that events may be lost. */
+  interruptWatch(host: Host, ms: number, resync: boolean): void {
+    const watch = this.#watches.get(host)
+    if (!watch) return
+    watch.interruptedUntil = this.world.elapsedMs + ms
+    if (resync) this.world.after(ms, () => host.run(() => this.#watches.get(host)?.listener.resync()))
+  }
+
+  /** Closes the watch of a host that is gone. */
+  disconnect(host: Host): void {
+    this.#watches.delete(host)
+  }
+
+  isWatchInterrupted(host: Host): boolean {
+    return this.world.elapsedMs < (this.#watches.get(host)?.interruptedUntil ?? 0)
+  }
+
+  /** Deletes an instance without the fleet and without an exit code. `notify`: watches report it. */
+  deleteExternally(instance: ModelInstance, notify: boolean): void {
+    this.instances.delete(keyOf(instance.spec.ref))
+    this.deletedExternally.add(instance.spec.uid)
+    instance.game?.kill()
+    if (notify) this.#notify((listener) => listener.gone(instance.spec.ref, instance.spec.uid))
+  }
+
+  for(host: Host): Backend {
+    const { world } = this
+    const options: RemoteCallOptions = {
+      of: 'backend',
+      isUnavailable: () => this.unavailable,
+      dropsReplies: () => false,
+      latencyMs: [1, 200],
+      faultRate: this.faultRate,
+      remote: true,
+    }
+    return {
+      name: 'model',
+      capabilities: { template: 'pod', agent: false },
+      defaultStore: { kind: 'memory' },
+      create: (spec) => {
+        this.calls++
+        host.beforeChange('backend')
+        const refusal = this.deps.onCreate(spec)
+        return remoteCall(world, host, options, () => {
+          if (refusal !== undefined) throw new FleetError('unavailable', refusal)
+          return this.#create(spec)
+        })
+      },
+      destroy: (ref, uid, { graceMs }) => {
+        this.calls++
+        host.beforeChange('backend')
+        return remoteCall(world, host, options, () => this.#destroy(keyOf(ref), uid, graceMs))
+      },
+      list: () => remoteCall(world, host, options, () => [...this.instances.values()].map(toInstance)),
+      watch: (listener) => {
+        this.#watches.set(host, { listener, interruptedUntil: 0 })
+        return () => this.#watches.delete(host)
+      },
+      close: () => {
+        this.#watches.delete(host)
+        return Promise.resolve()
+      },
+    }
+  }
+
+  #create(spec: InstanceSpec): Instance {
+    const key = keyOf(spec.ref)
+    const existing = this.instances.get(key)
+    if (existing?.spec.uid === spec.uid) return toInstance(existing)
+    if (existing) throw new FleetError('conflict', `${key} is another instance`)
+    const address = `10.0.${this.#addresses >> 8}.${this.#addresses++ & 255}`
+    const ports = this.#takePorts(spec.portsToExpose)
+    const instance: ModelInstance = {
+      spec,
+      address,
+      ports,
+      phase: 'pending',
+      game: undefined,
+      runningSince: 0,
+      lastHeartbeat: undefined,
+    }
+    this.instances.set(key, instance)
+    if (this.world.chance(0.5)) this.#start(instance)
+    else this.world.after(this.world.between(10, 5_000), () => this.#start(instance))
+    return toInstance(instance)
+  }
+
+  #takePorts(containers: readonly number[]): Instance['ports'] {
+    const held = new Set([...this.instances.values()].flatMap((one) => one.ports.map((port) => port.public)))
+    return containers.map((container) => {
+      const [port] = candidatePorts(this.range, held, this.#lastPort)
+      if (port === undefined) {
+        const size = this.range.last - this.range.first + 1
+        if (held.size < size)
+          this.world.violate(`a port was not released: ${held.size} of ${size} are in use, but none is free`)
+        throw new FleetError('ports-exhausted', 'no port is free')
+      }
+      held.add(port)
+      this.#lastPort = port
+      return { container, public: port }
+    })
+  }
+
+  #start(instance: ModelInstance): void {
+    const { spec } = instance
+    if (this.instances.get(keyOf(spec.ref)) !== instance) return
+    instance.phase = 'running'
+    instance.runningSince = this.world.elapsedMs
+    instance.game = new GameModel(this.world, this.deps.behaviorOf(spec), this.deps.longestMatchMs, {
+      send: (heartbeat) => this.deps.heartbeat(instance, heartbeat),
+      onSession: (sessionID) => this.deps.onSession(instance, sessionID),
+      onExit: (code) => {
+        instance.phase = 'exited'
+        instance.exitCode = code
+        this.exits.set(spec.uid, [...(this.exits.get(spec.uid) ?? []), code])
+        this.world.note(`instance ${spec.ref.name} exited with ${code}`)
+        this.#notifyChanged(instance)
+      },
+    })
+    this.#notifyChanged(instance)
+  }
+
+  /** The event carries the instance as it is now, however late it arrives. */
+  #notifyChanged(instance: ModelInstance): void {
+    const current = toInstance(instance)
+    this.#notify((listener) => listener.changed(current))
+  }
+
+  #destroy(key: string, uid: string, graceMs: number): Promise<void> | undefined {
+    const instance = this.instances.get(key)
+    if (!instance || instance.spec.uid !== uid) return undefined
+    const remove = () => {
+      if (this.instances.get(key) !== instance) return
+      this.instances.delete(key)
+      this.removed.add(uid)
+      this.#notify((listener) => listener.gone(instance.spec.ref, uid))
+    }
+    const { game } = instance
+    if (!game?.running) {
+      remove()
+      return undefined
+    }
+    this.deps.onTerminate(instance)
+    return new Promise((resolve) => {
+      const poll = () => {
+        if (this.instances.get(key) !== instance) return resolve()
+        if (game.running) return void this.world.after(100, poll)
+        remove()
+        return resolve()
+      }
+      game.terminate(graceMs, () => game.exit(137))
+      poll()
+    })
+  }
+
+  /** Events may be late, repeated, out of order or lost. */
+  #notify(event: (listener: BackendListener) => void): void {
+    for (const [host, watch] of this.#watches) {
+      if (this.world.elapsedMs < watch.interruptedUntil || this.world.fault('backend watch: lost event', 0.02)) continue
+      const deliver = () => host.run(() => event(watch.listener))
+      this.world.after(this.world.between(0, 50), deliver)
+      if (this.world.fault('backend watch: repeated event', 0.03))
+        this.world.after(this.world.between(0, 5_000), deliver)
+    }
+  }
+}
+
+function toInstance(instance: ModelInstance): Instance {
+  const { spec, phase, address, ports, exitCode } = instance
+  return {
+    ref: spec.ref,
+    uid: spec.uid,
+    phase,
+    ...(exitCode !== undefined && { exitCode }),
+    ...(phase !== 'pending' && { address, node: 'node' }),
+    ports: phase === 'pending' ? [] : ports,
+  }
+}

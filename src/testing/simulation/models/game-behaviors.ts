@@ -1,0 +1,49 @@
+/** Assigns a behavior to each game server of a run, and decides whether the run has a build that cannot run at all. */
+import type { InstanceSpec } from '../../../contracts/backend.js'
+import type { FleetLimits } from '../../../contracts/options.js'
+import { type GameBehavior, unusualBehaviors } from './game-model.js'
+import { CreateRate } from '../invariants/create-rate.js'
+import { brokenVersion, crashingVersion } from '../actors/build-specs.js'
+import { type UnrunnableBuild, unrunnableBuildName } from '../context.js'
+import type { World } from '../world/world.js'
+
+const brokenVersionBehaviors: readonly GameBehavior[] = ['never-ready', 'never-ready', 'crashes-at-start', 'silent']
+
+export class GameBehaviors {
+  readonly unrunnable: UnrunnableBuild | undefined
+  readonly #behaviors: readonly GameBehavior[]
+
+  constructor(
+    readonly world: World,
+    limits: FleetLimits,
+  ) {
+    this.#behaviors = someBehaviors(world)
+    this.unrunnable = world.chance(0.3) ? someUnrunnableBuild(world, limits) : undefined
+  }
+
+  behaviorOf({ build, sdk }: InstanceSpec): GameBehavior {
+    if (!this.world.faultsEnabled) return 'normal'
+    if (build.name === unrunnableBuildName) return 'crashes-at-start'
+    if (sdk.buildMetadata['version'] === crashingVersion) return 'crashes-when-ready'
+    if (sdk.buildMetadata['version'] === brokenVersion) return this.world.oneOf(brokenVersionBehaviors) ?? 'silent'
+    return this.world.oneOf(this.#behaviors) ?? 'normal'
+  }
+
+  /** The reason why this instance cannot be created; undefined if it can. */
+  refusal({ build }: InstanceSpec): string | undefined {
+    if (build.name !== unrunnableBuildName || !this.unrunnable) return undefined
+    this.unrunnable.createRate.created()
+    return this.unrunnable.kind === 'refused' && this.world.faultsEnabled ? 'no such image' : undefined
+  }
+}
+
+function someUnrunnableBuild(world: World, limits: FleetLimits): UnrunnableBuild {
+  const standingBy = world.between(1, 3)
+  const kind = world.chance(0.5) ? 'crashes' : 'refused'
+  return { kind, standingBy, createRate: new CreateRate(world, standingBy, limits) }
+}
+
+function someBehaviors(world: World): readonly GameBehavior[] {
+  const normal: GameBehavior[] = Array.from({ length: 6 }, () => 'normal')
+  return [...normal, ...unusualBehaviors.filter(() => world.chance(0.4))]
+}

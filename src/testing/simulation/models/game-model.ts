@@ -1,0 +1,176 @@
+/**
+ * Models the process of a game server: it starts, gets ready, plays and exits according to its behavior, and sends
+ * heartbeats like an SDK.
+ */
+import type { GameState, Heartbeat, HeartbeatAnswer } from '../../../rules/game/heartbeat.js'
+import type { World } from '../world/world.js'
+
+export type GameBehavior =
+  /** Gets ready soon, plays, exits with 0. */
+  | 'normal'
+  /** Sends heartbeats but never gets ready. */
+  | 'never-ready'
+  /** Sends no heartbeat. */
+  | 'silent'
+  /** Exits with 1 soon after its start. */
+  | 'crashes-at-start'
+  /** Exits with 1 soon after it got ready. */
+  | 'crashes-when-ready'
+  /** Exits with 1 at some time. */
+  | 'crashes'
+  /** Exits with 0 without a match. */
+  | 'exits-idle'
+  /** Always reports Unhealthy, like SDKs without a health callback. */
+  | 'always-unhealthy'
+  /** Reports Healthy first, then Unhealthy. */
+  | 'turns-unhealthy'
+  /** Alternates between Healthy and Unhealthy, never Unhealthy long enough to be terminated. */
+  | 'flaky-health'
+  /** Sometimes stops sending heartbeats for a while. */
+  | 'stalls'
+  /** Keeps sending heartbeats after Terminate until it is killed. */
+  | 'ignores-terminate'
+
+export const unusualBehaviors: readonly GameBehavior[] = [
+  'never-ready',
+  'silent',
+  'crashes-at-start',
+  'crashes',
+  'exits-idle',
+  'always-unhealthy',
+  'turns-unhealthy',
+  'flaky-health',
+  'stalls',
+  'ignores-terminate',
+]
+
+export interface GameModelDependencies {
+  /** Sends a heartbeat. Returns undefined if there was no answer. */
+  send(heartbeat: Heartbeat): HeartbeatAnswer | undefined
+  onExit(code: number): void
+  onSession(sessionID: string): void
+}
+
+const heartbeatMs = 2_000
+
+export class GameModel {
+  state: GameState = 'Initializing'
+  running = true
+  /** The session that it received. */
+  session: string | undefined
+  players: readonly string[] = []
+  #silentUntil = 0
+  #heartbeats = 0
+
+  constructor(
+    readonly world: World,
+    readonly behavior: GameBehavior,
+    readonly longestMatchMs: number,
+    readonly deps: GameModelDependencies,
+  ) {
+    if (behavior === 'crashes-at-start') world.after(world.between(50, 3_000), () => this.#exitWithFault(1))
+    if (behavior === 'crashes') world.after(world.between(1_000, 600_000), () => this.#exitWithFault(1))
+    if (behavior === 'exits-idle') world.after(world.between(1_000, 300_000), () => this.#exitWithFault(0))
+    if (behavior !== 'never-ready' && behavior !== 'silent') {
+      world.after(world.between(10, 8_000), () => {
+        if (this.state === 'Initializing') this.state = 'StandingBy'
+        this.#heartbeat()
+        if (behavior === 'crashes-when-ready') world.after(world.between(500, 30_000), () => this.#exitWithFault(1))
+      })
+    }
+    if (behavior !== 'silent') world.after(world.between(0, 1_000), () => this.#loop())
+  }
+
+  /** Like SIGTERM: exits at once or within the grace period, depending on its behavior. */
+  terminate(graceMs: number, kill: () => void): void {
+    const { world } = this
+    if (this.behavior === 'ignores-terminate' || world.chance(0.2)) world.after(graceMs, kill)
+    else world.after(world.between(0, Math.min(heartbeatMs, graceMs)), () => (this.running ? this.exit(0) : undefined))
+  }
+
+  exit(code: number): void {
+    if (!this.running) return
+    this.kill()
+    this.deps.onExit(code)
+  }
+
+  /** Stops the process without an exit code. */
+  kill(): void {
+    this.running = false
+    // Heartbeats that were still in flight, or a helper process that outlives the game and keeps using its id.
+    if (this.world.fault('game: heartbeats after exit', 0.1)) this.#sendStaleHeartbeats(this.world.between(1, 15))
+  }
+
+  #sendStaleHeartbeats(beats: number): void {
+    if (beats === 0) return
+    this.world.after(this.world.between(1, heartbeatMs), () => {
+      const session = this.#send()?.sessionConfig?.sessionId
+      if (session !== undefined && session !== this.session) this.deps.onSession(session)
+      this.#sendStaleHeartbeats(beats - 1)
+    })
+  }
+
+  /** Exits unless faults are disabled by now. */
+  #exitWithFault(code: number): void {
+    if (this.world.faultsEnabled) this.exit(code)
+  }
+
+  #loop(): void {
+    if (!this.running) return
+    this.#heartbeat()
+    this.world.after(heartbeatMs, () => this.#loop())
+  }
+
+  #heartbeat(): void {
+    const { world } = this
+    if (!this.running || world.elapsedMs < this.#silentUntil) return
+    this.#heartbeats++
+    if (this.behavior === 'never-ready' && !world.faultsEnabled && this.state === 'Initializing')
+      this.state = 'StandingBy'
+    if (this.behavior === 'stalls' && world.fault('game: stalls', 0.02)) {
+      this.#silentUntil = world.elapsedMs + world.between(1_000, 40_000)
+      return
+    }
+    if (world.faultsEnabled && world.chance(0.1)) this.players = this.session ? this.#somePlayers() : []
+    const answer = this.#send()
+    if (answer && this.running) this.#handle(answer)
+  }
+
+  /** Often the same number as before, but different players. */
+  #somePlayers(): readonly string[] {
+    return Array.from({ length: this.world.between(0, 2) }, () => `player-${this.world.between(1, 5)}`)
+  }
+
+  #send(): HeartbeatAnswer | undefined {
+    const health = this.#health()
+    return this.deps.send({ state: this.state, players: this.players, ...(health && { health }) })
+  }
+
+  #health(): Heartbeat['health'] {
+    if (this.behavior === 'always-unhealthy') return 'Unhealthy'
+    if (this.behavior === 'turns-unhealthy' && this.world.faultsEnabled && this.#heartbeats > 10) return 'Unhealthy'
+    if (this.behavior === 'flaky-health' && this.world.faultsEnabled)
+      return this.#heartbeats % 3 === 0 ? 'Healthy' : 'Unhealthy'
+    return this.#heartbeats % 3 === 0 ? undefined : 'Healthy'
+  }
+
+  #handle(answer: HeartbeatAnswer): void {
+    const { world } = this
+    const session = answer.sessionConfig?.sessionId
+    if (session !== undefined && session !== this.session) {
+      this.deps.onSession(session)
+      this.session = session
+    }
+    if (answer.operation === 'Active' && this.state === 'StandingBy') {
+      this.state = 'Active'
+      world.after(world.between(5_000, this.longestMatchMs), () => {
+        // Matches last while the fleet has to reach quiescence.
+        if (world.faultsEnabled) this.exit(world.chance(0.1) ? 1 : 0)
+      })
+    }
+    if (answer.operation === 'Terminate' && this.behavior !== 'ignores-terminate') {
+      this.state = 'Terminating'
+      world.after(world.between(0, 1_000), () => this.exit(0))
+    }
+  }
+}

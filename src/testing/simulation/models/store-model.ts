@@ -1,0 +1,218 @@
+/** Models a store that outlives the hosts: compare-and-swap over maps, behind calls that can fail in every way. */
+import { FleetError } from '../../../contracts/errors.js'
+import { type Build, type Detail, keyOf, type Ref, type Server } from '../../../rules/model/resources.js'
+import type { Collection, Store, Versioned } from '../../../contracts/store.js'
+import { remoteCall, type RemoteCallOptions } from './remote-call.js'
+import { AllocationTracker } from './allocation-tracker.js'
+import type { Host } from '../world/host.js'
+import { StoreWatches } from './store-watches.js'
+import type { World } from '../world/world.js'
+
+/** Called synchronously when a change becomes durable. */
+export interface StoreListener {
+  buildWritten(before: Build | undefined, after: Build): void
+  buildRemoved(before: Build): void
+  /** `late`: the call of a former leader took effect after its term. */
+  serverWritten(before: Server | undefined, after: Server, late: boolean): void
+  /** `external`: not by a host. */
+  serverRemoved(before: Server, external: boolean): void
+}
+
+/** `private`: one host only. `shared`: others write to it as well. `watched`: shared, and the hosts watch it. */
+export type StoreSharing = 'private' | 'shared' | 'watched'
+
+interface CollectionHooks<T> {
+  written(before: T | undefined, after: T, late: boolean): void
+  removed(before: T): void
+  /** The kind that watches report; undefined for records that are not watched. */
+  readonly kind?: 'builds' | 'servers'
+}
+
+export class StoreModel {
+  readonly builds = new Map<string, Versioned<Build>>()
+  readonly servers = new Map<string, Versioned<Server>>()
+  readonly details = new Map<string, Versioned<Detail>>()
+  readonly allocations: AllocationTracker
+  readonly watches: StoreWatches
+  /** Number of calls so far. */
+  calls = 0
+  /** Number of calls so far that write. */
+  changes = 0
+  #unavailableUntil = 0
+  #dropsRepliesUntil = 0
+  #revision = 0
+
+  constructor(
+    readonly world: World,
+    readonly faultRate: number,
+    readonly latencyMs: readonly [number, number],
+    readonly sharing: StoreSharing,
+    readonly listener: StoreListener,
+  ) {
+    this.allocations = new AllocationTracker(world)
+    this.watches = new StoreWatches(world, this)
+  }
+
+  get shared(): boolean {
+    return this.sharing !== 'private'
+  }
+
+  get watched(): boolean {
+    return this.sharing === 'watched'
+  }
+
+  get unavailable(): boolean {
+    return this.world.elapsedMs < this.#unavailableUntil
+  }
+
+  get dropsReplies(): boolean {
+    return this.world.elapsedMs < this.#dropsRepliesUntil
+  }
+
+  makeUnavailable(ms: number): void {
+    this.#unavailableUntil = this.world.elapsedMs + ms
+  }
+
+  /** Accepts all calls but loses their replies for a while, like a connection that is broken in one direction. */
+  dropReplies(ms: number): void {
+    this.#dropsRepliesUntil = this.world.elapsedMs + ms
+  }
+
+  /** Revisions are increasing numbers: later writes get higher ones. */
+  get latestRevision(): number {
+    return this.#revision
+  }
+
+  /** The store as seen by one host. */
+  for(host: Host): Store {
+    const { listener, faultRate, latencyMs, shared } = this
+    const options: RemoteCallOptions = {
+      of: 'store',
+      isUnavailable: () => this.unavailable,
+      dropsReplies: () => this.dropsReplies,
+      latencyMs,
+      faultRate,
+      remote: shared,
+    }
+    const servers = this.#collection(this.servers, host, options, {
+      written: (before, after, late) => listener.serverWritten(before, after, late),
+      removed: (before) => listener.serverRemoved(before, false),
+      kind: 'servers',
+    })
+    return {
+      shared,
+      builds: this.#collection(this.builds, host, options, {
+        written: (before, after) => listener.buildWritten(before, after),
+        removed: (before) => listener.buildRemoved(before),
+        kind: 'builds',
+      }),
+      servers: this.allocations.track(host, servers, (ref) => this.servers.get(keyOf(ref))?.record),
+      details: this.#collection(this.details, host, options, { written: () => {}, removed: () => {} }),
+      ...(this.watched && { watch: (watchListener) => this.watches.open(host, watchListener) }),
+      close: () => Promise.resolve(),
+    }
+  }
+
+  /** Rewrites a random record unchanged, like an external change of a label. Returns its key. */
+  rewriteRecord(): string | undefined {
+    const { world, builds, servers, details } = this
+    const records = world.oneOf<Map<string, Versioned<Ref>>>([builds, servers, servers, details])
+    const key = world.oneOf([...(records?.keys() ?? [])])
+    const current = key === undefined ? undefined : records?.get(key)
+    if (!records || key === undefined || !current) return undefined
+    records.set(key, { record: current.record, revision: this.#nextRevision() })
+    if (records === builds) this.watches.changed('builds', current.record)
+    else if (records === servers) this.watches.changed('servers', current.record)
+    return key
+  }
+
+  /** An external edit: creates or updates a build without a host. */
+  writeBuild(record: Build): void {
+    const key = keyOf(record)
+    const before = this.builds.get(key)?.record
+    this.builds.set(key, { record, revision: this.#nextRevision() })
+    this.watches.changed('builds', record)
+    this.listener.buildWritten(before, record)
+  }
+
+  /** An external edit: deletes a build without a host. */
+  removeBuild(record: Build): void {
+    if (!this.builds.delete(keyOf(record))) return
+    this.#nextRevision()
+    this.watches.changed('builds', record)
+    this.listener.buildRemoved(record)
+  }
+
+  /** An external edit: deletes the record of a server without a host. */
+  removeServer({ namespace, name }: Ref): void {
+    const current = this.servers.get(keyOf({ namespace, name }))
+    if (!current) return
+    this.servers.delete(keyOf(current.record))
+    this.#nextRevision()
+    this.watches.changed('servers', current.record)
+    this.listener.serverRemoved(current.record, true)
+  }
+
+  #nextRevision(): string {
+    return String(++this.#revision)
+  }
+
+  #collection<T extends Ref>(
+    records: Map<string, Versioned<T>>,
+    host: Host,
+    options: RemoteCallOptions,
+    hooks: CollectionHooks<T>,
+  ): Collection<T> {
+    const { world } = this
+    const request = <R>(effect: () => R) => {
+      this.calls++
+      return remoteCall(world, host, options, effect)
+    }
+    const markNews = () => {
+      host.hasNews = true
+    }
+    /** The reply may tell the host of an external edit of a build, without any event. */
+    const mayLearn = <R>(reply: Promise<R>) => {
+      if (this.watched && hooks.kind === 'builds') void reply.then(markNews, markNews)
+      return reply
+    }
+    const read = <R>(effect: () => R) => mayLearn(request(effect))
+    const change = <R>(effect: () => R) => {
+      host.beforeChange('store')
+      this.changes++
+      return mayLearn(request(effect))
+    }
+    const put = (record: T, before: T | undefined) => {
+      const revision = this.#nextRevision()
+      records.set(keyOf(record), { record, revision })
+      if (hooks.kind) this.watches.changed(hooks.kind, record)
+      hooks.written(before, record, !(host.alive && host.leads))
+      return revision
+    }
+    return {
+      get: (ref) => read(() => records.get(keyOf(ref))),
+      list: () => read(() => [...records.values()]),
+      create: (record) =>
+        change(() => {
+          if (records.has(keyOf(record))) throw new FleetError('conflict', `${keyOf(record)} exists`)
+          return put(record, undefined)
+        }),
+      update: (record, expected) =>
+        change(() => {
+          const current = records.get(keyOf(record))
+          if (!current) throw new FleetError('not-found', `${keyOf(record)} is gone`)
+          if (current.revision !== expected) throw new FleetError('conflict', `${keyOf(record)} has changed`)
+          return put(record, current.record)
+        }),
+      delete: (ref, expected) =>
+        change(() => {
+          const current = records.get(keyOf(ref))
+          if (!current) return
+          if (current.revision !== expected) throw new FleetError('conflict', `${keyOf(ref)} has changed`)
+          records.delete(keyOf(ref))
+          if (hooks.kind) this.watches.changed(hooks.kind, ref)
+          hooks.removed(current.record)
+        }),
+    }
+  }
+}

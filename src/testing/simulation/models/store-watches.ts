@@ -1,0 +1,159 @@
+/**
+ * Watches of the modelled store. Events of one record keep their order; otherwise events may be late, repeated or out of
+ * order. While a watch is interrupted it delivers nothing; afterwards it delivers what was missed, or a new list.
+ */
+import { type Build, keyOf, type Ref, type Server } from '../../../rules/model/resources.js'
+import type { CollectionListener, StoreListener, Versioned } from '../../../contracts/store.js'
+import type { Host } from '../world/host.js'
+import type { World } from '../world/world.js'
+
+/** The part of the store that is watched. */
+interface WatchedStore {
+  readonly builds: ReadonlyMap<string, Versioned<Build>>
+  readonly servers: ReadonlyMap<string, Versioned<Server>>
+  readonly unavailable: boolean
+}
+
+type Kind = 'builds' | 'servers'
+type Delivery = () => void
+
+interface Watch {
+  readonly host: Host
+  readonly listener: StoreListener
+  closed: boolean
+  interruptedUntil: number
+  /** A list is due, which will contain all changes until then. */
+  listing: boolean
+  /** Events during the interruption, in order. */
+  missed: { readonly key: string; readonly delivery: Delivery }[]
+  /** Elapsed ms at which the last list arrives. No event arrives earlier. */
+  listedAt: number
+  /** Elapsed ms at which the last event of each record arrives. */
+  readonly arrivals: Map<string, number>
+}
+
+/** How often a watch retries while the store is unavailable. */
+const retryMs = 500
+
+export class StoreWatches {
+  readonly #watch = new Set<Watch>()
+
+  constructor(
+    readonly world: World,
+    readonly store: WatchedStore,
+  ) {}
+
+  open(host: Host, listener: StoreListener): () => void {
+    const watch: Watch = {
+      host,
+      listener,
+      closed: false,
+      interruptedUntil: 0,
+      listing: true,
+      missed: [],
+      listedAt: 0,
+      arrivals: new Map(),
+    }
+    this.#watch.add(watch)
+    this.#list(watch)
+    return () => {
+      watch.closed = true
+      this.#watch.delete(watch)
+    }
+  }
+
+  isInterrupted(host: Host): boolean {
+    return [...this.#watch].some((watch) => watch.host === host && (watch.listing || this.#isInterrupted(watch)))
+  }
+
+  /** A record was written or deleted. */
+  changed(kind: Kind, { namespace, name }: Ref): void {
+    const ref = { namespace, name }
+    const key = `${kind} ${keyOf(ref)}`
+    for (const watch of this.#watch) {
+      if (!watch.host.alive) this.#watch.delete(watch)
+      else if (!watch.listing) this.#send(watch, key, this.#deliveryOf(watch, kind, ref))
+    }
+  }
+
+  /** Interrupts the watch of one host. `relist`: it delivers a new list afterwards instead of the missed events. */
+  interrupt(host: Host, ms: number, relist: boolean): boolean {
+    const watches = [...this.#watch].filter((watch) => watch.host === host)
+    for (const watch of watches) {
+      watch.interruptedUntil = Math.max(watch.interruptedUntil, this.world.elapsedMs + ms)
+      this.world.after(ms, () => this.#resume(watch, relist))
+    }
+    return watches.length > 0
+  }
+
+  #isInterrupted({ interruptedUntil }: Watch): boolean {
+    return this.world.elapsedMs < interruptedUntil
+  }
+
+  #resume(watch: Watch, relist: boolean): void {
+    if (watch.closed || this.#isInterrupted(watch)) return
+    if (this.store.unavailable) return void this.world.after(retryMs, () => this.#resume(watch, relist))
+    const missed = watch.missed.splice(0)
+    if (relist) {
+      watch.listing = true
+      this.#list(watch)
+    } else for (const { key, delivery } of missed) this.#arrive(watch, key, delivery)
+  }
+
+  #list(watch: Watch): void {
+    if (watch.closed) return
+    const { world, store } = this
+    if (store.unavailable || this.#isInterrupted(watch)) return void world.after(retryMs, () => this.#list(watch))
+    const builds = [...store.builds.values()]
+    const servers = [...store.servers.values()]
+    watch.listing = false
+    watch.listedAt = world.elapsedMs + world.between(0, 200)
+    const deliverList = <T extends Ref>(to: CollectionListener<T>, all: readonly Versioned<T>[]) =>
+      this.#deliver(watch, watch.listedAt, () => to.listed(all))
+    deliverList(watch.listener.builds, builds)
+    deliverList(watch.listener.servers, servers)
+  }
+
+  /** Carries the record as it is now, however late it arrives. */
+  #deliveryOf({ listener }: Watch, kind: Kind, ref: Ref): Delivery {
+    if (kind === 'builds') return deliveryOf(listener.builds, this.store.builds, ref)
+    return deliveryOf(listener.servers, this.store.servers, ref)
+  }
+
+  #send(watch: Watch, key: string, delivery: Delivery): void {
+    // An unavailable store delivers no events either.
+    if (this.store.unavailable && !this.#isInterrupted(watch)) {
+      watch.interruptedUntil = this.world.elapsedMs + retryMs
+      this.world.after(retryMs, () => this.#resume(watch, false))
+    }
+    if (this.#isInterrupted(watch) || watch.missed.length > 0) watch.missed.push({ key, delivery })
+    else this.#arrive(watch, key, delivery)
+  }
+
+  #arrive(watch: Watch, key: string, delivery: Delivery): void {
+    const { world } = this
+    const late = world.fault('store watch: late event', 0.02) ? world.between(100, 5_000) : world.between(0, 50)
+    const at = Math.max(watch.listedAt, watch.arrivals.get(key) ?? 0, world.elapsedMs + late)
+    watch.arrivals.set(key, at)
+    this.#deliver(watch, at, delivery)
+    // The repeated event may be out of date by then.
+    if (world.fault('store watch: repeated event', 0.03)) this.#deliver(watch, at + world.between(0, 5_000), delivery)
+  }
+
+  #deliver(watch: Watch, at: number, delivery: Delivery): void {
+    this.world.after(at - this.world.elapsedMs, () =>
+      watch.host.run(() => {
+        if (!watch.closed) delivery()
+      }),
+    )
+  }
+}
+
+function deliveryOf<T extends Ref>(
+  listener: CollectionListener<T>,
+  records: ReadonlyMap<string, Versioned<T>>,
+  ref: Ref,
+): Delivery {
+  const found = records.get(keyOf(ref))
+  return found ? () => listener.changed(found) : () => listener.gone(ref)
+}

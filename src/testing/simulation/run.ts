@@ -1,0 +1,197 @@
+/**
+ * One simulation run: hosts, games, callers and operators in one world. First everything can fail; then the faults stop,
+ * and the fleet has to reach quiescence.
+ */
+import type { FleetEvent } from '../../contracts/events.js'
+import type { Fleet } from '../../contracts/fleet.js'
+import { defaultLimits, type FleetLimits, type FleetOptions } from '../../contracts/options.js'
+import type { Heartbeat, HeartbeatAnswer } from '../../rules/game/heartbeat.js'
+import { scaleBuildExternally } from './actors/external-edits.js'
+import { GarbageCollector } from './actors/garbage-collector.js'
+import { startWorkload } from './actors/workload.js'
+import type { SimulationContext, UnrunnableBuild } from './context.js'
+import { Invariants } from './invariants/invariants.js'
+import { checkQuiescence } from './invariants/quiescence.js'
+import { takeSnapshot } from './invariants/snapshot.js'
+import { BackendModel, type ModelInstance } from './models/backend-model.js'
+import { GameBehaviors } from './models/game-behaviors.js'
+import { type StoreListener, StoreModel } from './models/store-model.js'
+import { type TimingAllowances, timingAllowances } from './timing-allowances.js'
+import type { Host } from './world/host.js'
+import { HostPool } from './world/host-pool.js'
+import { Lease } from './world/lease.js'
+import { World } from './world/world.js'
+
+const minuteMs = 60_000
+const quiescenceMs = 3 * minuteMs
+/** Far more than a fleet of this size needs, and far less than one that retries without a pause. */
+const maxCallsPerMinute = 20_000
+
+const simulationLimits = { heartbeatIntervalMs: 2_000, resyncIntervalMs: 30_000 }
+
+export class SimulationRun implements SimulationContext {
+  readonly world: World
+  readonly store: StoreModel
+  readonly backend: BackendModel
+  readonly lease: Lease
+  readonly hosts: HostPool
+  readonly invariants: Invariants
+  readonly totals = { allocations: 0, refusals: 0 }
+  readonly #allowances: TimingAllowances
+  readonly #behaviors: GameBehaviors
+
+  constructor(seed: number, createFleet: (options: FleetOptions) => Promise<Fleet>, limits: Partial<FleetLimits>) {
+    const fleetLimits = { ...simulationLimits, ...limits }
+    const allLimits: FleetLimits = { ...defaultLimits, ...fleetLimits }
+    const world = new World(seed)
+    this.world = world
+    const hostCount = world.chance(0.5) ? 2 : 1
+    const faultRate = world.oneOf([0, 0.002, 0.01, 0.05]) ?? 0
+    this.#allowances = timingAllowances(allLimits, faultRate < 0.01)
+    this.#behaviors = new GameBehaviors(world, allLimits)
+    this.lease = new Lease(world, () => this.#leaderElected())
+    this.invariants = new Invariants(world, () => this, { limits: allLimits, allowances: this.#allowances })
+    const latencyMs = world.oneOf<readonly [number, number]>([
+      [0, 5],
+      [0, 5],
+      [1, 50],
+      [20, 200],
+    ]) ?? [0, 5]
+    const isShared = hostCount > 1 || world.chance(0.5)
+    // Even seeds with a shared store watch it.
+    const sharing = isShared ? (seed % 2 === 0 ? 'watched' : 'shared') : 'private'
+    this.store = new StoreModel(world, faultRate, latencyMs, sharing, this.#storeListener(sharing === 'watched'))
+    const ports = { first: 10_000, last: 10_000 + world.between(12, 60) }
+    this.backend = new BackendModel(world, faultRate, ports, {
+      behaviorOf: (spec) => this.#behaviors.behaviorOf(spec),
+      longestMatchMs: world.oneOf([20_000, 60_000, 400_000]) ?? 60_000,
+      onCreate: (spec) => {
+        this.invariants.instanceCreated(spec)
+        return this.#behaviors.refusal(spec)
+      },
+      heartbeat: (instance, heartbeat) => this.#heartbeat(instance, heartbeat),
+      onSession: (instance, sessionID) => this.invariants.sessions.receivedByGame(instance, sessionID),
+      onTerminate: (instance) => this.invariants.sessions.terminating(instance),
+    })
+    this.hosts = new HostPool(world, () => this, {
+      createFleet,
+      limits: fleetLimits,
+      onEvent: (host, event) => this.#eventEmitted(host, event),
+    })
+    for (let i = 0; i < hostCount; i++) this.hosts.start()
+  }
+
+  get unrunnable(): UnrunnableBuild | undefined {
+    return this.#behaviors.unrunnable
+  }
+
+  async run(faultyMs: number): Promise<void> {
+    const { world } = this
+    await this.#advance(1_000)
+    startWorkload(this)
+    await this.#advance(faultyMs)
+    world.note('--- no more faults from here on ---')
+    world.faultsEnabled = false
+    for (const host of this.hosts.all) host.wake()
+    const { settlingMs, resizedMs, notResizedMs, rolloutMs } = this.#allowances
+    await this.#advance(settlingMs)
+    // Nothing else changes from here on, so the fleet has to notice this edit by itself.
+    await this.#advance(scaleBuildExternally(this) === undefined ? notResizedMs : resizedMs)
+    if (await this.#hasRollout()) await this.#advance(rolloutMs)
+    await checkQuiescence(this, () => this.#advance(quiescenceMs))
+    world.throwIfFailed()
+  }
+
+  /** Adds the final state to the history of a failed run. */
+  noteFinalState(): void {
+    for (const { spec, phase, game } of this.backend.instances.values()) {
+      this.world.note(`instance ${spec.ref.name}: ${phase}, ${game?.behavior ?? 'not started'}, ${game?.state ?? ''}`)
+    }
+    for (const { record } of this.store.servers.values()) {
+      this.world.note(`record ${record.name}: ${record.state}, ${record.session?.id ?? 'no session'}`)
+    }
+  }
+
+  /** Stops all hosts. */
+  stop(): void {
+    for (const host of this.hosts.all) host.crash()
+  }
+
+  async #hasRollout(): Promise<boolean> {
+    const { leader } = this.lease
+    const snapshot = leader?.fleet && (await takeSnapshot(leader, leader.fleet))
+    return snapshot?.builds.some(({ status }) => status.rollout !== undefined) === true
+  }
+
+  /** Runs all steps of the next `ms` and checks the invariants after each. */
+  async #advance(ms: number): Promise<void> {
+    const { world } = this
+    const until = world.elapsedMs + ms
+    let minute = world.elapsedMs
+    let callsBefore = this.#calls
+    while (await world.step(until)) {
+      if (world.elapsedMs - minute >= minuteMs) {
+        minute = world.elapsedMs
+        callsBefore = this.#calls
+      } else if (this.#calls - callsBefore > maxCallsPerMinute) {
+        world.violate(`too many calls: the fleet made ${this.#calls - callsBefore} within a minute`)
+      }
+      await this.invariants.check()
+      world.throwIfFailed()
+    }
+    world.elapsedMs = until
+  }
+
+  get #calls(): number {
+    return this.store.calls + this.backend.calls
+  }
+
+  /** Reports every change of the store. Half of the watched stores have a garbage collector, like a cluster. */
+  #storeListener(watched: boolean): StoreListener {
+    const { world } = this
+    const { records } = this.invariants
+    const collector = watched && world.chance(0.5) ? new GarbageCollector(world, () => this) : undefined
+    return {
+      buildWritten: (before, after) => {
+        const { name, crashes, spec } = after
+        world.fingerprint.add(name, crashes, spec.buildID, spec.standingBy, spec.max)
+        records.buildWritten(before, after)
+      },
+      buildRemoved(before) {
+        records.buildRemoved(before)
+        collector?.buildRemoved(before)
+      },
+      serverWritten: (before, after, late) => {
+        const { name, state, health, session, ending } = after
+        world.fingerprint.add(name, state, health, session?.id, ending?.reason)
+        records.serverWritten(before, after, late)
+        collector?.serverWritten(before, after)
+      },
+      serverRemoved(before, external) {
+        records.serverRemoved(before, external)
+        collector?.serverRemoved(before)
+      },
+    }
+  }
+
+  #heartbeat(instance: ModelInstance, heartbeat: Heartbeat): HeartbeatAnswer | undefined {
+    const { world } = this
+    if (world.fault('heartbeat: lost', 0.005)) return undefined
+    const host = this.hosts.pickResponsive()
+    const answer = host?.fleet?.heartbeat(instance.spec.sdk.sessionHostId, heartbeat)
+    if (host && host === this.lease.leader) instance.lastHeartbeat = { by: host, at: world.elapsedMs }
+    if (answer?.operation === 'Terminate') this.invariants.gameTerminated(instance)
+    return answer
+  }
+
+  #leaderElected(): void {
+    this.unrunnable?.createRate.leaderElected()
+    this.invariants.leaderElected()
+  }
+
+  #eventEmitted(host: Host, event: FleetEvent): void {
+    const { seq, build, server } = { build: undefined, server: undefined, ...event }
+    this.world.fingerprint.add(host.name, seq, build?.name, server?.name)
+    this.invariants.eventEmitted(host, event)
+  }
+}

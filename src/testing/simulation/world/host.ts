@@ -1,0 +1,150 @@
+/**
+ * One host process: the real fleet over the modelled store and backend. It can crash at any await point of the engine, be
+ * closed or suspended, and its wall clock can jump.
+ */
+import type { Backend } from '../../../contracts/backend.js'
+import type { Clock } from '../../../contracts/clock.js'
+import type { Elector } from '../../../contracts/elector.js'
+import type { FleetEvent } from '../../../contracts/events.js'
+import type { Fleet } from '../../../contracts/fleet.js'
+import type { FleetOptions } from '../../../contracts/options.js'
+import type { Store } from '../../../contracts/store.js'
+import type { World } from './world.js'
+
+export interface HostAdapters {
+  readonly backend: Backend
+  readonly store: Store
+  readonly elector: Elector
+}
+
+/** The fleet may not notice a shorter suspension, and then does not restart its heartbeat timeouts. */
+const noticeableSuspensionMs = 4_000
+
+export class Host {
+  alive = true
+  closing = false
+  /** `fleet.close()` has resolved. */
+  closed = false
+  /** What its elector reported last. */
+  leads = false
+  fleet: Fleet | undefined
+  /** Elapsed ms since which it runs without a suspension. */
+  awakeSince: number
+  /** Elapsed ms since which it receives heartbeats without a gap that the fleet notices. */
+  listeningSince: number
+  /** It emitted an event or received a call since the last snapshot. */
+  hasNews = true
+  #suspendedSince = 0
+  #suspendedUntil = 0
+  suspended = false
+  #wallJumpMs = 0
+  #deferred: (() => void)[] = []
+  /** Runs before `#deferred` when the host wakes up. */
+  #deferredFirst: (() => void)[] = []
+
+  constructor(
+    readonly world: World,
+    readonly name: string,
+    readonly onEvent: (event: FleetEvent) => void,
+  ) {
+    this.awakeSince = world.elapsedMs
+    this.listeningSince = world.elapsedMs
+  }
+
+  /** Answers calls. */
+  get isResponsive(): boolean {
+    return this.alive && !this.suspended && !this.closing && this.fleet !== undefined
+  }
+
+  /** Runs `fn` on this host: not at all after a crash, deferred while suspended. */
+  run(fn: () => void): void {
+    if (!this.alive) return
+    if (this.suspended) {
+      this.#deferred.push(fn)
+      return
+    }
+    fn()
+  }
+
+  clock(): Clock {
+    const { world } = this
+    return {
+      now: () => world.wallMs + this.#wallJumpMs,
+      elapsed: () => world.elapsedMs,
+      after: (ms, fn) => {
+        // Cancelling also works for a timer that is due while the host is suspended.
+        let due: (() => void) | undefined = fn
+        const cancel = world.after(ms, () => this.run(() => due?.()))
+        return () => {
+          due = undefined
+          cancel()
+        }
+      },
+      randomBytes: (count) => world.bytes(count),
+    }
+  }
+
+  async start(
+    createFleet: (options: FleetOptions) => Promise<Fleet>,
+    adapters: HostAdapters,
+    limits: NonNullable<FleetOptions['limits']>,
+  ): Promise<void> {
+    const fleet = await createFleet({ ...adapters, limits, clock: this.clock(), agent: { external: 'agent:56001' } })
+    if (!this.alive) return
+    this.fleet = fleet
+    fleet.on('*', (event) => {
+      if (!this.alive) return
+      if (event.type !== 'PlayersChanged') {
+        this.hasNews = true
+        this.world.note(`${this.name}: ${event.type}: ${event.message}`)
+      }
+      this.onEvent(event)
+    })
+  }
+
+  /** Called before the host changes something in the store or the backend: only an open leader may. */
+  beforeChange(of: string): void {
+    this.hasNews = true
+    if (this.closed) this.world.violate(`${this.name} changes the ${of} after its fleet was closed`)
+    else if (!this.leads) this.world.violate(`${this.name} changes the ${of} without being the leader`)
+  }
+
+  /** Like `run`, but a suspended host does this before anything else when it wakes up. */
+  runFirst(fn: () => void): void {
+    if (this.alive && this.suspended) this.#deferredFirst.push(fn)
+    else this.run(fn)
+  }
+
+  /** Stops the host at once. Calls that it made before may still take effect. */
+  crash(): void {
+    this.alive = false
+    this.fleet = undefined
+    this.#deferred = []
+    this.#deferredFirst = []
+  }
+
+  suspend(ms: number): void {
+    const { elapsedMs } = this.world
+    if (!this.suspended) this.#suspendedSince = elapsedMs
+    this.suspended = true
+    this.#suspendedUntil = Math.max(this.#suspendedUntil, elapsedMs + ms)
+    this.world.after(ms, () => {
+      if (this.world.elapsedMs >= this.#suspendedUntil) this.wake()
+    })
+  }
+
+  wake(): void {
+    if (!this.suspended) return
+    const { elapsedMs } = this.world
+    this.suspended = false
+    this.awakeSince = elapsedMs
+    if (elapsedMs - this.#suspendedSince >= noticeableSuspensionMs) this.listeningSince = elapsedMs
+    for (const fn of this.#deferredFirst.splice(0)) this.run(fn)
+    for (const fn of this.#deferred.splice(0)) this.world.after(0, () => this.run(fn))
+  }
+
+  jumpWall(ms: number): void {
+    this.world.skewMs += Math.abs(ms)
+    this.#wallJumpMs += ms
+  }
+}

@@ -1,0 +1,88 @@
+/** Models the leadership lease of hosts that share a store. The first host to ask gets it; it expires when its holder is gone. */
+import type { ElectionListener, Elector } from '../../../contracts/elector.js'
+import type { Host } from './host.js'
+import type { World } from './world.js'
+
+/** A holder that stops renewing loses the lease after this time. */
+export const leaseMs = 15_000
+
+export class Lease {
+  readonly #electors = new Map<Host, ElectionListener>()
+  leader: Host | undefined
+  /** Elapsed ms at which the leader was elected. */
+  electedAt = 0
+
+  constructor(
+    readonly world: World,
+    readonly onElected: () => void,
+  ) {}
+
+  elector(host: Host): Elector {
+    return {
+      run: (listener) => {
+        this.#electors.set(host, listener)
+        if (!this.leader) this.#elect(host)
+        else if (this.leader !== host) host.run(() => this.#depose(host, this.leader?.name))
+        return () => {
+          this.leave(host, 100)
+          return Promise.resolve()
+        }
+      },
+    }
+  }
+
+  /** Removes a host from the election. A crashed host does not release the lease, so it has to expire. */
+  leave(host: Host, afterMs = leaseMs): void {
+    this.#electors.delete(host)
+    if (this.leader !== host) return
+    this.leader = undefined
+    this.world.after(afterMs, () => this.#electNext())
+  }
+
+  /** A suspended host cannot renew its lease for this time. */
+  suspended(host: Host, ms: number): void {
+    if (this.leader !== host || ms < leaseMs) return
+    const { electedAt } = this
+    this.world.after(leaseMs, () => {
+      if (this.leader === host && this.electedAt === electedAt) this.#electNext()
+    })
+  }
+
+  /** The leader fails to renew and steps down in time. False if no other host can take over. */
+  lose(): boolean {
+    const { leader } = this
+    const next = [...this.#electors.keys()].find((host) => host !== leader && host.alive && !host.suspended)
+    if (!leader || leader.suspended || !next) return false
+    this.leader = undefined
+    leader.run(() => this.#depose(leader))
+    this.world.after(this.world.between(0, 2_000), () => (this.leader ? undefined : this.#electNext(leader)))
+    return true
+  }
+
+  /** Elects another host as soon as one is awake, unless the holder has woken up before. */
+  #electNext(except?: Host): void {
+    const { leader } = this
+    if (this.#electors.size === 0 || leader?.suspended === false) return
+    const next = [...this.#electors.keys()].find((host) => host !== except && host.alive && !host.suspended)
+    if (!next) return void this.world.after(1_000, () => this.#electNext())
+    // A host that watches its own lease learns of the loss before anything else when it wakes up.
+    leader?.runFirst(() => this.#depose(leader))
+    this.#elect(next)
+  }
+
+  #elect(host: Host): void {
+    this.leader = host
+    this.electedAt = this.world.elapsedMs
+    this.world.note(`${host.name} is elected`)
+    this.onElected()
+    host.run(() => {
+      host.leads = true
+      this.#electors.get(host)?.elected()
+    })
+  }
+
+  #depose(host: Host, by?: string): void {
+    host.leads = false
+    this.#electors.get(host)?.lost(by)
+  }
+}

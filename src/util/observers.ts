@@ -1,0 +1,77 @@
+/** The observers of one fleet. Without any, nothing is measured. */
+import type { Clock } from '../contracts/clock.js'
+import { type ErrorCode, FleetError } from '../contracts/errors.js'
+import type { Logger } from '../contracts/logger.js'
+import type { FleetObserver } from '../contracts/observer.js'
+
+export class Observers {
+  readonly #clock: Pick<Clock, 'elapsed'>
+  readonly #logger: Logger
+  readonly #observers = new Set<FleetObserver>()
+
+  constructor(clock: Pick<Clock, 'elapsed'>, logger: Logger) {
+    this.#clock = clock
+    this.#logger = logger
+  }
+
+  /** True without observers: hot paths check it first and then skip the measurement. */
+  get isEmpty(): boolean {
+    return this.#observers.size === 0
+  }
+
+  /** Adds an observer until the returned function is called. An observer that is added twice is called twice. */
+  add(observer: FleetObserver): () => void {
+    const own = bound(observer)
+    this.#observers.add(own)
+    return () => {
+      this.#observers.delete(own)
+    }
+  }
+
+  /** Runs `work` and reports its duration through `report`. */
+  timed<T>(work: () => T, report: (observer: FleetObserver, ms: number) => void): T {
+    const since = this.#clock.elapsed()
+    const result = work()
+    const ms = this.#clock.elapsed() - since
+    this.#reportAll((observer) => report(observer, ms))
+    return result
+  }
+
+  /** Like `timed`, for a call that returns a promise; `outcome` is `ok` or the code of its error. */
+  timedCall<T>(
+    call: () => Promise<T>,
+    report: (observer: FleetObserver, outcome: 'ok' | ErrorCode, ms: number) => void,
+  ): Promise<T> {
+    const since = this.#clock.elapsed()
+    const settled = (outcome: 'ok' | ErrorCode) => {
+      const ms = this.#clock.elapsed() - since
+      this.#reportAll((observer) => report(observer, outcome, ms))
+    }
+    const promise = call()
+    promise.then(
+      () => settled('ok'),
+      (error: unknown) => settled(FleetError.is(error) ? error.code : 'internal'),
+    )
+    return promise
+  }
+
+  #reportAll(report: (observer: FleetObserver) => void): void {
+    for (const observer of this.#observers) {
+      try {
+        report(observer)
+      } catch (error) {
+        this.#logger.error({ err: error }, 'observer failed')
+      }
+    }
+  }
+}
+
+function bound(observer: FleetObserver): FleetObserver {
+  const { allocated, reconciled, backendCall, storeCall } = observer
+  return {
+    ...(allocated && { allocated: allocated.bind(observer) }),
+    ...(reconciled && { reconciled: reconciled.bind(observer) }),
+    ...(backendCall && { backendCall: backendCall.bind(observer) }),
+    ...(storeCall && { storeCall: storeCall.bind(observer) }),
+  }
+}

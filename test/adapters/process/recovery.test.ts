@@ -1,0 +1,254 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, expect, test } from 'vitest'
+import { cancelStart, startSupervisor } from '../../../adapters/process/supervisor.js'
+import type { InstanceSpec } from '../../../src/contracts/backend.js'
+import { identityOf } from '../../../src/platform/process-identity.js'
+import { cleanUp, contentOf, exited, freshDirectory, gameOf, idle, numberIn, onCleanUp } from './support.js'
+import { onlyInstance, open, runs, saysPid, specOf, until } from './support.js'
+
+afterEach(cleanUp)
+
+function startHost(directory: string, specs: readonly InstanceSpec[], atOnce = 1): ChildProcess {
+  const host = fileURLToPath(new URL('host.ts', import.meta.url))
+  const args = ['--import', 'tsx', host, directory, JSON.stringify(specs), String(atOnce)]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  onCleanUp(() => void child.kill('SIGKILL'))
+  return child
+}
+
+/** Creates one instance by a host that is then killed, and returns the game's process id. */
+async function abandoned(directory: string, spec: InstanceSpec, pidPath: string): Promise<number> {
+  const host = startHost(directory, [spec])
+  const pid = await numberIn(pidPath)
+  await until('the host has recorded its process', () => recordOf(directory)?.process)
+  host.kill('SIGKILL')
+  await once(host, 'exit')
+  return pid
+}
+
+const recordPath = (directory: string) => join(directory, 'instances', 'default.arena-aaaaa', 'instance.json')
+
+function recordOf(directory: string) {
+  const text = contentOf(recordPath(directory))
+  return text === undefined ? undefined : JSON.parse(text)
+}
+
+function edit(directory: string, change: (record: Record<string, unknown>) => void): void {
+  const record = JSON.parse(readFileSync(recordPath(directory), 'utf8'))
+  change(record)
+  writeFileSync(recordPath(directory), JSON.stringify(record))
+}
+
+test('a game outlives the kill of its host; the next one finds it, sees its exit and can start another', async () => {
+  const directory = freshDirectory()
+  const spec = gameOf(`process.on('SIGUSR2', () => process.exit(6));${saysPid(join(directory, 'pid'))}${idle}`, {
+    ports: [7777],
+  })
+  const pid = await abandoned(directory, spec, join(directory, 'pid'))
+  expect(runs(pid)).toBe(true)
+
+  const next = open(directory)
+  const found = await onlyInstance(next)
+  expect(found).toMatchObject({ ref: spec.ref, uid: spec.uid, phase: 'running', address: '127.0.0.1' })
+  expect(found.ports).toHaveLength(1)
+  expect(await next.create(spec)).toEqual(found)
+
+  const phases: string[] = []
+  next.watch({
+    changed: (instance) => void phases.push(`${instance.phase} ${instance.exitCode}`),
+    gone: () => {},
+    resync: () => {},
+    heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
+  })
+  process.kill(pid, 'SIGUSR2')
+  await until('the exit is told', () => phases.length > 0)
+  expect(phases).toEqual(['exited 6'])
+})
+
+test('a game that ended while no host was there is exited with its code', async () => {
+  const directory = freshDirectory()
+  const pid = await abandoned(directory, gameOf(saysPid(join(directory, 'pid')) + idle), join(directory, 'pid'))
+  process.kill(pid, 'SIGKILL')
+  await until('its end is written down', () => {
+    const [run = ''] = readdirSync(join(recordPath(directory), '..')).filter((name) => name.startsWith('run-'))
+    return contentOf(join(recordPath(directory), '..', run, 'exit')) === '137\n'
+  })
+  expect(await exited(open(directory))).toMatchObject({ exitCode: 137 })
+})
+
+test('an adopted game is ended as any other', async () => {
+  const directory = freshDirectory()
+  const spec = gameOf(`process.on('SIGTERM', () => {});${saysPid(join(directory, 'pid'))}${idle}`)
+  const pid = await abandoned(directory, spec, join(directory, 'pid'))
+  const next = open(directory)
+  await next.destroy(spec.ref, spec.uid, { graceMs: 100 })
+  expect(runs(pid)).toBe(false)
+  expect(await next.list()).toEqual([])
+})
+
+test('a host killed between the start and its record leaves a game that is found by what its supervisor wrote', async () => {
+  const directory = freshDirectory()
+  const spec = gameOf(saysPid(join(directory, 'pid')) + idle)
+  const pid = await abandoned(directory, spec, join(directory, 'pid'))
+  edit(directory, (record) => delete record['process'])
+  const next = open(directory)
+  expect(await next.create(spec)).toMatchObject({ phase: 'running', uid: spec.uid })
+  expect(recordOf(directory).process).toMatchObject({ pid: expect.any(Number) })
+  await next.destroy(spec.ref, spec.uid, { graceMs: 0 })
+  expect(runs(pid)).toBe(false)
+})
+
+test('a record without start is called off: it is not listed, and a supervisor that comes late starts nothing', async () => {
+  const directory = freshDirectory()
+  const started = join(directory, 'started')
+  const runDirectory = join(directory, 'run-abc')
+  mkdirSync(runDirectory)
+  expect(cancelStart(runDirectory)).toBe(true)
+  const log = openSync(join(directory, 'log'), 'a')
+  const child = await startSupervisor({
+    runDirectory,
+    mark: 'abc',
+    program: '/bin/sh',
+    args: ['-c', `echo >${started}`],
+    env: {},
+    workingDir: directory,
+    log,
+  })
+  closeSync(log)
+  await once(child, 'exit')
+  expect(existsSync(started)).toBe(false)
+  expect(readFileSync(join(runDirectory, 'exit'), 'utf8')).toBe('125\n')
+})
+
+test('a record whose start never came is no instance, and its name is free', async () => {
+  const directory = freshDirectory()
+  const spec = specOf(['sleep', '600'])
+  const first = open(directory)
+  await first.create(spec)
+  await first.destroy(spec.ref, spec.uid, { graceMs: 0 })
+  const instance = join(recordPath(directory), '..')
+  mkdirSync(join(instance, 'run-abc'), { recursive: true })
+  const record = { version: 1, ref: spec.ref, uid: spec.uid, address: 'a', node: 'n', ports: [], nonce: 'abc' }
+  writeFileSync(recordPath(directory), JSON.stringify(record))
+  const next = open(directory)
+  expect(await next.list()).toEqual([])
+  expect(existsSync(instance)).toBe(false)
+  expect(await next.create(spec)).toMatchObject({ phase: 'running' })
+})
+
+test('a number that a stranger has now is neither taken for ours nor ever killed', async () => {
+  const directory = freshDirectory()
+  const stranger = spawn('sleep', ['600'], { detached: true, stdio: 'ignore' })
+  onCleanUp(() => void stranger.kill('SIGKILL'))
+  const pid = stranger.pid ?? 0
+  const spec = gameOf(saysPid(join(directory, 'pid')) + idle)
+  process.kill(await abandoned(directory, spec, join(directory, 'pid')), 'SIGKILL')
+  const supervisor = recordOf(directory).process.pid
+  await until('the supervisor is gone', () => !runs(supervisor))
+  const [run = ''] = readdirSync(join(recordPath(directory), '..')).filter((name) => name.startsWith('run-'))
+  writeFileSync(join(recordPath(directory), '..', run, 'exit'), '')
+  edit(directory, (record) => {
+    record['process'] = { pid, startedAt: 'another time' }
+    delete record['exit']
+  })
+  const next = open(directory)
+  const instance = await onlyInstance(next)
+  expect(instance).toMatchObject({ phase: 'exited' })
+  expect(instance).not.toHaveProperty('exitCode')
+  await next.destroy(spec.ref, spec.uid, { graceMs: 0 })
+  expect(await next.list()).toEqual([])
+  expect(identityOf(pid)).toBeDefined()
+})
+
+test('the start of a process is recorded together with the boot that it belongs to', async () => {
+  const directory = freshDirectory()
+  const spec = gameOf(idle)
+  const first = open(directory)
+  await first.create(spec)
+  await until('it is recorded', () => recordOf(directory)?.process)
+  const before = recordOf(directory).process
+  expect(identityOf(before.pid)?.startedAt).toBe(before.startedAt)
+  if (process.platform === 'linux') expect(before.startedAt).toMatch(/^[0-9a-f-]{36}:\d+$/)
+})
+
+test('an instance without readable record is told, ended and removed, and the others stay', async () => {
+  const directory = freshDirectory()
+  const pid = await abandoned(directory, gameOf(saysPid(join(directory, 'pid')) + idle), join(directory, 'pid'))
+  writeFileSync(recordPath(directory), '{"version":1,')
+  const other = join(directory, 'instances', 'default.other')
+  mkdirSync(other)
+  const foreign = join(directory, 'instances', 'README')
+  mkdirSync(foreign)
+  const warnings: string[] = []
+  const nothing = () => {}
+  const warn = (_: object, message: string) => void warnings.push(message)
+  const next = open(directory, { logger: { debug: nothing, info: nothing, warn, error: nothing } })
+  expect(await next.list()).toEqual([])
+  expect(warnings).toEqual([expect.stringContaining('record is unreadable')])
+  await until('its game is gone', () => !runs(pid))
+  expect(readdirSync(join(directory, 'instances'))).toEqual(['README'])
+})
+
+test('the Ctrl-C of a terminal does not reach the games', async () => {
+  const directory = freshDirectory()
+  const host = fileURLToPath(new URL('host.ts', import.meta.url))
+  const specs = JSON.stringify([gameOf(saysPid(join(directory, 'pid')) + idle)])
+  const args = ['--import', 'tsx', host, directory, specs]
+  const grouped = spawn(process.execPath, args, { detached: true, stdio: 'ignore' })
+  onCleanUp(() => void grouped.kill('SIGKILL'))
+  const pid = await numberIn(join(directory, 'pid'))
+  // As a terminal does it: the signal goes to the whole process group of the host.
+  process.kill(-(grouped.pid ?? 0), 'SIGINT')
+  await once(grouped, 'exit')
+  expect(runs(pid)).toBe(true)
+  expect(await onlyInstance(open(directory))).toMatchObject({ phase: 'running' })
+})
+
+test('a host killed at any moment neither loses a game nor starts one twice', async () => {
+  const directory = freshDirectory()
+  const starts = join(directory, 'starts')
+  writeFileSync(starts, '')
+  const specs = Array.from({ length: 40 }, (_, i) =>
+    // Says who it is, and by which process id, in one write. A template's `$$` stands for one `$`.
+    specOf(['sh', '-c', `echo "arena-${i} $$$$" >>${starts}; exec sleep 600`], { name: `arena-${i}`, ports: [7777] }),
+  )
+  for (let round = 0; round < 4; round++) {
+    const host = startHost(directory, specs, 4)
+    // Somewhere in the middle of its work, at another place each time.
+    let told = 0
+    host.stdout?.on('data', (chunk) => (told += String(chunk).split('\n').length - 1))
+    await until('the host is at work', () => told >= 2 + round * 10)
+    host.kill('SIGKILL')
+    await once(host, 'exit')
+  }
+  const last = open(directory)
+  const running = new Set((await last.list()).filter((one) => one.phase === 'running').map((one) => one.ref.name))
+  await until('each of them has said its name', () => linesOf(starts).length >= running.size)
+  const alive = linesOf(starts).filter(([, pid]) => runs(Number(pid)))
+  expect(alive).toHaveLength(running.size)
+  expect(new Set(alive.map(([name]) => name))).toEqual(running)
+  const numbers = (await last.list()).flatMap((one) => one.ports.map((port) => port.public))
+  expect(new Set(numbers).size).toBe(numbers.length)
+  await Promise.all(specs.map((spec) => last.destroy(spec.ref, spec.uid, { graceMs: 0 })))
+  expect(alive.filter(([, pid]) => runs(Number(pid)))).toEqual([])
+})
+
+test('the exit of an instance that is exited already stays as it was', async () => {
+  const directory = freshDirectory()
+  const first = open(directory)
+  await first.create(gameOf('process.exit(3)'))
+  const seen = await exited(first)
+  await first.close()
+  expect(await onlyInstance(open(directory))).toEqual(seen)
+})
+
+function linesOf(path: string): readonly (readonly string[])[] {
+  return readFileSync(path, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => line.split(' '))
+}

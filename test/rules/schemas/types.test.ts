@@ -1,0 +1,38 @@
+/** The schemas and the hand-written interfaces describe the same values. Checked by tsc; vitest only runs the file. */
+import { describe, expectTypeOf, it } from 'vitest'
+import type { AllocationRequest, BuildSpec } from '../../../src/rules/model/resources.js'
+import type {
+  Allocation,
+  GameServer,
+  GameServerBuild,
+  GameServerBuildDetail,
+  GameServerDetail,
+} from '../../../src/rules/model/wire.js'
+import type { allocation, allocationRequest } from '../../../src/rules/schemas/allocation.js'
+import type { buildInput, buildPatch, buildSpec, gameServerBuild } from '../../../src/rules/schemas/build.js'
+import type { gameServerBuildDetail, gameServerDetail } from '../../../src/rules/schemas/detail.js'
+import type { FromSchema } from '../../../src/rules/schemas/schema.js'
+import type { gameServer } from '../../../src/rules/schemas/server.js'
+import type { BuildInput, BuildPatch } from '../../../src/rules/validation/requests.js'
+
+/** The namespace may be left out of a request, and is filled in. */
+type BuildBody = Omit<BuildInput, 'metadata'> & {
+  readonly metadata: Pick<BuildInput['metadata'], 'name'> & Partial<BuildInput['metadata']>
+}
+
+describe('the type of a schema is its interface', () => {
+  it('for requests', () => {
+    expectTypeOf<FromSchema<typeof buildSpec>>().toEqualTypeOf<BuildSpec>()
+    expectTypeOf<FromSchema<typeof buildInput>>().branded.toEqualTypeOf<BuildBody>()
+    expectTypeOf<FromSchema<typeof buildPatch>>().toEqualTypeOf<BuildPatch>()
+    expectTypeOf<FromSchema<typeof allocationRequest>>().toEqualTypeOf<AllocationRequest>()
+  })
+
+  it('for answers', () => {
+    expectTypeOf<FromSchema<typeof gameServerBuild>>().toEqualTypeOf<GameServerBuild>()
+    expectTypeOf<FromSchema<typeof gameServer>>().toEqualTypeOf<GameServer>()
+    expectTypeOf<FromSchema<typeof gameServerDetail>>().toEqualTypeOf<GameServerDetail>()
+    expectTypeOf<FromSchema<typeof gameServerBuildDetail>>().branded.toEqualTypeOf<GameServerBuildDetail>()
+    expectTypeOf<FromSchema<typeof allocation>>().toEqualTypeOf<Allocation>()
+  })
+})
