@@ -46,7 +46,7 @@ describe('the bundled server refuses', () => {
     const port = await busyPort()
     const said = await refusal({ DATA_DIR: dataDir, [variable]: port })
     expect(said).toContain(`port ${port} on 127.0.0.1 is in use`)
-    expect(said).toContain(`choose another with ${variable}, 0 takes a free one`)
+    expect(said).toContain(`choose another with ${variable}, or 0 for a free one`)
     expect(await running()).toEqual([])
   })
 

@@ -98,13 +98,13 @@ export function surroundings(
     emitter,
     inventory,
     agentAddress: 'agent:56001',
-    creating: limiter(20),
-    destroying: limiter(100),
+    createLimiter: limiter(20),
+    destroyLimiter: limiter(100),
     enqueue: (build) => void asked.push(build.record.name),
-    touch: (entry) => void asked.push(entry.record.name),
+    requeue: (entry) => void asked.push(entry.record.name),
     stopped: () => false,
-    over: () => undefined,
-    deposed: () => undefined,
+    stopError: () => undefined,
+    deposedError: () => undefined,
   }
   return { ctx, clock, events, asked }
 }
