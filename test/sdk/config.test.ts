@@ -86,7 +86,7 @@ describe('the configuration of a game server', () => {
       /must be host:port, but is "http/,
     ],
     ['an endpoint with a bad port', { sessionHostId: 'a.b', heartbeatEndpoint: 'a:99999' }, /must be host:port/],
-    ['no id', { heartbeatEndpoint: 'a:1', sessionHostId: '' }, /sessionHostId .* must be a string that is not empty/],
+    ['no id', { heartbeatEndpoint: 'a:1', sessionHostId: '' }, /sessionHostId .* must be a non-empty string/],
   ])('names the variable and the path when the file holds %s', async (_what, content, reason) => {
     const path = await fileOf(content)
     const env = { GSDK_CONFIG_FILE: path, HEARTBEAT_ENDPOINT: 'a:1', SESSION_HOST_ID: 'a.b' }

@@ -100,7 +100,7 @@ describe('readyForPlayers', () => {
     agent.reply = allocates()
     await ready
     expect(logger.warn.mock.calls.map(([, message]) => String(message))).toEqual([
-      expect.stringContaining('not ready for players'),
+      expect.stringContaining('before readyForPlayers'),
       expect.stringContaining('without a session'),
       expect.stringContaining('Quarantine'),
     ])
