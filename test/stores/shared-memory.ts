@@ -1,11 +1,11 @@
-/** A memory store that several hosts have open at once, each told of what the others write. */
+/** A memory store that several hosts open at once, each notified of the others' writes. */
 import type { Build, Detail, Ref, Server } from '../../src/rules/model/resources.js'
 import type { Collection, CollectionListener, Store, StoreListener, Versioned } from '../../src/contracts/store.js'
 import { storeClosed } from '../../src/stores/failures.js'
 import { memoryStore } from '../../src/stores/memory.js'
 
 export interface SharedMemory {
-  /** For one more host. */
+  /** Opens it for one more host. */
   open(): Store
 }
 
@@ -39,7 +39,7 @@ export function sharedMemory(): SharedMemory {
         servers: unlessClosed(kinds.servers),
         details: unlessClosed(kinds.details),
         watch(listener) {
-          // A copy: two watches of one listener are two.
+          // A copy, so that one listener can watch twice.
           const own = { ...listener }
           listeners.add(own)
           void records.builds.list().then((all) => listeners.has(own) && own.builds.listed(all))

@@ -1,4 +1,4 @@
-/** What a fleet makes of what happens to its containers. */
+/** How a fleet reacts to what happens to its containers. */
 import { randomUUID } from 'node:crypto'
 import { afterEach, beforeAll, expect, it, vi } from 'vitest'
 import { createFleet, type Fleet, type FleetEvent } from 'gamekeeper'
@@ -22,7 +22,7 @@ interface Scene {
 async function scene(standingBy: number, template: object = exampleTemplate): Promise<Scene> {
   const backend = await open()
   const limits = { silenceMs: 3_000, backoffInitialMs: 100 }
-  // The store is the one that the backend names: files.
+  // Uses the backend's default store, a file store.
   const fleet = await createFleet({ backend, agent: { port: 0 }, limits })
   onCleanUp(() => fleet.close())
   const events: FleetEvent[] = []
@@ -60,7 +60,7 @@ function endingOf(events: readonly FleetEvent[], server: string): Promise<FleetE
 describeOnEngine('a server whose container', () => {
   beforeAll(buildExampleImage)
 
-  it('is removed by hand is replaced', async () => {
+  it('is removed externally is replaced', async () => {
     const { fleet, events, containerOf } = await scene(1)
     const server = await oneStandingBy(fleet)
     await (await containerOf(server)).remove({ force: true })
@@ -68,7 +68,7 @@ describeOnEngine('a server whose container', () => {
     await vi.waitFor(async () => expect(await oneStandingBy(fleet)).not.toBe(server), patience)
   })
 
-  it('is paused: idle, it is replaced; with a match, it is Unhealthy until it goes on', async () => {
+  it('is paused is replaced when idle, and Unhealthy until it resumes when Active', async () => {
     const { fleet, events, containerOf } = await scene(1)
     const idle = await oneStandingBy(fleet)
     await (await containerOf(idle)).pause()
@@ -89,7 +89,7 @@ describeOnEngine('a server whose container', () => {
     expect(await fleet.allocate({ buildID, sessionID })).toEqual(allocation)
   })
 
-  it('uses more memory than its limit says so in its end', async () => {
+  it('exceeds its memory limit ends with that reason', async () => {
     const hungry = ['node', '-e', 'const all = []; for (;;) all.push(Buffer.alloc(1e6, 1))']
     const resources = { limits: { memory: '32Mi' } }
     const containers = [{ name: 'game', image: exampleImage, imagePullPolicy: 'Never', command: hungry, resources }]
@@ -108,7 +108,7 @@ describeOnEngine('a server whose container', () => {
     expect(events.map(({ type }) => type)).toContain('ServerEnding')
   })
 
-  it('writes a log can be read from the fleet, by name', async () => {
+  it('writes a log that the fleet returns by server name', async () => {
     const { fleet } = await scene(1)
     const server = await oneStandingBy(fleet)
     const seen: string[] = []
