@@ -107,11 +107,11 @@ describe('one writer for a directory', () => {
     const directory = await temporaryDirectory()
     const holder = await startHolder(directory)
     await holder.kill()
-    const told: object[] = []
+    const logged: object[] = []
     const ignore = () => {}
-    const logger = { debug: ignore, info: (fields: object) => told.push(fields), warn: ignore, error: ignore }
+    const logger = { debug: ignore, info: (fields: object) => logged.push(fields), warn: ignore, error: ignore }
     await (await fileStore({ directory, logger })).close()
-    expect(told).toEqual([{ directory, pid: holder.pid }])
+    expect(logged).toEqual([{ directory, pid: holder.pid }])
   })
 
   test('a dead holder whose process id was reused does not block', async () => {

@@ -12,13 +12,13 @@ export interface SharedMemory {
 export function sharedMemory(): SharedMemory {
   const records = memoryStore()
   const listeners = new Set<StoreListener>()
-  const tell = (how: (listener: StoreListener) => void) => {
-    for (const listener of [...listeners]) queueMicrotask(() => listeners.has(listener) && how(listener))
+  const notify = (call: (listener: StoreListener) => void) => {
+    for (const listener of [...listeners]) queueMicrotask(() => listeners.has(listener) && call(listener))
   }
   const kinds = {
-    builds: told<Build>(records.builds, (how) => tell(({ builds }) => how(builds))),
-    servers: told<Server>(records.servers, (how) => tell(({ servers }) => how(servers))),
-    details: told<Detail>(records.details, () => {}),
+    builds: notifying<Build>(records.builds, (call) => notify(({ builds }) => call(builds))),
+    servers: notifying<Server>(records.servers, (call) => notify(({ servers }) => call(servers))),
+    details: notifying<Detail>(records.details, () => {}),
   }
   return {
     open() {
@@ -58,11 +58,11 @@ export function sharedMemory(): SharedMemory {
   }
 }
 
-function told<T extends Ref>(
+function notifying<T extends Ref>(
   inner: Collection<T>,
-  tell: (how: (listener: CollectionListener<T>) => void) => void,
+  notify: (call: (listener: CollectionListener<T>) => void) => void,
 ): Collection<T> {
-  const written = (found: Versioned<T>) => tell((listener) => listener.changed(found))
+  const written = (found: Versioned<T>) => notify((listener) => listener.changed(found))
   return {
     get: (ref, options) => inner.get(ref, options),
     list: (options) => inner.list(options),
@@ -80,7 +80,7 @@ function told<T extends Ref>(
       const isThere = (await inner.get(ref)) !== undefined
       await inner.delete(ref, revision, options)
       const { namespace, name } = ref
-      if (isThere) tell((listener) => listener.gone({ namespace, name }))
+      if (isThere) notify((listener) => listener.gone({ namespace, name }))
     },
   }
 }

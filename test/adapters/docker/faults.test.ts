@@ -22,13 +22,13 @@ async function proxy(): Promise<Proxy> {
   return made
 }
 
-function counting(): BackendListener & { readonly told: { changed: number; gone: string[]; resyncs: number } } {
-  const told = { changed: 0, gone: [] as string[], resyncs: 0 }
+function counting(): BackendListener & { readonly heard: { changed: number; gone: string[]; resyncs: number } } {
+  const heard = { changed: 0, gone: [] as string[], resyncs: 0 }
   return {
-    told,
-    changed: () => void told.changed++,
-    gone: (_, uid) => void told.gone.push(uid),
-    resync: () => void told.resyncs++,
+    heard,
+    changed: () => void heard.changed++,
+    gone: (_, uid) => void heard.gone.push(uid),
+    resync: () => void heard.resyncs++,
     heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1000 }),
   }
 }
@@ -41,7 +41,7 @@ describeOnEngine('an engine that hangs', () => {
     const running = await backend.create(spec)
     const listener = counting()
     backend.watch(listener)
-    await vi.waitFor(() => expect(listener.told.resyncs).toBeGreaterThan(0), waitOptions)
+    await vi.waitFor(() => expect(listener.heard.resyncs).toBeGreaterThan(0), waitOptions)
     between.mode = 'stall'
     const other = specOf('sleep 600', { ports: [7777] })
     const calls = [
@@ -65,7 +65,7 @@ describeOnEngine('an engine that hangs', () => {
     expect(await backend.create(other)).toMatchObject({ phase: 'running' })
     // The event stream was dead without notice, and was reconnected.
     await (await containerOf(backend.fleet, spec)).remove({ force: true })
-    await vi.waitFor(() => expect(listener.told.gone).toContain(spec.uid), waitOptions)
+    await vi.waitFor(() => expect(listener.heard.gone).toContain(spec.uid), waitOptions)
     expect(await containersOf(backend.fleet)).toHaveLength(1)
   })
 
@@ -96,14 +96,14 @@ describeOnEngine('a broken connection', () => {
     await backend.create(spec)
     const listener = counting()
     backend.watch(listener)
-    await vi.waitFor(() => expect(listener.told.resyncs).toBeGreaterThan(0), waitOptions)
-    const before = listener.told.resyncs
+    await vi.waitFor(() => expect(listener.heard.resyncs).toBeGreaterThan(0), waitOptions)
+    const before = listener.heard.resyncs
     between.mode = 'refuse'
     await expect(backend.list()).rejects.toMatchObject({ code: 'unavailable' })
     // No listener gets this event.
     await (await containerOf(backend.fleet, spec)).remove({ force: true })
     between.mode = 'pass'
-    await vi.waitFor(() => expect(listener.told.resyncs).toBeGreaterThan(before), waitOptions)
+    await vi.waitFor(() => expect(listener.heard.resyncs).toBeGreaterThan(before), waitOptions)
     expect(await backend.list()).toEqual([])
   })
 })
@@ -191,7 +191,7 @@ describeOnEngine('the agent', () => {
     onCleanUp(() => fleet.close())
     const [host, port] = fleet.agentAddress?.split(':') ?? []
     expect(host).toBe('host.docker.internal')
-    const call = `fetch('http://' + process.env.HEARTBEAT_ENDPOINT + '/v1/sessionHosts/nobody', { method: 'POST', body: '{}' })`
+    const call = `fetch('http://' + process.env.HEARTBEAT_ENDPOINT + '/v1/sessionHosts/unknown', { method: 'POST', body: '{}' })`
     const own = await open()
     const spec = specOf(`exec node -e "${call}.then(({ status }) => console.log(status))"`, {
       heartbeatEndpoint: fleet.agentAddress ?? '',

@@ -10,7 +10,7 @@ import { cleanUp, containersOf, onCleanUp, open } from './support.js'
 afterEach(cleanUp, 120_000)
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 })
 
-const patience = { timeout: 90_000, interval: 100 }
+const waitOptions = { timeout: 90_000, interval: 100 }
 const buildID = 'arena'
 
 interface Scene {
@@ -44,9 +44,9 @@ async function scene(standingBy: number, template: object = exampleTemplate): Pr
 async function oneStandingBy(fleet: Fleet): Promise<string> {
   return vi.waitFor(async () => {
     const found = (await fleet.servers.list()).find(({ status }) => status.state === 'StandingBy')
-    if (!found) throw new Error('nobody stands by')
+    if (!found) throw new Error('no server is standing by')
     return found.metadata.name
-  }, patience)
+  }, waitOptions)
 }
 
 function endingOf(events: readonly FleetEvent[], server: string): Promise<FleetEvent> {
@@ -54,7 +54,7 @@ function endingOf(events: readonly FleetEvent[], server: string): Promise<FleetE
     const found = events.find((event) => event.type === 'ServerEnding' && event.server.name === server)
     if (!found) throw new Error(`${server} does not end`)
     return found
-  }, patience)
+  }, waitOptions)
 }
 
 describeOnEngine('a server whose container', () => {
@@ -65,7 +65,7 @@ describeOnEngine('a server whose container', () => {
     const server = await oneStandingBy(fleet)
     await (await containerOf(server)).remove({ force: true })
     expect(await endingOf(events, server)).toMatchObject({ crash: true })
-    await vi.waitFor(async () => expect(await oneStandingBy(fleet)).not.toBe(server), patience)
+    await vi.waitFor(async () => expect(await oneStandingBy(fleet)).not.toBe(server), waitOptions)
   })
 
   it('is paused is replaced when idle, and Unhealthy until it resumes when Active', async () => {
@@ -73,7 +73,7 @@ describeOnEngine('a server whose container', () => {
     const idle = await oneStandingBy(fleet)
     await (await containerOf(idle)).pause()
     expect(await endingOf(events, idle)).toMatchObject({ reason: 'Silent' })
-    await vi.waitFor(async () => expect(await oneStandingBy(fleet)).not.toBe(idle), patience)
+    await vi.waitFor(async () => expect(await oneStandingBy(fleet)).not.toBe(idle), waitOptions)
     await expect((await containerOf(idle)).inspect()).rejects.toMatchObject({ statusCode: 404 })
 
     const sessionID = randomUUID()
@@ -83,9 +83,9 @@ describeOnEngine('a server whose container', () => {
     const match = await containerOf(active)
     const health = async () => (await fleet.servers.get(active)).status.health
     await match.pause()
-    await vi.waitFor(async () => expect(await health()).toBe('Unhealthy'), patience)
+    await vi.waitFor(async () => expect(await health()).toBe('Unhealthy'), waitOptions)
     await match.unpause()
-    await vi.waitFor(async () => expect(await health()).toBe('Healthy'), patience)
+    await vi.waitFor(async () => expect(await health()).toBe('Healthy'), waitOptions)
     expect(await fleet.allocate({ buildID, sessionID })).toEqual(allocation)
   })
 
@@ -104,7 +104,7 @@ describeOnEngine('a server whose container', () => {
           ),
         },
       ])
-    }, patience)
+    }, waitOptions)
     expect(events.map(({ type }) => type)).toContain('ServerEnding')
   })
 

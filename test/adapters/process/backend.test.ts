@@ -100,7 +100,7 @@ test.each([
   const changes: Instance[] = []
   backend.watch(listening({ changed: (instance) => void changes.push(instance) }))
   await backend.create(gameOf(code))
-  await until('the exit is heard', () => changes.some((instance) => instance.phase === 'exited'))
+  await until('the exit is reported', () => changes.some((instance) => instance.phase === 'exited'))
   expect(changes.map((instance) => instance.phase)).toEqual(['running', 'exited'])
   expect(changes[1]).toMatchObject({ exitCode })
   expect(changes[1]?.reason).toContain('.log')
@@ -114,7 +114,7 @@ test('a game killed externally is reported with 137 without polling', async () =
   backend.watch(listening({ changed: (instance) => void changes.push(instance) }))
   await backend.create(gameOf(saysPid(join(directory, 'pid')) + idle))
   process.kill(await numberIn(join(directory, 'pid')), 'SIGKILL')
-  await until('the exit is heard', () => changes.length === 2)
+  await until('the exit is reported', () => changes.length === 2)
   expect(changes[1]).toMatchObject({ phase: 'exited', exitCode: 137 })
 })
 
@@ -289,7 +289,7 @@ test('a listener that throws affects neither other listeners nor the backend', a
   backend.watch(listening({ changed: breaks, resync: breaks }))
   const stop = backend.watch(listening({ changed: (instance) => void heard.push(instance.phase) }))
   await backend.create(gameOf('process.exit(0)'))
-  await until('the exit is heard', () => heard.includes('exited'))
+  await until('the exit is reported', () => heard.includes('exited'))
   stop()
   await backend.destroy(gameOf('').ref, 'uid-of-arena-aaaaa', { graceMs: 0 })
   expect(heard).toEqual(['running', 'exited'])

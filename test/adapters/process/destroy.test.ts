@@ -134,7 +134,7 @@ test('an instance that is still being created is terminated', async () => {
 
 test('destroying an absent instance succeeds', async () => {
   const backend = open(freshDirectory())
-  await backend.destroy({ namespace: 'default', name: 'nobody' }, 'nobody', { graceMs: 1_000 })
+  await backend.destroy({ namespace: 'default', name: 'absent' }, 'absent', { graceMs: 1_000 })
 })
 
 test('closing the backend during a termination rejects the call and leaves the game', async () => {

@@ -65,7 +65,7 @@ test('a game survives the kill of its host; the next host recovers it, reports i
     heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
   })
   process.kill(pid, 'SIGUSR2')
-  await until('the exit is told', () => phases.length > 0)
+  await until('the exit is reported', () => phases.length > 0)
   expect(phases).toEqual(['exited 6'])
 })
 
@@ -142,9 +142,9 @@ test('a record that was never started is no instance, and its name is free', asy
 
 test('another process with a reused id is neither recovered nor killed', async () => {
   const directory = freshDirectory()
-  const stranger = spawn('sleep', ['600'], { detached: true, stdio: 'ignore' })
-  onCleanUp(() => void stranger.kill('SIGKILL'))
-  const pid = stranger.pid ?? 0
+  const foreign = spawn('sleep', ['600'], { detached: true, stdio: 'ignore' })
+  onCleanUp(() => void foreign.kill('SIGKILL'))
+  const pid = foreign.pid ?? 0
   const spec = gameOf(saysPid(join(directory, 'pid')) + idle)
   process.kill(await abandoned(directory, spec, join(directory, 'pid')), 'SIGKILL')
   const supervisor = recordOf(directory).process.pid
@@ -219,9 +219,9 @@ test('a host killed at any moment neither loses a game nor starts one twice', as
   for (let round = 0; round < 4; round++) {
     const host = startHost(directory, specs, 4)
     // At a different point of its work in each round.
-    let told = 0
-    host.stdout?.on('data', (chunk) => (told += String(chunk).split('\n').length - 1))
-    await until('the host is at work', () => told >= 2 + round * 10)
+    let printed = 0
+    host.stdout?.on('data', (chunk) => (printed += String(chunk).split('\n').length - 1))
+    await until('the host is at work', () => printed >= 2 + round * 10)
     host.kill('SIGKILL')
     await once(host, 'exit')
   }
