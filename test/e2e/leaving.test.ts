@@ -87,7 +87,7 @@ describe('interrupted by Ctrl-C', () => {
       )
       expect(await allocate(host, { buildID: sample, sessionID: randomUUID() }, 5)).toMatchObject({
         status: 503,
-        body: { error: expect.stringContaining('drained') },
+        body: { error: expect.stringContaining('draining') },
       })
       expect(await allocate(host, { buildID: sample, sessionID })).toMatchObject({ status: 200 })
       expect(await say(port, 'hello amie')).toContain(sessionID)

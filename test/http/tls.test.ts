@@ -7,14 +7,7 @@ import { join } from 'node:path'
 import { connect, type TLSSocket } from 'node:tls'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import {
-  type ApiRequest,
-  fleetRoutes,
-  nodeHandler,
-  serve,
-  type Served,
-  type ServeOptions,
-} from '../../src/http/index.js'
+import { type ApiRequest, fleetRoutes, serve, type Served, type ServeOptions } from '../../src/http/index.js'
 import type { Fleet } from '../../src/index.js'
 import { type Authority, type Certified, certificates, type Workshop } from './certificates.js'
 import { until } from './client.js'
@@ -277,7 +270,7 @@ it("the routes in a host's own node:https server know who has shown a certificat
   const authorize = (request: ApiRequest) => names.push(request.clientCertificate()?.commonName) > 0
   const [cert, key, ca] = await Promise.all([server.cert, server.key, ours.cert].map((path) => readFile(path)))
   const pair = { ...(cert && { cert }), ...(key && { key }), ...(ca && { ca }) }
-  const host = createServer({ ...pair, requestCert: true }, nodeHandler(fleetRoutes(fleet, { authorize })))
+  const host = createServer({ ...pair, requestCert: true }, fleetRoutes(fleet, { authorize }).nodeHandler)
   await new Promise<void>((resolve) => host.listen(0, '127.0.0.1', resolve))
   const address = host.address()
   const url = `https://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/api/v1`
