@@ -6,7 +6,7 @@ import type { Allocation, GameServer, GameServerBuild } from 'gamekeeper'
 import { documented } from '../http/validated.js'
 import { backend, imageOf, space } from './backend.js'
 import type { Host } from './host.js'
-import { Hopeless } from './until.js'
+import { StopWaiting } from './until.js'
 
 export interface Answer<T> {
   readonly status: number
@@ -26,10 +26,10 @@ async function call<T>(url: string, method = 'GET', body?: object): Promise<Answ
     const { status, headers } = response
     const path = url.slice(new URL(url).origin.length)
     const problem = documented({ method, path, status, headers: Object.fromEntries(headers), text })
-    if (problem !== undefined) throw new Hopeless(problem)
+    if (problem !== undefined) throw new StopWaiting(problem)
     return { status, body: JSON.parse(text) }
   } catch (error) {
-    if (signal.aborted) throw new Hopeless(`${method} ${url} was never answered`, { cause: error })
+    if (signal.aborted) throw new StopWaiting(`${method} ${url} was never answered`, { cause: error })
     throw error
   }
 }

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { backend, inSpace } from './backend.js'
-import { Hopeless, until } from './until.js'
+import { StopWaiting, until } from './until.js'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -40,7 +40,7 @@ export async function startHost(env: Environment, { leads = true } = {}): Promis
   const own = { BACKEND: backend, ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0' }
   const started = start({ ...own, ...inSpace(), ...env })
   const ready = await until('the server is ready', () => {
-    if (started.process.exitCode !== null) throw new Hopeless(`it ended: ${started.stderr()}`)
+    if (started.process.exitCode !== null) throw new StopWaiting(`it ended: ${started.stderr()}`)
     return started.log().find(({ message }) => message === 'ready')
   })
   const url = (name: string) => String(ready[name])

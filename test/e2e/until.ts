@@ -3,7 +3,7 @@
 const pollIntervalMs = 50
 
 /** No further look can help. */
-export class Hopeless extends Error {}
+export class StopWaiting extends Error {}
 
 /**
  * Resolves with the first value of `look` that is neither undefined nor false. Fails with `what` once the limit is
@@ -22,7 +22,7 @@ export async function until<T>(
       if (isThere(value)) return value
       last = value
     } catch (error) {
-      if (error instanceof Hopeless) throw error
+      if (error instanceof StopWaiting) throw error
       last = error
     }
     if (performance.now() > deadline) {
