@@ -1,6 +1,7 @@
 /** The public surface of gamekeeper. */
 export type {
   AgentEndpoint,
+  AgentEndpointOptions,
   Backend,
   BackendCapabilities,
   BackendListener,
@@ -8,9 +9,9 @@ export type {
   DestroyOptions,
   Instance,
   InstanceSpec,
-  KnownInstance,
   LogsOptions,
   PrepareOptions,
+  RecordedInstance,
 } from './contracts/backend.js'
 export type { CallOptions } from './contracts/call-options.js'
 export { type Clock, systemClock } from './contracts/clock.js'

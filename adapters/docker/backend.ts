@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import type {
   AgentEndpoint,
+  AgentEndpointOptions,
   Backend,
   BackendCapabilities,
   BackendListener,
@@ -83,14 +84,11 @@ export class DockerBackend implements Backend {
     checkForDocker(build)
   }
 
-  async agentEndpoint(
-    asked: { readonly host?: string | undefined },
-    options: CallOptions = {},
-  ): Promise<AgentEndpoint> {
+  async agentEndpoint({ host, ...options }: AgentEndpointOptions = {}): Promise<AgentEndpoint> {
     const { isDesktop } = await this.#lifecycle.open()
     const remoteHost = this.#remoteHost
     const bridge = remoteHost === undefined ? await this.#api.network('bridge', options) : undefined
-    return findAgentEndpoint({ host: asked.host, remoteHost, isDesktop, bridge })
+    return findAgentEndpoint({ host, remoteHost, isDesktop, bridge })
   }
 
   async prepare(build: Pick<InstanceSpec, 'build' | 'template'>, options: PrepareOptions = {}): Promise<void> {

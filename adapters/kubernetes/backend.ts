@@ -5,6 +5,7 @@
 import { hostname } from 'node:os'
 import type {
   AgentEndpoint,
+  AgentEndpointOptions,
   Backend,
   BackendCapabilities,
   BackendListener,
@@ -12,8 +13,8 @@ import type {
   DestroyOptions,
   Instance,
   InstanceSpec,
-  KnownInstance,
   LogsOptions,
+  RecordedInstance,
 } from '../../src/contracts/backend.js'
 import type { CallOptions } from '../../src/contracts/call-options.js'
 import type { Elector } from '../../src/contracts/elector.js'
@@ -129,9 +130,9 @@ export class KubernetesBackend implements Backend {
     this.defaultElector = pod ? labelling(elector, { api: this.#api, clock, logger, label, pod }) : elector
   }
 
-  async agentEndpoint(asked: { readonly host?: string | undefined }): Promise<AgentEndpoint> {
+  async agentEndpoint({ host }: AgentEndpointOptions = {}): Promise<AgentEndpoint> {
     await this.#open()
-    return findAgentEndpoint({ host: asked.host, nodes: this.#pods.nodes() })
+    return findAgentEndpoint({ host, nodes: this.#pods.nodes() })
   }
 
   async create(spec: InstanceSpec, options: CallOptions = {}): Promise<Instance> {
@@ -185,7 +186,7 @@ export class KubernetesBackend implements Backend {
     if (seen?.identity.uid === uid) await markActive(seen, { api: this.#api, names, signal: options.signal })
   }
 
-  async find(known: KnownInstance, { signal }: CallOptions = {}): Promise<Instance | undefined> {
+  async find(known: RecordedInstance, { signal }: CallOptions = {}): Promise<Instance | undefined> {
     throwIfAborted(signal)
     await this.#open()
     const { ref, uid } = known

@@ -1,19 +1,19 @@
 /**
- * The port on which game servers reach the agent, kept in DATA_DIR. Those that run on from an earlier start know that
- * one and no other, so a server that may take any port takes the same one again.
+ * Keeps the agent's port in DATA_DIR. Game servers that are still running from an earlier start send heartbeats to that
+ * port only, so with AGENT_PORT=0 the server reuses it.
  */
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 const fileName = 'agent-port'
 
-/** Undefined when nothing is known. */
+/** Undefined when no valid port is stored. */
 export async function rememberedPort(dataDir: string): Promise<number | undefined> {
   let text: string
   try {
     text = await readFile(join(dataDir, fileName), 'utf8')
   } catch {
-    // Not there, mostly. What is wrong with the directory, whoever needs it will say.
+    // Usually the file does not exist. Other problems with the directory surface when it is written.
     return undefined
   }
   const port = /^\d{1,5}\n$/.test(text) ? Number(text) : 0

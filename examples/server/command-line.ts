@@ -1,15 +1,18 @@
-/** What can be said on the command line: two questions, and nothing else. Pure. */
+/** The command line: `--help` and `--version`. Everything else is configured by environment variables. Pure. */
 import { type Setting, settings, UsageError } from './settings.js'
 
 export type Command = 'run' | 'help' | 'version'
 
-/** Throws UsageError for anything that is not known. */
+/** Throws UsageError for an unknown argument. */
 export function readCommand(args: readonly string[]): Command {
   let command: Command = 'run'
   for (const arg of args) {
     if (arg === '--help' || arg === '-h') return 'help'
     if (arg === '--version' || arg === '-v') command = 'version'
-    else throw new UsageError(`${JSON.stringify(arg)} is not known; all is set in the environment, see --help`)
+    else
+      throw new UsageError(
+        `unknown argument ${JSON.stringify(arg)}; the server is configured by environment variables, see --help`,
+      )
   }
   return command
 }
@@ -22,19 +25,20 @@ export function helpText(): string {
     ([name, { fallback = '', meaning }]) =>
       `  ${name.padEnd(names)}  ${fallback.padEnd(fallbacks)}  ${meaning.replaceAll('`', '')}`,
   )
-  return `The gamekeeper server: keeps a fleet of game servers standing by, and hands one out in one call.
+  return `The gamekeeper server: keeps a fleet of game servers standing by and allocates one per call.
 
-  npm start                            starts it with what is below
-  ALLOCATION_PORT=6000 npm start       with another port
-  npm start -- --help                  prints this; --version prints the version
+  npm start                            starts the server
+  ALLOCATION_PORT=6000 npm start       starts it on another port
+  npm start -- --help                  prints this text; --version prints the version
 
-Environment, with defaults:
+Environment variables and defaults:
 
 ${table.join('\n')}
 
 Signals:
 
-  SIGTERM, SIGHUP     leaves, and leaves the game servers running: the next start on DATA_DIR goes on with them
-  SIGINT (Ctrl-C)     drains: no new allocations, idle servers end, matches go on, then leaves; once more: leaves at once
+  SIGTERM, SIGHUP     exits and leaves the game servers running; the next start with the same DATA_DIR resumes them
+  SIGINT (Ctrl-C)     drains: stops allocating, terminates idle servers, waits for matches, then exits;
+                      a second SIGINT exits at once and leaves matches running
 `
 }

@@ -1,33 +1,33 @@
 /**
- * How the server leaves. Told to go (SIGTERM), it goes and leaves the game servers running, as a redeploy must. On
- * Ctrl-C it lets matches end first, and a second Ctrl-C cuts that short. Listens to signals; never ends the process.
+ * Shutdown. SIGTERM exits and leaves the game servers running, as a redeploy requires. Ctrl-C drains first, and a second
+ * Ctrl-C cuts that short. Listens for signals; never ends the process itself.
  */
 import { type Fleet, FleetError } from 'gamekeeper'
 import type { ServerLog } from './log.js'
 
-/** Of a process that was interrupted before it was done. */
+/** Exit code of a drain that was interrupted. */
 const interruptedCode = 130
-/** One Ctrl-C reaches a server under `npm start` twice: from the terminal, and passed on by npm. */
-const sameKeyMs = 500
+/** Under `npm start` one Ctrl-C arrives twice: from the terminal and forwarded by npm. */
+const duplicateSignalMs = 500
 
 export interface LeaveOptions {
   readonly fleet: Fleet
   readonly log: ServerLog
-  /** Ends what the server is busy with besides its fleet, as soon as the first signal has come. */
-  readonly onTold: () => Promise<void>
-  /** Closes the listeners and lets go of the fleet. */
+  /** Called on the first signal; stops work that is not the fleet's. */
+  readonly onSignal: () => Promise<void>
+  /** Closes the listeners and the fleet. */
   readonly close: () => Promise<void>
 }
 
-/** Listens from the moment it is called. Resolves with the exit code once a signal has come and what it asks for is done. */
-export async function untilToldToLeave({ fleet, log, onTold, close }: LeaveOptions): Promise<number> {
-  const told = listen()
-  const first = await told.next()
-  await onTold()
+/** Listens from now on. Resolves with the exit code after a signal has arrived and its shutdown has completed. */
+export async function untilShutdown({ fleet, log, onSignal, close }: LeaveOptions): Promise<number> {
+  const signals = listen()
+  const first = await signals.next()
+  await onSignal()
   if (first !== 'SIGINT') return leave(first, 0)
 
   const second = new AbortController()
-  const cut = told.next().then((signal) => {
+  const cut = signals.next().then((signal) => {
     second.abort()
     return signal
   })
@@ -38,13 +38,13 @@ export async function untilToldToLeave({ fleet, log, onTold, close }: LeaveOptio
   async function leave(signal: string | undefined, code: number): Promise<number> {
     const left = await countServers(fleet)
     await close()
-    const why = signal === undefined ? 'drained' : `left on ${signal}`
-    log.info(left === undefined ? {} : { running: left }, `${why}; ${whatIsLeft(left)}`)
+    const why = signal === undefined ? 'drained' : `exiting on ${signal}`
+    log.info(left === undefined ? {} : { running: left }, `${why}; ${remaining(left)}`)
     return code
   }
 }
 
-/** Undefined where another host leads: then they are not this one's to count. */
+/** Undefined when another host leads the fleet. */
 export async function countServers(fleet: Fleet): Promise<number | undefined> {
   try {
     return (await fleet.servers.list()).length
@@ -54,48 +54,48 @@ export async function countServers(fleet: Fleet): Promise<number | undefined> {
   }
 }
 
-function whatIsLeft(count: number | undefined): string {
+function remaining(count: number | undefined): string {
   if (count === undefined) return 'another host leads the fleet'
-  return count === 0 ? 'no game server runs' : `${counted(count, 'game server')} left running, for the next start`
+  return count === 0 ? 'no game server is running' : `${counted(count, 'game server')} left running for the next start`
 }
 
-/** The signals in the order in which they come. */
+/** Signals in order of arrival. */
 function listen(): { next(): Promise<NodeJS.Signals> } {
-  const come: NodeJS.Signals[] = []
-  let wanted: ((signal: NodeJS.Signals) => void) | undefined
+  const queue: NodeJS.Signals[] = []
+  let waiter: ((signal: NodeJS.Signals) => void) | undefined
   let interruptedAt = -Infinity
   const take = (signal: NodeJS.Signals) => {
     if (signal === 'SIGINT') {
       const now = performance.now()
-      if (now - interruptedAt < sameKeyMs) return
+      if (now - interruptedAt < duplicateSignalMs) return
       interruptedAt = now
     }
-    if (!wanted) come.push(signal)
-    else wanted(signal)
-    wanted = undefined
+    if (!waiter) queue.push(signal)
+    else waiter(signal)
+    waiter = undefined
   }
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, take)
   return {
     next() {
-      const signal = come.shift()
+      const signal = queue.shift()
       if (signal !== undefined) return Promise.resolve(signal)
       return new Promise((resolve) => {
-        wanted = resolve
+        waiter = resolve
       })
     },
   }
 }
 
-/** True once all game servers are gone; false when the wait was cut short. */
+/** True when all game servers are gone; false when the drain was cut short. */
 async function drain(fleet: Fleet, log: ServerLog, cut: AbortSignal): Promise<boolean> {
-  let told: number | undefined
+  let reported: number | undefined
   const unlisten = fleet.on('DrainProgress', ({ active }) => {
-    if (active === told) return
-    told = active
-    const what = active === 0 ? 'no match is on' : `${counted(active, 'match', 'matches')} still on`
-    log.info({ matches: active }, `draining: ${what}; Ctrl-C again to leave at once`)
+    if (active === reported) return
+    reported = active
+    const matches = active === 0 ? 'no match is running' : `${counted(active, 'match', 'matches')} still running`
+    log.info({ matches: active }, `draining: ${matches}; press Ctrl-C again to exit at once`)
   })
-  log.info({}, 'draining: nothing is handed out any more, idle game servers end, matches go on to their end')
+  log.info({}, 'draining: no new allocations, terminating idle game servers, waiting for matches to end')
   try {
     await fleet.drain({ signal: cut })
     return true

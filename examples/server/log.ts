@@ -1,79 +1,102 @@
 /**
- * The server's logger: one line for each thing said, JSON for machines and readable for people. Satisfies gamekeeper's
- * `Logger`, so that the fleet speaks through it too. Knows nothing of where the lines go.
+ * The server's logger: JSON lines for machines or readable lines for people, in pino's calling convention (fields, message;
+ * errors in `err`). Satisfies gamekeeper's `Logger`, so the fleet logs through it too. Does not know where lines go.
  */
 import type { Logger } from 'gamekeeper'
 
 export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const
 export type LogLevel = (typeof logLevels)[number]
 
-type SpokenLevel = Exclude<LogLevel, 'silent'>
+type LineLevel = Exclude<LogLevel, 'silent'>
 
 export interface ServerLog extends Logger {
   /** True when lines of this level are written. */
-  speaks(level: SpokenLevel): boolean
-  /** Written whatever the level is, short of `silent`: what a script waits for. */
+  isEnabled(level: LineLevel): boolean
+  /** Written at every level except `silent`, for scripts that wait for it. */
   always(fields: object, message: string): void
 }
 
 export interface LogOptions {
+  /** The lowest level to write. At `debug`, errors include their stack. */
   readonly level: LogLevel
   /** JSON lines, or readable ones. */
   readonly json: boolean
-  /** Takes one line, without its newline. */
+  /** Receives one entry, without the final newline. */
   readonly write: (line: string) => void
 }
 
 export function serverLog({ level, json, write }: LogOptions): ServerLog {
-  const line = json ? jsonLine : readableLine
-  const least = logLevels.indexOf(level)
-  const speaks = (of: SpokenLevel) => logLevels.indexOf(of) >= least
-  const say = (of: SpokenLevel) => (fields: object, message: string) => {
-    if (speaks(of)) write(line(of, fields, message))
+  const format = json ? jsonLine : readableLine
+  const withStack = level === 'debug'
+  const isEnabled = (of: LineLevel) => logLevels.indexOf(of) >= logLevels.indexOf(level)
+  const logAt = (of: LineLevel) => (fields: object, message: string) => {
+    if (isEnabled(of)) write(format(of, fields, message, withStack))
   }
   return {
-    debug: say('debug'),
-    info: say('info'),
-    warn: say('warn'),
-    error: say('error'),
-    speaks,
+    debug: logAt('debug'),
+    info: logAt('info'),
+    warn: logAt('warn'),
+    error: logAt('error'),
+    isEnabled,
     always(fields, message) {
-      if (level !== 'silent') write(line('info', fields, message))
+      if (level !== 'silent') write(format('info', fields, message, withStack))
     },
   }
 }
 
-function jsonLine(level: SpokenLevel, fields: object, message: string): string {
-  const own = { level, time: new Date().toISOString(), message }
-  // What every line has stands first, and no field can take its place.
-  return JSON.stringify({ ...own, ...plain(fields), ...own })
+function jsonLine(level: LineLevel, fields: object, message: string, withStack: boolean): string {
+  const standard = { level, time: new Date().toISOString(), message }
+  const serialized = Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [
+      name,
+      value instanceof Error ? errorFields(value, withStack) : value,
+    ]),
+  )
+  // The standard fields come first, and no other field can replace them.
+  return JSON.stringify({ ...standard, ...serialized, ...standard })
 }
 
-function readableLine(level: SpokenLevel, fields: object, message: string): string {
+/** An error as JSON: message, code, causes and, if wanted, the stack. */
+function errorFields(error: Error, withStack: boolean): object {
+  return {
+    message: error.message || error.name,
+    ...('code' in error && { code: error.code }),
+    ...(error.cause !== undefined && {
+      cause: error.cause instanceof Error ? errorFields(error.cause, false) : error.cause,
+    }),
+    ...(withStack && { stack: error.stack }),
+  }
+}
+
+function readableLine(level: LineLevel, fields: object, message: string, withStack: boolean): string {
   const time = new Date().toTimeString().slice(0, 8)
-  const mark = level === 'info' ? '' : `${level.toUpperCase()} `
-  const more = Object.entries(plain(fields)).map(([name, value]) => ` ${name}=${shown(value)}`)
-  return `${time} ${mark}${oneLine(message)}${more.length === 0 ? '' : ` ${more.join('')}`}`
+  const label = level === 'info' ? '' : `${level.toUpperCase()} `
+  const shown = Object.entries(fields).map(([name, value]) => ` ${name}=${readable(value)}`)
+  const stacks = withStack ? Object.values(fields).flatMap(stackLines) : []
+  const line = `${time} ${label}${oneLine(message)}${shown.length === 0 ? '' : ` ${shown.join('')}`}`
+  return [line, ...stacks].join('\n')
 }
 
-/** Fields as JSON can hold them: an error becomes its message, with its code and those of its causes. */
-function plain(fields: object): Readonly<Record<string, unknown>> {
-  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, plainValue(value)]))
-}
-
-function plainValue(value: unknown): unknown {
-  if (!(value instanceof Error)) return value
-  const code = 'code' in value ? ` (${String(value.code)})` : ''
-  const cause = value.cause === undefined ? '' : `: ${String(plainValue(value.cause))}`
-  return oneLine(`${value.message || value.name}${code}${cause}`)
-}
-
-function shown(value: unknown): string {
+function readable(value: unknown): string {
+  if (value instanceof Error) return JSON.stringify(errorText(value))
   if (typeof value === 'string' && /^[\w.:/@%+-]+$/.test(value)) return value
   return JSON.stringify(value) ?? String(value)
 }
 
-/** One message, one line: whatever a game or a system puts into it. */
+/** The error's message and code, followed by those of its causes. */
+function errorText(error: Error): string {
+  const code = 'code' in error ? ` (${String(error.code)})` : ''
+  const { cause } = error
+  const reason = cause === undefined ? '' : `: ${cause instanceof Error ? errorText(cause) : JSON.stringify(cause)}`
+  return oneLine(`${error.message || error.name}${code}${reason}`)
+}
+
+function stackLines(value: unknown): readonly string[] {
+  const lines = value instanceof Error ? (value.stack ?? '').split('\n') : []
+  return lines.filter((line) => /^\s+at /.test(line)).map((line) => `    ${oneLine(line.trim())}`)
+}
+
+/** Replaces line breaks and control characters, so that a value cannot imitate a log line. */
 export function oneLine(text: string): string {
   // eslint-disable-next-line no-control-regex -- control characters are what is looked for
   return text.replace(/\s*[\r\n]+\s*/g, ' ').replace(/[\u0000-\u001f\u007f]/g, '?')

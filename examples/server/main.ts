@@ -1,12 +1,12 @@
 /**
- * The bundled server: a whole fleet service in one process, set up by its environment (`--help`). It shows how little a
- * host has to do: open a fleet, serve it, leave in order. Only this file ends the process.
+ * The bundled server: a complete fleet service in one process, configured by environment variables (`--help`). Opens a
+ * fleet, serves it over HTTP and shuts down in order. Only this file ends the process.
  */
 import { readFile } from 'node:fs/promises'
 import { bearerTokens, serve, webhook } from 'gamekeeper/http'
 import { fleetMetrics } from 'gamekeeper/metrics'
 import { helpText, readCommand } from './command-line.js'
-import { untilToldToLeave } from './leave.js'
+import { untilShutdown } from './leave.js'
 import { oneLine, type ServerLog, serverLog } from './log.js'
 import { narrate } from './narrate.js'
 import { asUsageError, openFleet } from './open-fleet.js'
@@ -14,7 +14,7 @@ import { ensureSample, whatToTry } from './sample.js'
 import { type Config, isLoopback, readConfig, UsageError } from './settings.js'
 
 for (const stream of [process.stdout, process.stderr]) {
-  // Whoever read what is said here has gone, as `head` does: no reason to leave players alone.
+  // The reader of the output may exit, as `head` does: no reason to stop the fleet.
   stream.on('error', () => {})
 }
 process.on('uncaughtException', (error) => fail(error))
@@ -48,7 +48,10 @@ async function run(config: Config, log: ServerLog): Promise<number> {
     const { tokens } = config
     const listener = { host: config.host, ...(config.tls && { tls: config.tls }) }
     if (tokens.length > 0 && config.tls === undefined && !isLoopback(config.host)) {
-      log.warn({}, 'tokens are sent in the clear: set TLS_CERT and TLS_KEY, or let something in front speak HTTPS')
+      log.warn(
+        {},
+        'bearer tokens are sent in plain text: set TLS_CERT and TLS_KEY, or terminate HTTPS in front of this server',
+      )
     }
     const served = await serve({
       fleet,
@@ -62,12 +65,12 @@ async function run(config: Config, log: ServerLog): Promise<number> {
       logger: log,
     })
     const hook = config.webhook && webhook(fleet, { ...config.webhook, from: 1, logger: log })
-    const told = new AbortController()
-    const left = untilToldToLeave({
+    const stopping = new AbortController()
+    const exitCode = untilShutdown({
       fleet,
       log,
-      onTold: async () => {
-        told.abort()
+      onSignal: async () => {
+        stopping.abort()
         await sampling
       },
       close: async () => {
@@ -77,23 +80,29 @@ async function run(config: Config, log: ServerLog): Promise<number> {
       },
     })
     const sampling = config.sample
-      ? ensureSample({ fleet, backend: config.backend, namespace: config.namespaces?.[0], log, signal: told.signal })
+      ? ensureSample({
+          fleet,
+          backend: config.backend,
+          namespace: config.namespaces?.[0],
+          log,
+          signal: stopping.signal,
+        })
       : Promise.resolve(undefined)
-    // There in a moment, unless its image has to be built: nobody waits minutes for that.
+    // Quick, except with Docker, where an image has to be built first: `ready` does not wait for that.
     if (config.backend !== 'docker') await sampling
     const { allocationUrl, managementUrl, agentAddress } = served
     const agent = agentAddress === undefined ? {} : { agent: `http://${agentAddress}` }
     log.always({ allocation: allocationUrl, management: managementUrl, ...agent }, 'ready')
     const sample = await sampling
-    // With tokens or certificates these lines would be refused as they stand.
-    const open = tokens.length === 0 && config.tls === undefined
-    if (sample && open && log.speaks('info')) {
-      const lines = whatToTry(sample, { allocationUrl, managementUrl, pretended: config.backend === 'memory' })
-      // For people: where stdout goes to a machine, that reads nothing but lines of JSON.
+    // With tokens or certificates the printed commands would be refused.
+    const isOpen = tokens.length === 0 && config.tls === undefined
+    if (sample && isOpen && log.isEnabled('info')) {
+      const lines = whatToTry(sample, { allocationUrl, managementUrl, simulated: config.backend === 'memory' })
+      // For people; when stdout is not a terminal it carries JSON lines only.
       const stream = process.stdout.isTTY ? process.stdout : process.stderr
       stream.write(`${lines.join('\n')}\n`)
     }
-    return await left
+    return await exitCode
   } finally {
     await fleet.close()
   }
@@ -105,16 +114,16 @@ async function ownVersion(): Promise<string> {
   return version
 }
 
-/** One line for people, and the end. Game servers run on. */
+/** Prints one line and exits. Game servers keep running. */
 function fail(thrown: unknown): never {
   const error = asUsageError(thrown)
-  process.stderr.write(`gamekeeper: ${error instanceof UsageError ? oneLine(error.message) : inFull(error)}\n`)
+  process.stderr.write(`gamekeeper: ${error instanceof UsageError ? oneLine(error.message) : withLocation(error)}\n`)
   process.exit(1)
 }
 
-/** What nobody expected: with the place where it happened. */
-function inFull(error: unknown): string {
+/** An unexpected error, with where it was thrown. */
+function withLocation(error: unknown): string {
   if (!(error instanceof Error)) return oneLine(String(error))
-  const place = error.stack?.split('\n').find((line) => /^\s+at /.test(line))
-  return oneLine(`${error.name}: ${error.message}${place === undefined ? '' : ` (${place.trim()})`}`)
+  const location = error.stack?.split('\n').find((line) => /^\s+at /.test(line))
+  return oneLine(`${error.name}: ${error.message}${location === undefined ? '' : ` (${location.trim()})`}`)
 }

@@ -1,4 +1,4 @@
-/** Says in the log what an operator wants to know of what a fleet does. What the fleet itself logs is not said twice. */
+/** Logs the fleet's events for an operator, except those that the fleet logs itself. */
 import type { EndingReason, Fleet, FleetEvent } from 'gamekeeper'
 import type { ServerLog } from './log.js'
 
@@ -9,8 +9,8 @@ export function narrate(fleet: Fleet, log: ServerLog): void {
   })
 }
 
-/** Ends that are part of the plan. */
-const unremarkable: ReadonlySet<EndingReason> = new Set(['ScaledDown', 'Drained', 'Replaced'])
+/** Routine reasons, logged at debug only. */
+const routineReasons: ReadonlySet<EndingReason> = new Set(['ScaledDown', 'Drained', 'Replaced'])
 
 function levelOf(event: FleetEvent): 'debug' | 'info' | 'warn' | undefined {
   switch (event.type) {
@@ -27,16 +27,15 @@ function levelOf(event: FleetEvent): 'debug' | 'info' | 'warn' | undefined {
     case 'ServerHealthChanged':
       return event.health === 'Unhealthy' ? 'warn' : 'debug'
     case 'ServerEnding':
-      // The fleet has a line of its own for a crash.
+      // The fleet logs crashes itself.
       if (event.crash) return undefined
-      return unremarkable.has(event.reason) ? 'debug' : 'info'
+      return routineReasons.has(event.reason) ? 'debug' : 'info'
     case 'ServerCreated':
     case 'ServerStateChanged':
     case 'ServerRemoved':
     case 'PlayersChanged':
     case 'LeadershipChanged':
-    // `leave.ts` tells of the drain that this server knows.
-    case 'DrainProgress':
+    case 'DrainProgress': // leave.ts logs it for people.
       return 'debug'
     case 'TemplateFieldsSkipped':
     case 'BuildHealthChanged':

@@ -1,4 +1,4 @@
-/** Opens the fleet that the configuration describes, and says in its words what stands in the way. */
+/** Opens the fleet that the configuration describes, and words errors in terms of environment variables. */
 import { type Backend, createFleet, type Fleet, FleetError, systemClock } from 'gamekeeper'
 import { dockerBackend } from 'gamekeeper/docker'
 import { type KubernetesBackendOptions, kubernetesBackend } from 'gamekeeper/kubernetes'
@@ -9,21 +9,22 @@ import { countServers } from './leave.js'
 import type { ServerLog } from './log.js'
 import { type Config, UsageError } from './settings.js'
 
-/** Throws UsageError, naming the variable, for a port or a directory that cannot be used. */
+/** Throws UsageError, naming the variable, when a port or directory cannot be used. */
 export async function openFleet(config: Config, log: ServerLog): Promise<Fleet> {
   const { apiGroup } = config
   if (config.backend === 'memory') return createFleet({ backend: backendOf(config, log), apiGroup, logger: log })
-  // Where game servers are told another port than the agent's, whoever maps the one to the other keeps both. In a cluster
-  // there is nothing to be kept on a disk, unless the port may be any.
-  const mapped =
-    config.agentAddress?.includes(':') === true || (config.backend === 'kubernetes' && config.agentPort > 0)
-  const known = mapped ? undefined : await rememberedPort(config.dataDir)
+  // With an explicit port in AGENT_ADDRESS, or a fixed port in a cluster, there is no port to remember.
+  const fixed = config.agentAddress?.includes(':') === true || (config.backend === 'kubernetes' && config.agentPort > 0)
+  const known = fixed ? undefined : await rememberedPort(config.dataDir)
   const fleet = await openAt(config, log, known)
   const port = Number(fleet.agentAddress?.split(':').at(-1))
-  if (mapped || port === known) return fleet
+  if (fixed || port === known) return fleet
   await rememberPort(config.dataDir, port)
   if (known !== undefined && ((await countServers(fleet)) ?? 0) > 0) {
-    log.warn({ was: known, is: port }, 'the port of the agent has changed: game servers that run already are not heard')
+    log.warn(
+      { previous: known, port },
+      'the agent port has changed; heartbeats of game servers that are already running are lost',
+    )
   }
   return fleet
 }
@@ -67,7 +68,7 @@ function backendOf(config: Config, logger: ServerLog): Backend {
 function inCluster({ namespaces, systemNamespace, apiGroup, podName }: Config): KubernetesBackendOptions {
   return {
     ...(namespaces && { namespaces }),
-    ...(systemNamespace !== undefined && { systemNamespace: systemNamespace }),
+    ...(systemNamespace !== undefined && { systemNamespace }),
     apiGroup,
     ...(podName !== undefined && { pod: podName }),
   }
@@ -77,13 +78,13 @@ function orUsageError(make: () => Backend): Backend {
   try {
     return make()
   } catch (error) {
-    // Nothing runs yet: its package is not there, or is not usable.
+    // Nothing is running yet: the backend's package is missing or unusable.
     if (!FleetError.is(error, 'internal')) throw error
     throw new UsageError(inVariables(error.message), { cause: error })
   }
 }
 
-/** What to tell whoever has set the environment, for an error that they can do something about. */
+/** An error that the operator can fix by changing the environment becomes a UsageError; others are returned as they are. */
 export function asUsageError(error: unknown): unknown {
   if (!FleetError.is(error)) return error
   const { code, message } = error
@@ -92,13 +93,13 @@ export function asUsageError(error: unknown): unknown {
     return new UsageError(`DATA_DIR: ${message}; each server needs a directory of its own`, cause)
   }
   if (code === 'directory-unusable') return new UsageError(`DATA_DIR: ${message}`, cause)
-  // The engine of another backend, mostly.
+  // Usually the Docker engine or the cluster.
   if (code === 'unavailable') return new UsageError(message, cause)
   if (code === 'port-in-use' || code === 'invalid') return new UsageError(inVariables(message), cause)
   return error
 }
 
-/** The library speaks of its options; who starts this server has set variables instead. */
+/** Replaces the names of library options by those of the variables that set them. */
 function inVariables(message: string): string {
   const words = [
     ['allocation: { port }', 'ALLOCATION_PORT'],

@@ -1,4 +1,4 @@
-/** The image of the sample: examples/game-server/Dockerfile, built by the `docker` command on the engine of the fleet. */
+/** Builds the sample's image from examples/game-server/Dockerfile with the `docker` command, on the fleet's engine. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { access } from 'node:fs/promises'
 import { homedir } from 'node:os'
@@ -7,43 +7,42 @@ import { fileURLToPath } from 'node:url'
 import type { ServerLog } from './log.js'
 
 export const sampleImage = 'gamekeeper-example'
-/** For whoever has to bring it to where it is needed. */
-export const imageByHand = `npm run build && docker build -f examples/game-server/Dockerfile -t ${sampleImage} .`
+/** The command to build it manually. */
+export const manualBuildCommand = `npm run build && docker build -f examples/game-server/Dockerfile -t ${sampleImage} .`
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const usualLimitMs = 5 * 60_000
-/** How long `docker` gets to end by itself once it is told to. */
+const defaultTimeoutMs = 5 * 60_000
+/** Time for `docker` to exit on SIGTERM before SIGKILL. */
 const graceMs = 2_000
-/** Of what it says, enough to hold the last line. */
-const keptChars = 4_096
+/** Enough of stderr to hold its last line. */
+const maxStderrChars = 4_096
 
 export interface ImageOptions {
   readonly log: ServerLog
-  /** Ends the build. */
+  /** Cancels the build. */
   readonly signal: AbortSignal
-  readonly limitMs?: number
+  readonly timeoutMs?: number
 }
 
-/** True once the image is there. Never rejects: why it is not, the log says. */
-export async function buildSampleImage({ log, signal, limitMs = usualLimitMs }: ImageOptions): Promise<boolean> {
+/** True once the image exists. Never rejects: logs why the build failed. */
+export async function buildSampleImage({ log, signal, timeoutMs = defaultTimeoutMs }: ImageOptions): Promise<boolean> {
   if (signal.aborted) return false
   const args = ['-H', await engineOf(process.env), 'build', '-f', 'examples/game-server/Dockerfile', '-t', sampleImage]
-  const byHand = `build it by hand in ${root}, and start again: docker ${[...args, '.'].join(' ')}`
+  const manually = `build it in ${root} and restart: docker ${[...args, '.'].join(' ')}`
   log.info({ image: sampleImage }, "building the sample's image")
-  const limit = AbortSignal.timeout(limitMs)
-  const problem = await run([...args, '.'], AbortSignal.any([signal, limit]))
+  const timeout = AbortSignal.timeout(timeoutMs)
+  const problem = await run([...args, '.'], AbortSignal.any([signal, timeout]))
   if (problem === undefined) return true
-  if (signal.aborted) log.info({}, "the build of the sample's image was ended")
-  else if (limit.aborted) {
-    const seconds = limitMs / 1000
-    log.warn({}, `the sample's image was not built within ${seconds} s: there is no sample; ${byHand}`)
-  } else log.warn({ error: problem }, `the sample's image could not be built: there is no sample; ${byHand}`)
+  if (signal.aborted) log.info({}, "build of the sample's image cancelled")
+  else if (timeout.aborted) {
+    const seconds = timeoutMs / 1000
+    log.warn({}, `the sample's image was not built within ${seconds} s, so there is no sample; ${manually}`)
+  } else log.warn({ reason: problem }, `building the sample's image failed, so there is no sample; ${manually}`)
   return false
 }
 
 /**
- * The engine as dockerode finds it, in the words of the `docker` command, which may be set to another one by a context of
- * its own.
+ * The engine that dockerode connects to, as an argument of `docker -H`: the command's own context may point to another.
  */
 export async function engineOf(env: Readonly<Record<string, string | undefined>>): Promise<string> {
   const host = env['DOCKER_HOST'] ?? ''
@@ -56,28 +55,28 @@ const windowsPipe = 'npipe:////./pipe/docker_engine'
 
 async function localEngine(): Promise<string> {
   if (process.platform === 'win32') return windowsPipe
-  // Where Docker Desktop has it.
+  // Docker Desktop.
   const own = join(homedir(), '.docker', 'run', 'docker.sock')
   try {
     await access(own)
     return `unix://${own}`
   } catch {
-    // Not there: the usual place.
+    // Not there: use the default.
     return 'unix:///var/run/docker.sock'
   }
 }
 
-/** What went wrong, or undefined. Once it resolves nothing of the command runs any more. */
+/** Resolves with what went wrong, or undefined, once no process of the command is left. */
 function run(args: readonly string[], signal: AbortSignal): Promise<string | undefined> {
-  // In a group of its own: a Ctrl-C is for the server, and what the command has started ends with it.
+  // In its own process group, so that Ctrl-C does not reach it and its children can be killed with it.
   const child = spawn('docker', args, { cwd: root, stdio: ['ignore', 'ignore', 'pipe'], detached: true })
-  let said = ''
-  child.stderr.setEncoding('utf8').on('data', (part: string) => (said = (said + part).slice(-keptChars)))
+  let stderr = ''
+  child.stderr.setEncoding('utf8').on('data', (part: string) => (stderr = (stderr + part).slice(-maxStderrChars)))
   return new Promise((resolve) => {
     let killing: NodeJS.Timeout | undefined
     const stop = () => {
-      endAll(child, 'SIGTERM')
-      killing = setTimeout(() => endAll(child, 'SIGKILL'), graceMs)
+      killGroup(child, 'SIGTERM')
+      killing = setTimeout(() => killGroup(child, 'SIGKILL'), graceMs)
     }
     const finish = (problem: string | undefined) => {
       clearTimeout(killing)
@@ -87,14 +86,14 @@ function run(args: readonly string[], signal: AbortSignal): Promise<string | und
     child.on('error', (error) => finish(error.message))
     child.on('close', (code, killed) => {
       if (code === 0) finish(undefined)
-      else finish(said.trim().split('\n').at(-1) || `docker ended with ${code ?? killed}`)
+      else finish(stderr.trim().split('\n').at(-1) || `docker exited with ${code ?? killed}`)
     })
     if (signal.aborted) stop()
     else signal.addEventListener('abort', stop)
   })
 }
 
-function endAll(child: ChildProcess, signal: NodeJS.Signals): void {
+function killGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   if (child.pid === undefined) return
   if (process.platform === 'win32') {
     child.kill(signal)
@@ -103,6 +102,6 @@ function endAll(child: ChildProcess, signal: NodeJS.Signals): void {
   try {
     process.kill(-child.pid, signal)
   } catch {
-    // Ended already.
+    // Already exited.
   }
 }

@@ -1,6 +1,6 @@
 /**
- * What can be set in the environment: names, defaults, meanings, and how each is read. The help text and the page
- * docs/operations.md show this table. Pure.
+ * The environment variables: names, defaults, meanings and parsing. The help text and docs/reference/environment.md show
+ * this table. Pure.
  */
 import { isIP, isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
@@ -8,13 +8,13 @@ import type { PortRange } from 'gamekeeper'
 import type { BearerToken, Compat, Role, TlsOptions } from 'gamekeeper/http'
 import { type LogLevel, logLevels } from './log.js'
 
-/** Somebody asked for what cannot be had: its message names the variable or the flag, and is all that they need. */
+/** A mistake in the configuration. The message names the variable or flag and is printed without a stack. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
 export interface Setting {
-  /** Absent: see the meaning. */
+  /** Absent: described in the meaning. */
   readonly fallback?: string
   readonly meaning: string
 }
@@ -23,64 +23,70 @@ export const settings = {
   BACKEND: {
     fallback: 'process',
     meaning:
-      '`process`: servers are processes of this machine; `docker`: containers of DOCKER_HOST or of this machine; `kubernetes`: pods of the cluster of KUBECONFIG or of this pod; `memory`: pretended ones',
+      'Where game servers run: `process` (child processes of this machine), `docker` (the engine of DOCKER_HOST or this machine), `kubernetes` (the cluster of KUBECONFIG or this pod) or `memory` (simulated).',
   },
-  HOST: { fallback: '127.0.0.1', meaning: 'address on which the allocation and the management API listen' },
-  ALLOCATION_PORT: { fallback: '5000', meaning: 'port of the allocation API; 0 takes a free one' },
-  MANAGEMENT_PORT: { fallback: '5001', meaning: 'port of the management API; 0 takes a free one' },
+  HOST: { fallback: '127.0.0.1', meaning: 'Address on which the allocation and management APIs listen.' },
+  ALLOCATION_PORT: { fallback: '5000', meaning: 'Port of the allocation API. 0: any free port.' },
+  MANAGEMENT_PORT: { fallback: '5001', meaning: 'Port of the management API. 0: any free port.' },
   AGENT_PORT: {
     fallback: '56001',
-    meaning: 'port for the heartbeats of game servers; 0 takes the one that DATA_DIR remembers, or a free one',
+    meaning: 'Port for heartbeats of game servers. 0: the port stored in DATA_DIR, else any free port.',
   },
   AGENT_HOST: {
     meaning:
-      'address on which the agent listens for those heartbeats: 127.0.0.1, for containers that of their bridge, for pods that of this node',
+      'Address on which the agent listens for heartbeats. Default: 127.0.0.1; with Docker the bridge address, with Kubernetes the InternalIP of this node.',
   },
-  AGENT_ADDRESS: { meaning: 'host or host:port that game servers are told instead, when that is another one' },
-  DATA_DIR: { fallback: '.gamekeeper', meaning: 'where builds, servers, sessions and logs are kept; one server each' },
-  PORT_RANGE: { fallback: '10000-12000', meaning: 'public ports of the game servers' },
+  AGENT_ADDRESS: {
+    meaning: 'host or host:port at which game servers reach the agent, if it differs from AGENT_HOST and AGENT_PORT.',
+  },
+  DATA_DIR: {
+    fallback: '.gamekeeper',
+    meaning: 'Directory for builds, servers, sessions and logs. One server per directory.',
+  },
+  PORT_RANGE: { fallback: '10000-12000', meaning: 'Public ports for game servers.' },
   PUBLIC_ADDRESS: {
     meaning:
-      'address that players are told to connect to: 127.0.0.1, or the machine that DOCKER_HOST names, or the node',
+      'Address that players connect to. Default: 127.0.0.1; with Docker the host in DOCKER_HOST, with Kubernetes the address of the node.',
   },
   SYSTEM_NAMESPACE: {
     meaning:
-      'of a cluster, where the lease and the key of the fleet are; the first of NAMESPACES in the alphabet, or `default`. It must stay the same: name it before NAMESPACES changes',
+      "Kubernetes namespace of the fleet's Lease and key. Default: the alphabetically first of NAMESPACES, else `default`. Set it before you change NAMESPACES; it must not change.",
   },
-  NAMESPACES: { meaning: 'of a cluster, those that the fleet is in, with commas in between: all of them' },
+  NAMESPACES: { meaning: 'Comma-separated Kubernetes namespaces. Default: all.' },
   POD_NAME: {
     meaning:
-      'of the pod that this runs in: it has a label while this server leads, which the Services of `examples/kubernetes` select',
+      'Name of the pod that this server runs in. The pod is labelled while this server leads, for the Services in `examples/kubernetes`.',
   },
-  SAMPLE: { fallback: 'on', meaning: '`on` gives an empty fleet a sample build, and says what to try; `off`' },
-  ALLOCATE_TOKENS: {
-    meaning: 'bearer tokens that may allocate, with commas between them; at least 16 characters each',
+  SAMPLE: {
+    fallback: 'on',
+    meaning: '`on`: creates a sample build in an empty fleet and prints commands to try. `off`: does not.',
   },
-  READ_TOKENS: { meaning: 'bearer tokens that may look at builds, servers and events' },
-  MANAGE_TOKENS: { meaning: 'bearer tokens that may look at and change them' },
+  ALLOCATE_TOKENS: { meaning: 'Comma-separated bearer tokens that may allocate. At least 16 characters each.' },
+  READ_TOKENS: { meaning: 'Comma-separated bearer tokens that may read builds, servers, events and metrics.' },
+  MANAGE_TOKENS: { meaning: 'Comma-separated bearer tokens that may read and change builds and servers.' },
   TLS_CERT: {
-    meaning: 'PEM file of the certificate of the two APIs, which speak HTTPS then; read again when it changes',
+    meaning: 'PEM file with the certificate of both APIs, which then use HTTPS. Reloaded when it changes.',
   },
-  TLS_KEY: { meaning: 'PEM file of its private key' },
+  TLS_KEY: { meaning: 'PEM file with the private key of TLS_CERT.' },
   TLS_CLIENT_CA: {
-    meaning: 'PEM file of authorities: clients of the two APIs must show a certificate that one of them signed',
+    meaning: 'PEM file with CA certificates. Clients of both APIs must present a certificate signed by one of them.',
   },
-  INSECURE: {
-    fallback: '0',
-    meaning: '`1` lets HOST be another than loopback though nobody is asked who is calling',
+  INSECURE: { fallback: '0', meaning: '`1`: allows a non-loopback HOST without authentication.' },
+  WEBHOOK_URL: { meaning: 'URL that receives every event, signed with WEBHOOK_SECRET.' },
+  WEBHOOK_SECRET: { meaning: 'Shared secret for webhook signatures. At least 16 characters.' },
+  COMPAT: { meaning: '`thundernetes`: the management API uses the formats of Thundernetes.' },
+  API_GROUP: {
+    fallback: 'mps.gamekeeper.com',
+    meaning: 'API group of the resources: in `apiVersion`, and of the CRDs.',
   },
-  WEBHOOK_URL: { meaning: 'address to which every event is sent, signed with WEBHOOK_SECRET' },
-  WEBHOOK_SECRET: { meaning: 'at least 16 characters that the receiver knows as well' },
-  COMPAT: { meaning: '`thundernetes`: the management API answers in the shapes of that project' },
-  API_GROUP: { fallback: 'mps.gamekeeper.com', meaning: 'group of the resources, in `apiVersion` and in a cluster' },
   ALLOWED_HOSTS: {
     meaning:
-      'names under which the two APIs may be asked on loopback, besides localhost and addresses, while nobody is asked who is calling; with commas in between',
+      'Comma-separated host names accepted in the Host header on loopback without authentication, besides localhost and IP addresses.',
   },
   ALLOWED_ORIGINS: {
-    meaning: 'whose pages may call the two APIs from a browser, as `https://console.example`, with commas in between',
+    meaning: 'Comma-separated origins, such as `https://console.example`, whose pages may call both APIs (CORS).',
   },
-  LOG_LEVEL: { fallback: 'info', meaning: '`debug`, `info`, `warn`, `error` or `silent`' },
+  LOG_LEVEL: { fallback: 'info', meaning: '`debug`, `info`, `warn`, `error` or `silent`.' },
 } as const satisfies Readonly<Record<string, Setting>>
 
 export type SettingName = keyof typeof settings
@@ -106,7 +112,7 @@ export interface Config {
   readonly systemNamespace: string | undefined
   readonly podName: string | undefined
   readonly sample: boolean
-  /** Empty: nobody is asked for one. */
+  /** Empty: no authentication by token. */
   readonly tokens: readonly BearerToken[]
   readonly tls: TlsOptions | undefined
   readonly webhook: { readonly url: string; readonly secret: string } | undefined
@@ -117,11 +123,11 @@ export interface Config {
   readonly logLevel: LogLevel
 }
 
-/** Throws UsageError for the first variable that holds what it cannot mean. */
+/** Throws UsageError for the first variable with an invalid value. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>, cwd: string): Config {
   const given = (name: SettingName) => {
     const value = env[name]
-    if (value?.trim() === '') throw new UsageError(`${name} is set, but there is nothing in it`)
+    if (value?.trim() === '') throw new UsageError(`${name} is set but empty`)
     return value
   }
   const text = (name: Defaulted) => given(name) ?? settings[name].fallback
@@ -133,11 +139,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
   const tls = readTls(given)
   const host = readHost('HOST', text('HOST'))
   const insecure = oneOf('INSECURE', text('INSECURE'), ['0', '1']) === '1'
-  const isAnybody = tokens.length === 0 && tls?.ca === undefined
-  if (!insecure && isAnybody && !isLoopback(host)) throw openToAll(`HOST=${host}`, 'who reaches this machine')
+  const isUnauthenticated = tokens.length === 0 && tls?.ca === undefined
+  if (!insecure && isUnauthenticated && !isLoopback(host))
+    throw unauthenticated(`HOST=${host}`, 'anyone who can reach this machine')
   const allowedOrigins = readOrigins(given)
-  if (!insecure && isAnybody && allowedOrigins.includes('*')) {
-    throw openToAll('ALLOWED_ORIGINS=*', 'whose page is open in a browser here')
+  if (!insecure && isUnauthenticated && allowedOrigins.includes('*')) {
+    throw unauthenticated('ALLOWED_ORIGINS=*', 'any web page open in a browser on this machine')
   }
   const namespaces = given('NAMESPACES')
   const compat = given('COMPAT')
@@ -175,7 +182,7 @@ const tokenSettings = [
   ['MANAGE_TOKENS', 'manage'],
 ] as const
 
-/** One token may stand in several variables, and has the roles of all of them. Never shows a token. */
+/** A token listed in several variables has all their roles. Error messages never show a token. */
 function readTokens(given: Given): readonly BearerToken[] {
   const rolesOf = new Map<string, Set<Role>>()
   for (const [name, role] of tokenSettings) {
@@ -183,7 +190,7 @@ function readTokens(given: Given): readonly BearerToken[] {
       const trimmed = token.trim()
       if (!/^[\w.~+/=-]{16,}$/.test(trimmed)) {
         throw new UsageError(
-          `${name} must hold tokens of at least 16 letters, digits or -._~+/=, with commas between them, but one is not; openssl rand -hex 32 makes a good one`,
+          `${name} must be comma-separated tokens of at least 16 characters (letters, digits, -._~+/=), but one is not; generate one with: openssl rand -hex 32`,
         )
       }
       rolesOf.set(trimmed, (rolesOf.get(trimmed) ?? new Set()).add(role))
@@ -196,7 +203,7 @@ function readTls(given: Given): TlsOptions | undefined {
   const [cert, key, ca] = [given('TLS_CERT'), given('TLS_KEY'), given('TLS_CLIENT_CA')]
   if (cert === undefined && key === undefined && ca === undefined) return undefined
   if (cert === undefined || key === undefined) {
-    throw new UsageError('TLS_CERT and TLS_KEY go together, and TLS_CLIENT_CA needs both')
+    throw new UsageError('TLS_CERT and TLS_KEY must be set together; TLS_CLIENT_CA requires both')
   }
   return { cert, key, ...(ca !== undefined && { ca }) }
 }
@@ -204,21 +211,22 @@ function readTls(given: Given): TlsOptions | undefined {
 function readWebhook(given: Given): Config['webhook'] {
   const [url, secret] = [given('WEBHOOK_URL'), given('WEBHOOK_SECRET')]
   if (url === undefined && secret === undefined) return undefined
-  if (url === undefined || secret === undefined) throw new UsageError('WEBHOOK_URL and WEBHOOK_SECRET go together')
+  if (url === undefined || secret === undefined)
+    throw new UsageError('WEBHOOK_URL and WEBHOOK_SECRET must be set together')
   if (!/^https?:\/\//.test(url) || !URL.canParse(url))
-    throw wrong('WEBHOOK_URL', 'must be an address like https://…', url)
+    throw wrong('WEBHOOK_URL', 'must be a URL like https://example.com/hook', url)
   if (secret.length < 16) throw new UsageError('WEBHOOK_SECRET must have at least 16 characters')
   return { url, secret }
 }
 
-/** Whom only this machine can reach. */
+/** True if only this machine can connect to it. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host)
 }
 
-function openToAll(setting: string, whom: string): UsageError {
+function unauthenticated(setting: string, who: string): UsageError {
   return new UsageError(
-    `${setting} would let everybody ${whom} hand out game servers and end matches: set ALLOCATE_TOKENS and MANAGE_TOKENS, or TLS_CERT, TLS_KEY and TLS_CLIENT_CA for client certificates, or INSECURE=1 where something in front asks who is calling`,
+    `${setting} would let ${who} allocate game servers and end matches: set ALLOCATE_TOKENS and MANAGE_TOKENS, or TLS_CERT, TLS_KEY and TLS_CLIENT_CA for client certificates, or INSECURE=1 if a proxy in front authenticates callers`,
   )
 }
 
@@ -237,21 +245,21 @@ function readPort(name: SettingName, value: string): number {
 function readRange(name: SettingName, value: string): PortRange {
   const [, first, last] = (/^(\d{1,5})-(\d{1,5})$/.exec(value) ?? []).map(Number)
   if (first === undefined || last === undefined || first < 1 || last > 65_535 || first > last) {
-    throw wrong(name, 'must be two ports from 1 to 65535, lower first, like 10000-12000', value)
+    throw wrong(name, 'must be a range of ports from 1 to 65535, like 10000-12000', value)
   }
   return { first, last }
 }
 
-/** A name or an address, without scheme, port or path. */
+/** A host name or IP address, without scheme, port or path. */
 function readHost(name: SettingName, value: string): string {
-  if (isIP(value) === 0 && !/^[\w.-]+$/.test(value)) throw wrong(name, 'must be an address or a host name', value)
+  if (isIP(value) === 0 && !/^[\w.-]+$/.test(value)) throw wrong(name, 'must be an IP address or a host name', value)
   return value
 }
 
 function readNamespaces(name: SettingName, value: string): readonly string[] {
   const namespaces = value.split(',').map((one) => one.trim())
   if (!namespaces.every((one) => /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(one))) {
-    throw wrong(name, 'must be names of namespaces with commas in between', value)
+    throw wrong(name, 'must be comma-separated namespace names', value)
   }
   return namespaces
 }
@@ -274,8 +282,8 @@ function readGroup(name: SettingName, value: string): string {
 
 function readHostAndPort(name: SettingName, value: string): string {
   if (isIPv6(value))
-    throw wrong(name, 'must have an IPv6 address in brackets, like [fd00::4] or [fd00::4]:56001', value)
-  // What is no address with its port, but is one without, can only be meant so: $(HOST):$(PORT) of a Service becomes that.
+    throw wrong(name, 'must have its IPv6 address in brackets, like [fd00::4] or [fd00::4]:56001', value)
+  // $(HOST):$(PORT) of an IPv6 Service has no brackets. It is unambiguous if only the part before the last colon is an address.
   const [, address, digits] = /^(.+:.*):(\d{1,5})$/.exec(value) ?? []
   if (address !== undefined && isIPv6(address)) return readHostAndPort(name, `[${address}]:${digits}`)
   const match = /^([\w.-]+|\[[\da-f:.]+\])(?::(\d{1,5}))?$/i.exec(value)

@@ -1,4 +1,4 @@
-/** The heartbeat endpoint of game servers. */
+/** The agent: the heartbeat endpoint of game servers. */
 export {
   agentListener,
   type AgentListenerOptions,

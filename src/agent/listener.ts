@@ -1,8 +1,8 @@
 /**
- * What game servers talk to: the three calls of the PlayFab GSDK. Plain `node:http` and constant work, since every game
- * server calls once a second. Knows one function of the fleet, no more.
+ * The endpoint for game servers: the calls of the PlayFab GSDK protocol. Plain `node:http` and constant work per call,
+ * since every game server sends one a second. Knows a single function of the fleet.
  *
- * Whatever can heal is answered with 200, since some SDKs stop for good after a few errors.
+ * Transient failures are answered with 200, since some SDKs give up for good after a few errors.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { messageOf } from '../contracts/errors.js'
@@ -11,37 +11,37 @@ import { discardRest } from '../platform/http-server.js'
 import { type Heartbeat, type HeartbeatAnswer, readHeartbeat } from '../rules/game/heartbeat.js'
 import { answerText, ascii } from './answer.js'
 
-/** The one thing of a fleet that the agent needs. */
+/** The part of a fleet that the agent needs. */
 export interface HeartbeatTarget {
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
 }
 
 export interface AgentListenerOptions {
   /**
-   * True lets a call in; anything else is 403. Each game server is known by the secret in its path already: this is for
-   * more, such as the networks that it may come from. An SDK that is refused may stop for good.
+   * True admits a call; anything else is 403. The secret in the path already identifies each game server, so this is for
+   * additional rules, such as allowed networks. An SDK that is refused may stop for good.
    */
   readonly authorize?: (request: IncomingMessage, operation: AgentOperation) => boolean | Promise<boolean>
-  /** Hears of heartbeats that the fleet failed to take. Default: silent. */
+  /** Logs heartbeats that the fleet failed to handle. Default: silent. */
   readonly logger?: Logger
 }
 
 export type AgentOperation = 'heartbeat' | 'gsdkInfo'
 
-/** A heartbeat's body: room for some 5,000 players whose ids are GUIDs. */
+/** Limit for a heartbeat's body: about 5,000 players with GUIDs as ids. */
 export const maxHeartbeatBytes = 256 * 1024
 
-/** The agent as a listener for `node:http`, also behind Express and a body parser. Answers 404 on other paths. */
+/** The agent as a listener for `node:http`; also works behind Express and a body parser. Other paths are 404. */
 export function agentListener(target: HeartbeatTarget, options: AgentListenerOptions = {}): RequestListener {
   const { authorize, logger = silentLogger } = options
 
-  const beat = (id: string, body: unknown, response: ServerResponse) => {
+  const answerHeartbeat = (id: string, body: unknown, response: ServerResponse) => {
     let answer: HeartbeatAnswer
     try {
       answer = target.heartbeat(id, readHeartbeat(body))
     } catch (error) {
-      logger.error({ error: messageOf(error) }, 'a heartbeat could not be taken')
-      answer = carryOn
+      logger.error({ err: error }, 'heartbeat failed')
+      answer = continueAnswer
     }
     if (answer.isElsewhere) response.setHeader('Connection', 'close')
     return send(response, 200, answerText(answer))
@@ -49,7 +49,7 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
 
   const serve = (request: MountedRequest, response: ServerResponse) => {
     const call = callOf(request.originalUrl ?? request.url ?? '/')
-    if (call === undefined) return refuse(response, 404, 'no such path; game servers call /v1/sessionHosts/{id}')
+    if (call === undefined) return refuse(response, 404, 'unknown path; heartbeats go to /v1/sessionHosts/{id}')
     if (call === malformed) return refuse(response, 400, 'the id in the path is not validly percent-encoded')
     const { method } = request
     if (method !== 'POST' && (method !== 'PATCH' || call === gsdkInfo)) {
@@ -60,7 +60,7 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
       discardRest(request)
       return send(response, 200, '')
     }
-    if (request.readableDidRead) return beat(call.id, request.body, response)
+    if (request.readableDidRead) return answerHeartbeat(call.id, request.body, response)
     return readBody(request, response, (text) => {
       let body: unknown
       try {
@@ -68,39 +68,39 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
       } catch (error) {
         return refuse(response, 400, `body is not JSON: ${messageOf(error)}`)
       }
-      return beat(call.id, body, response)
+      return answerHeartbeat(call.id, body, response)
     })
   }
   if (authorize === undefined) return serve
 
-  const admit = async (request: MountedRequest, operation: AgentOperation) => {
+  const isAuthorized = async (request: MountedRequest, operation: AgentOperation) => {
     try {
       const verdict: unknown = await authorize(request, operation)
       return verdict === true
     } catch (error) {
-      logger.error({ error: messageOf(error) }, 'the authorize hook of the agent has failed, and the call with it')
+      logger.error({ err: error }, 'authorization check of the agent failed; the call was refused')
       return false
     }
   }
   return (request: MountedRequest, response) => {
     const call = callOf(request.originalUrl ?? request.url ?? '/')
     if (call === undefined || call === malformed) return serve(request, response)
-    void admit(request, call === gsdkInfo ? 'gsdkInfo' : 'heartbeat').then((may) => {
-      if (may) return serve(request, response)
-      refuse(response, 403, 'this call is not let in here')
+    void isAuthorized(request, call === gsdkInfo ? 'gsdkInfo' : 'heartbeat').then((authorized) => {
+      if (authorized) return serve(request, response)
+      refuse(response, 403, 'forbidden by the authorize option of the agent')
       discardRest(request)
     })
   }
 }
 
-/** Express rewrites `url` below a mount and leaves the parsed body of a stream that it has read in `body`. */
+/** Below a mount Express rewrites `url`; a body parser leaves the parsed body in `body`. */
 interface MountedRequest extends IncomingMessage {
   readonly originalUrl?: string
   readonly body?: unknown
 }
 
-/** A failing fleet is no reason to end a game. */
-const carryOn: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }
+/** Sent when the fleet fails: that is no reason to end a game. */
+const continueAnswer: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }
 
 const gsdkInfo = Symbol('gsdkInfo')
 const malformed = Symbol('malformed')
@@ -110,7 +110,7 @@ const heartbeatPrefix = '/v1/sessionHosts/'
 const heartbeatSuffix = '/heartbeats'
 const gsdkInfoPath = /^\/v1\/metrics\/[^/]+\/gsdkinfo\/?$/
 
-/** Which call a request's target means: `/v1/sessionHosts/{id}[/heartbeats]` or `/v1/metrics/{id}/gsdkinfo`. */
+/** The call that a request target stands for: `/v1/sessionHosts/{id}[/heartbeats]` or `/v1/metrics/{id}/gsdkinfo`. */
 function callOf(target: string): Call {
   const path = pathOf(target)
   if (!path.startsWith(heartbeatPrefix)) return gsdkInfoPath.test(path) ? gsdkInfo : undefined
@@ -126,14 +126,14 @@ function callOf(target: string): Call {
   }
 }
 
-/** The target without its query and, when a proxy sent it in full, without scheme and host. */
+/** The target without its query and, in absolute form, without scheme and host. */
 function pathOf(target: string): string {
   const start = target.startsWith('/') ? 0 : Math.max(0, target.indexOf('/', target.indexOf('://') + 3))
   const query = target.indexOf('?', start)
   return query < 0 ? target.slice(start) : target.slice(start, query)
 }
 
-/** Hands on the whole body as text. A client that goes away in the middle is owed nothing. */
+/** Passes the whole body to `done` as text; never calls it if the client disconnects before the end. */
 function readBody(request: IncomingMessage, response: ServerResponse, done: (text: string) => void): void {
   let first: Buffer | undefined
   let more: Buffer[] | undefined
@@ -155,7 +155,7 @@ function refuse(response: ServerResponse, status: number, message: string): void
   send(response, status, ascii(JSON.stringify({ error: message })))
 }
 
-/** `text` is ASCII, so that its length is its length in bytes. */
+/** `text` must be ASCII, so that its length is its length in bytes. */
 function send(response: ServerResponse, status: number, text: string): void {
   response.writeHead(status, {
     'Content-Type': 'application/json',

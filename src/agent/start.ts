@@ -1,4 +1,4 @@
-/** The agent as a server of its own. */
+/** Runs the agent on a listener of its own. */
 import { agentListener, type AgentListenerOptions, type HeartbeatTarget } from './listener.js'
 import { closeServer, httpServer, listen, type Listening } from '../platform/http-server.js'
 
@@ -9,12 +9,12 @@ export interface StartAgentOptions extends AgentListenerOptions {
   readonly target: HeartbeatTarget
   /** Default `127.0.0.1`. */
   readonly host?: string
-  /** Default 56001; 0 takes a free one. */
+  /** Default 56001; 0 picks a free port. */
   readonly port?: number
 }
 
 export interface Agent extends Listening {
-  /** Stops listening. Heartbeats in flight are answered, idle connections closed; game servers come again by themselves. */
+  /** Stops listening: answers heartbeats in flight and closes idle connections. Game servers retry on their own. */
   close(): Promise<void>
 }
 

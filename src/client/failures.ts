@@ -1,9 +1,9 @@
-/** What an answer that is no success says, as a FleetError, and which of them may pass. */
+/** Turns an error answer into a FleetError, and decides which errors are worth a retry. */
 import { type ErrorCode, errorCodes, FleetError } from '../contracts/errors.js'
 import { isObject } from '../rules/validation/problem.js'
 import { errorCodeHeader } from '../rules/model/wire.js'
 
-/** For answers that do not name their code: those of a proxy, or of a host's own middleware. */
+/** For answers without an error code: those of a proxy, or of the host app's own middleware. */
 const codeOfStatus: Readonly<Record<number, ErrorCode>> = {
   400: 'invalid',
   401: 'unauthenticated',
@@ -25,35 +25,35 @@ const retryAfters = new WeakMap<FleetError, number>()
 export function errorOf({ status, statusText, headers }: Response, text: string): FleetError {
   const named = headers.get(errorCodeHeader)
   const code = errorCodes.find((known) => known === named) ?? codeOfStatus[status] ?? 'internal'
-  const error = new FleetError(code, sentenceOf(text) ?? `the answer was ${`${status} ${statusText}`.trim()}`)
+  const error = new FleetError(code, errorMessageIn(text) ?? `answered with status ${`${status} ${statusText}`.trim()}`)
   const seconds = headers.get('retry-after')
   if (seconds !== null && /^\d{1,4}$/.test(seconds)) retryAfters.set(error, Number(seconds) * 1000)
   return error
 }
 
-/** How long whoever answered wants to be left alone. */
+/** The answer's `Retry-After`, if it had one. */
 export function retryAfterMs(error: FleetError): number | undefined {
   return retryAfters.get(error)
 }
 
-/** It was refused before anything was done. */
-const untouched: ReadonlySet<ErrorCode> = new Set(['rate-limited', 'overloaded'])
-/** Another host, or the same one soon, may well do it. What waits for a server to be ready is the caller's `waitMs`. */
-const passing: ReadonlySet<ErrorCode> = new Set([...untouched, 'unavailable', 'not-leader', 'closed', 'conflict'])
+/** Rejected before any work was done: safe to repeat. */
+const rejectedEarly: ReadonlySet<ErrorCode> = new Set(['rate-limited', 'overloaded'])
+/** Another host, or the same one later, may succeed. Waiting for a server is not a matter of retries but of `waitMs`. */
+const transient: ReadonlySet<ErrorCode> = new Set([...rejectedEarly, 'unavailable', 'not-leader', 'closed', 'conflict'])
 
-const longestPauseMs = 10_000
+const maxPauseMs = 10_000
 
-/** Whether the same call may be made again soon, and may then succeed. */
-export function isPassing(error: FleetError, isSafe: boolean): boolean {
-  return (isSafe ? passing : untouched).has(error.code) && (retryAfterMs(error) ?? 0) <= longestPauseMs
+/** Whether repeating the call soon is safe and may succeed. */
+export function isRetryable(error: FleetError, isIdempotent: boolean): boolean {
+  return (isIdempotent ? transient : rejectedEarly).has(error.code) && (retryAfterMs(error) ?? 0) <= maxPauseMs
 }
 
-function sentenceOf(text: string): string | undefined {
+function errorMessageIn(text: string): string | undefined {
   try {
     const body: unknown = JSON.parse(text)
     return isObject(body) && typeof body['error'] === 'string' ? body['error'] : undefined
   } catch {
-    // A page of a proxy, most likely: its status must do.
+    // Probably a proxy's error page: the status has to do.
     return undefined
   }
 }

@@ -1,4 +1,4 @@
-/** A fleet that is elsewhere, over HTTP, for Node, browsers and edge runtimes: needs `fetch` and nothing else. */
+/** Client of a remote fleet over HTTP, for Node, browsers and edge runtimes. Needs only `fetch`. */
 export { type ErrorCode, errorCodes, FleetError } from '../contracts/errors.js'
 export type { EventsDropped, FleetEvent, ReadEventsOptions } from '../contracts/events.js'
 export type { AllocateOptions, BuildUpdate, GameServerBuildInput } from '../contracts/fleet.js'

@@ -1,22 +1,22 @@
-/** Reads the events of a host as they happen, and goes on where it was when a connection is lost. */
+/** Reads a host's event stream, reconnecting where it left off. */
 import { FleetError } from '../contracts/errors.js'
 import type { EventsDropped, FleetEvent, ReadEventsOptions } from '../contracts/events.js'
 import type { Connection } from './connection.js'
-import { isPassing, retryAfterMs } from './failures.js'
+import { isRetryable, retryAfterMs } from './failures.js'
 import { messages } from './server-sent-events.js'
 import { pause } from './timing.js'
 
-/** A host sends something every 15 s: after three times that in silence, nobody is there any more. */
+/** A host sends something every 15 s; after three times that the connection counts as lost. */
 const silenceMs = 45_000
-const firstPauseMs = 500
-const longestPauseMs = 15_000
+const initialPauseMs = 500
+const maxPauseMs = 15_000
 
 export async function* readEvents(
   calls: Connection,
   url: string,
   { from, signal }: ReadEventsOptions = {},
 ): AsyncGenerator<FleetEvent | EventsDropped> {
-  /** What the next connection says of where this reader is. */
+  /** Tells the next connection where to continue. */
   let headers: Record<string, string> = {}
   let failures = 0
   while (!signal?.aborted) {
@@ -40,13 +40,13 @@ export async function* readEvents(
       }
     } catch (error) {
       if (signal?.aborted) return
-      if (!FleetError.is(error) || !isPassing(error, true)) throw error
+      if (!FleetError.is(error) || !isRetryable(error, true)) throw error
       pauseMs = retryAfterMs(error)
     } finally {
       signal?.removeEventListener('abort', onAbort)
       connected.abort()
     }
-    await pauseUnlessAborted(pauseMs ?? Math.min(firstPauseMs * 2 ** failures++, longestPauseMs), signal)
+    await pauseUnlessAborted(pauseMs ?? Math.min(initialPauseMs * 2 ** failures++, maxPauseMs), signal)
   }
 }
 
@@ -54,6 +54,6 @@ async function pauseUnlessAborted(ms: number, signal: AbortSignal | undefined): 
   try {
     await pause(ms, signal)
   } catch {
-    // The reader has had enough, which ends the reading without an error.
+    // The caller's signal fired: reading ends without an error.
   }
 }

@@ -1,22 +1,22 @@
-/** Takes a stream of server-sent events apart. */
+/** Parses a stream of server-sent events. */
 import { FleetError } from '../contracts/errors.js'
 
 export interface Message {
-  /** The last one that the stream has named. */
+  /** The stream's most recent event id. */
   readonly id: string
-  /** Empty: only the id has changed. */
+  /** Empty when only the id has changed. */
   readonly data: string
 }
 
-/** Ends with the stream. Throws `unavailable` when the connection is lost, or nothing at all comes for so long. */
+/** Ends with the stream. Throws `unavailable` when the connection is lost, or idle for `silenceMs`. */
 export async function* messages(response: Response, silenceMs: number): AsyncGenerator<Message> {
   let id = ''
-  let told = id
+  let yieldedId = id
   let data: string[] = []
   for await (const line of lines(response, silenceMs)) {
     if (line === '') {
-      if (data.length > 0 || id !== told) yield { id, data: data.join('\n') }
-      told = id
+      if (data.length > 0 || id !== yieldedId) yield { id, data: data.join('\n') }
+      yieldedId = id
       data = []
       continue
     }
@@ -36,7 +36,7 @@ async function* lines(response: Response, silenceMs: number): AsyncGenerator<str
   let rest = ''
   try {
     for (;;) {
-      const { done, value } = await soon(reader.read(), silenceMs)
+      const { done, value } = await orTimeout(reader.read(), silenceMs)
       if (done) return
       const parts = (rest + decoder.decode(value, { stream: true })).split(/\r\n|\n/)
       rest = parts.pop() ?? ''
@@ -44,20 +44,20 @@ async function* lines(response: Response, silenceMs: number): AsyncGenerator<str
     }
   } catch (error) {
     if (FleetError.is(error)) throw error
-    throw new FleetError('unavailable', 'the connection to the stream of events was lost', { cause: error })
+    throw new FleetError('unavailable', 'the connection to the event stream was lost', { cause: error })
   } finally {
-    // It may have been cut already, which is what is wanted.
+    // It may be closed already.
     void reader.cancel().catch(() => {})
   }
 }
 
-async function soon<T>(next: Promise<T>, ms: number): Promise<T> {
+async function orTimeout<T>(next: Promise<T>, ms: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new FleetError('unavailable', `nothing came for ${ms} ms`)), ms)
+  const timedOut = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new FleetError('unavailable', `the event stream was idle for ${ms} ms`)), ms)
   })
   try {
-    return await Promise.race([next, late])
+    return await Promise.race([next, timedOut])
   } finally {
     clearTimeout(timer)
   }

@@ -1,33 +1,33 @@
-/** Time as the client needs it: limits and pauses that end when the caller's signal fires. */
+/** Timeouts and pauses that end early when the caller's signal fires. */
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
 
 /**
- * Runs `work` with a signal that fires with the caller's, and when the time is up. The signal follows the caller's until
- * the work is done, or, where the work's result goes on by itself, for ever.
+ * Runs `work` with a signal that fires when the caller's does, or after `ms`. The signal follows the caller's until `work`
+ * settles; with `followsForever` also afterwards, for a result that continues on its own, such as a stream.
  */
-export async function limited<T>(
+export async function withTimeout<T>(
   ms: number,
   signal: AbortSignal | undefined,
   work: (signal: AbortSignal) => Promise<T>,
-  goesOn = false,
+  followsForever = false,
 ): Promise<T> {
   const stop = new AbortController()
   const onAbort = () => stop.abort(signal?.reason)
   if (signal?.aborted) onAbort()
   signal?.addEventListener('abort', onAbort, { once: true })
-  const late = new FleetError('unavailable', `no answer came within ${ms} ms`)
-  const timer = setTimeout(() => stop.abort(late), ms)
+  const timedOut = new FleetError('unavailable', `no answer within ${ms} ms`)
+  const timer = setTimeout(() => stop.abort(timedOut), ms)
   try {
     return await work(stop.signal)
   } catch (error) {
-    throw stop.signal.reason === late ? late : error
+    throw stop.signal.reason === timedOut ? timedOut : error
   } finally {
     clearTimeout(timer)
-    if (!goesOn) signal?.removeEventListener('abort', onAbort)
+    if (!followsForever) signal?.removeEventListener('abort', onAbort)
   }
 }
 
-/** Throws `aborted` when the signal fires. Takes up to half as long again, so that many callers come back one by one. */
+/** Resolves after `ms` plus up to half of that at random, so that clients do not return together. Throws `aborted`. */
 export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   await new Promise<void>((resolve) => {
     const timer = setTimeout(done, ms * (1 + Math.random() / 2))

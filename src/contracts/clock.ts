@@ -1,17 +1,17 @@
 /**
- * The only door to time and chance. Everything above the adapters asks a Clock, so that a test or a simulation
- * decides what time it is and what is drawn; `systemClock` is the real one.
+ * Clock: the only source of time and randomness. Code above the adapters uses a Clock, so that a test or a simulation
+ * controls both; `systemClock` is the real one.
  */
 import { randomBytes } from 'node:crypto'
 
 export interface Clock {
-  /** Wall time in milliseconds since 1970. For records and people: it may jump. */
+  /** Wall-clock time in ms since 1970, for records and people. It may jump. */
   now(): number
-  /** Milliseconds since some fixed moment. For limits and durations: it never goes back. */
+  /** Monotonic time in ms from an arbitrary start, for durations and timeouts. */
   elapsed(): number
-  /** Calls `fn` once, `ms` from now, unless the returned function is called before. */
+  /** Calls `fn` once after `ms`. The returned function cancels that. */
   after(ms: number, fn: () => void): () => void
-  /** `count` bytes that nobody can guess. */
+  /** `count` bytes that cannot be guessed. */
   randomBytes(count: number): Uint8Array
 }
 
@@ -22,7 +22,7 @@ export const systemClock: Clock = Object.freeze({
   elapsed: () => performance.now(),
   after(ms: number, fn: () => void) {
     let timer: NodeJS.Timeout
-    // setTimeout fires at once beyond its longest wait: a longer one takes several.
+    // setTimeout fires at once for delays above its maximum, so a longer delay is split.
     const wait = (leftMs: number) => {
       timer =
         leftMs > longestTimerMs

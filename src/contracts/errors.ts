@@ -1,6 +1,6 @@
-/** The one error class of gamekeeper. Every failure that a caller may act on has a stable `code`. */
+/** The error class of gamekeeper. Every failure that a caller can handle has a stable `code`. */
 
-/** What each code means is told in `docs/errors.md`; a test keeps the two equal. */
+/** `docs/reference/errors.md` explains each code; a test keeps the two in step. */
 export const errorCodes = [
   'invalid',
   'not-found',
@@ -39,7 +39,7 @@ const retryableCodes: ReadonlySet<ErrorCode> = new Set([
   'overloaded',
 ])
 
-/** The ESM and the CJS copy of this class are different classes: the mark tells one of ours in either. */
+/** The ESM and the CommonJS build each have their own copy of the class, so `instanceof` fails between them; this mark does not. */
 const mark = Symbol.for('gamekeeper.FleetError')
 
 export interface FleetErrorOptions {
@@ -49,7 +49,7 @@ export interface FleetErrorOptions {
 export class FleetError extends Error {
   override readonly name = 'FleetError'
   readonly code: ErrorCode
-  /** True when the same call may succeed later without any change. */
+  /** True if the same call may succeed later without any change. */
   readonly retryable: boolean
 
   constructor(code: ErrorCode, message: string, options: FleetErrorOptions = {}) {
@@ -59,19 +59,19 @@ export class FleetError extends Error {
     Object.defineProperty(this, mark, { value: true })
   }
 
-  /** True for a FleetError of either module format, and of the given code when one is named. */
+  /** True for a FleetError of either module format, with this code if one is given. */
   static is(error: unknown, code?: ErrorCode): error is FleetError {
     if (typeof error !== 'object' || error === null || !(mark in error)) return false
     return code === undefined || ('code' in error && error.code === code)
   }
 }
 
-/** The message of anything thrown, for logs and for the `reason` that an operator reads. */
+/** The message of anything thrown, for messages and reasons that people read. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** Throws `aborted` when the caller's signal has fired. */
+/** Throws `aborted` if the signal has fired. */
 export function throwIfAborted(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw new FleetError('aborted', 'the call was aborted by its signal', { cause: signal.reason })
 }

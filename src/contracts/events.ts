@@ -1,10 +1,8 @@
-/**
- * What a fleet tells its host: one union of events, each with a sentence for people, and how they are told.
- */
+/** The events of a fleet: one union, each with a sentence for people, and the interfaces that emit and read them. */
 import type { ConditionType, EndingReason, Health, Ref, ServerState } from '../rules/model/resources.js'
 
 interface About {
-  /** Wall time in ms. */
+  /** Wall-clock time in ms. */
   readonly at: number
   /** A sentence for people. */
   readonly message: string
@@ -24,30 +22,30 @@ export type UnnumberedEvent =
   /** Its spec was changed by `builds.update`. */
   | ({ readonly type: 'BuildUpdated' } & AboutBuild)
   | ({ readonly type: 'BuildDeleted' } & AboutBuild)
-  /** Fields of the template that this backend leaves out, since they only concern another. Said once a build. */
+  /** Fields of the template that this backend ignores because they only concern another. Emitted once per build. */
   | ({ readonly type: 'TemplateFieldsSkipped'; readonly fields: readonly string[] } & AboutBuild)
   | ({ readonly type: 'BuildHealthChanged'; readonly health: 'Healthy' | 'Unhealthy' } & AboutBuild)
   | ({ readonly type: 'ConditionChanged'; readonly condition: ConditionType; readonly status: boolean } & AboutBuild)
-  /** Something that its servers need is being fetched, such as an image; they stay Pending meanwhile. */
+  /** Something that its servers need, such as an image, is being fetched; until then they stay Pending. */
   | ({ readonly type: 'BuildPreparing'; readonly status: 'working' | 'done' | 'failed' } & AboutBuild)
   | ({ readonly type: 'ServerCreated' } & AboutServer)
   | ({ readonly type: 'ServerStateChanged'; readonly from: ServerState; readonly to: ServerState } & AboutServer)
   | ({ readonly type: 'ServerHealthChanged'; readonly health: Health } & AboutServer)
-  /** The backend could not start it now; it is tried again. */
+  /** The backend could not start it; the start is retried. */
   | ({ readonly type: 'ServerStartFailed'; readonly reason: string } & AboutServer)
   | ({ readonly type: 'ServerEnding'; readonly reason: EndingReason; readonly crash: boolean } & AboutServer)
   | ({ readonly type: 'ServerRemoved' } & AboutServer)
   | ({ readonly type: 'Allocated'; readonly sessionID: string; readonly waitedMs: number } & AboutServer)
   | ({ readonly type: 'PlayersChanged'; readonly players: readonly string[] } & AboutServer)
-  /** A drain goes on: servers still there, and how many of them have a match. */
+  /** Progress of a drain: the servers that remain, and how many of them are Active. */
   | ({ readonly type: 'DrainProgress'; readonly remaining: number; readonly active: number } & About)
-  /** An instance without a record: it is ended, unless a match may be running on it. */
+  /** An instance without a server record was found; it is destroyed unless a match may be running on it. */
   | ({ readonly type: 'OrphanFound'; readonly instance: Ref } & About)
-  /** A pass could not be carried out and is tried again. */
+  /** A reconcile failed and is retried. */
   | ({ readonly type: 'ReconcileFailed' } & AboutBuild)
   | ({ readonly type: 'BackendUnavailable' | 'BackendRecovered' } & About)
   | ({ readonly type: 'LeadershipChanged'; readonly leads: boolean } & About)
-  /** A dead letter: event number `lost` was given up after the last attempt to send it to `url`. */
+  /** Event number `eventSeq` could not be delivered to `url` and is not sent again. */
   | ({
       readonly type: 'WebhookFailed'
       readonly url: string
@@ -56,7 +54,7 @@ export type UnnumberedEvent =
     } & About)
 
 export type FleetEventType = UnnumberedEvent['type']
-/** `seq` counts the events that this host has logged, from 1; it is 0 for one that is not logged. */
+/** `seq` numbers the events in this host's log, from 1; it is 0 for an event that is not logged. */
 export type FleetEvent = UnnumberedEvent & { readonly seq: number }
 export type EventOf<T extends FleetEventType> = Extract<UnnumberedEvent, { readonly type: T }> & {
   readonly seq: number
@@ -65,38 +63,37 @@ export type EventListener<T extends FleetEventType | '*'> = (
   event: T extends FleetEventType ? EventOf<T> : FleetEvent,
 ) => void
 
-/** Stands in place of events that the log no longer holds. */
+/** Takes the place of events that are no longer in the log. */
 export interface EventsDropped {
   readonly type: 'EventsDropped'
-  /** The last of those missing. */
+  /** Number of the last missing event. */
   readonly seq: number
-  /** The first of those missing. */
+  /** Number of the first missing event. */
   readonly from: number
   readonly message: string
 }
 
 export interface ReadEventsOptions {
-  /** Number of the first event wanted. Default: the next one to happen. */
+  /** Number of the first event to read. Default: the next new one. */
   readonly from?: number
-  /** Ends the reading. */
+  /** Ends the iteration. */
   readonly signal?: AbortSignal
 }
 
-/** What is still in the log, oldest first. */
+/** The events in the log, oldest first. */
 export interface LoggedEvents extends Iterable<FleetEvent> {
-  /** Number of the last event; 0 when there was none. */
+  /** Number of the last event; 0 without any. */
   readonly last: number
 }
 
 export interface FleetEmitter {
-  /** Numbers the event, keeps it in the log and hands it to whoever listens to its type or to `*`. Never throws. */
+  /** Numbers the event, adds it to the log, and calls the listeners of its type and of `*`. Never throws. */
   emit(event: UnnumberedEvent): void
-  /** Listens until the returned function is called. `*` hears all. */
+  /** Adds a listener until the returned function is called. `*` gets all events. */
   on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void
-  /** Events as they come, beginning in the log. A reader that falls behind the log gets `EventsDropped` and goes on. */
+  /** Reads events, first from the log and then as they are emitted. A reader that falls behind gets `EventsDropped`. */
   read(options?: ReadEventsOptions): AsyncIterableIterator<FleetEvent | EventsDropped>
-  /** What the log holds, oldest first. */
   logged(): LoggedEvents
-  /** Ends the reading of events, behind the last one there is. */
+  /** Ends every iteration of `read` after the last event in the log. */
   close(): void
 }

@@ -1,9 +1,4 @@
-/** The facade: what a host app holds in its hands. */
-import type { LogsOptions } from './backend.js'
-import type { CallOptions } from './call-options.js'
-import type { EventListener, EventsDropped, FleetEvent, FleetEventType, ReadEventsOptions } from './events.js'
-import type { BuildStats, FleetObserver } from './observer.js'
-import type { DrainOptions, DrainResult } from './options.js'
+/** The facade: what a host app calls. */
 import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
 import type { AllocationRequest, BuildSpec, RefLike } from '../rules/model/resources.js'
 import type {
@@ -13,136 +8,156 @@ import type {
   GameServerBuildDetail,
   GameServerDetail,
 } from '../rules/model/wire.js'
+import type { LogsOptions } from './backend.js'
+import type { CallOptions } from './call-options.js'
+import type { EventListener, EventsDropped, FleetEvent, FleetEventType, ReadEventsOptions } from './events.js'
+import type { BuildStats, FleetObserver } from './observer.js'
+import type { DrainOptions, DrainResult } from './options.js'
 
-/** What `builds.create` takes: `status`, `apiVersion` and `kind` may stand there and are ignored. Checked in full. */
+/** Input of `builds.create`. Validated in full; `status`, `apiVersion` and `kind` are ignored. */
 export interface GameServerBuildInput {
   readonly metadata: { readonly name: string; readonly namespace?: string }
   readonly spec: GameServerBuild['spec']
 }
 
-/** What `builds.update` changes. */
+/** Input of `builds.update`: the fields to change. */
 export type BuildUpdate = {
   readonly [name in Exclude<keyof BuildSpec, 'buildID'>]?: BuildSpec[name] | undefined
 }
 
+/** A string `RefLike` names a resource in the `default` namespace. */
 export interface Builds {
-  /** Throws `invalid` or `exists`. The build is durable when this resolves; its servers follow. */
+  /** Throws `invalid` or `exists`. Resolves when the build is durable; its servers are started afterwards. */
   create(build: GameServerBuildInput, options?: CallOptions): Promise<GameServerBuild>
   /** Throws `not-found`. */
   get(ref: RefLike, options?: CallOptions): Promise<GameServerBuild>
   list(options?: CallOptions): Promise<readonly GameServerBuild[]>
-  /** Changes standingBy, max or both. Throws `invalid` or `not-found`. Never ends an Active server. */
+  /** Changes `standingBy`, `max` or both. Throws `invalid` or `not-found`. Never ends an Active server. */
   patch(
     ref: RefLike,
     change: { readonly standingBy?: number; readonly max?: number },
     options?: CallOptions,
   ): Promise<GameServerBuild>
   /**
-   * Changes a spec, all but its buildID; `undefined` takes an optional field away. A change of template, ports or
-   * metadata replaces idle servers a few at a time, never an Active one; going back is the same call. Throws `invalid`
-   * or `not-found`.
+   * Changes any part of a spec except its buildID; `undefined` removes an optional field. A change of template, ports or
+   * metadata starts a rolling update: idle servers are replaced a few at a time, Active ones never. A rollback is another
+   * update. Throws `invalid` or `not-found`.
    */
   update(ref: RefLike, change: BuildUpdate, options?: CallOptions): Promise<GameServerBuild>
-  /** Hands out and creates nothing any more, also after a restart, until `resume`; ends what is idle. */
+  /**
+   * Stops allocating and creating servers until `resume`, also across restarts, and ends idle servers. Resolves when no
+   * servers remain, or at the deadline. Throws `invalid` or `not-found`.
+   */
   drain(ref: RefLike, options?: DrainOptions): Promise<DrainResult>
-  /** Ends a drain: the build is scaled as its spec says again. */
+  /** Ends a drain: the build is scaled to its spec again. Throws `not-found`. */
   resume(ref: RefLike, options?: CallOptions): Promise<GameServerBuild>
-  /** Ends all its servers, Active ones included. Throws `not-found`. Its name is free when this resolves. */
+  /** Deletes a build and ends all its servers, Active ones included. Its name is free when this resolves. Throws `not-found`. */
   delete(ref: RefLike, options?: CallOptions): Promise<void>
 }
 
 export interface Servers {
   /** Throws `not-found`. */
   get(ref: RefLike, options?: CallOptions): Promise<GameServer>
-  /** All, or those of one build; throws `not-found` when there is no such build. */
+  /** All servers, or those of one build. Throws `not-found` if that build does not exist. */
   list(options?: CallOptions & { readonly build?: RefLike }): Promise<readonly GameServer[]>
-  /** Ends it if it is idle, and waits for the end of its match if it is Active. It is replaced. Throws `not-found`. */
+  /** Ends and replaces a server: at once if it is idle, after its match if it is Active. Throws `invalid` or `not-found`. */
   drain(ref: RefLike, options?: DrainOptions): Promise<DrainResult>
-  /** Ends a server, also an Active one: it is told, has its grace period, and is replaced. Throws `not-found`. */
+  /** Ends and replaces a server, even an Active one, after its grace period. Throws `not-found`. */
   delete(ref: RefLike, options?: CallOptions): Promise<void>
   /**
-   * What its game has written to stdout and stderr, line by line. With `follow` it goes on until the server has ended;
-   * a signal that fires ends it quietly. Throws `unsupported` if this backend keeps no logs, and on the first read
-   * `not-found` if there is none of this server. The process backend keeps those of servers that have ended as well.
+   * Lines of the server's stdout and stderr. With `follow`, continues until the server has ended. The signal ends the
+   * iteration without an error. Throws `unsupported` if the backend keeps no logs; the first read rejects with `not-found`
+   * if there are none of this server. The process backend also keeps the logs of servers that have ended.
    */
   logs(ref: RefLike, options?: LogsOptions): AsyncIterableIterator<string>
 }
 
+/** Players connected to servers, as reported by their heartbeats. */
 export interface Details {
-  /** Who is connected to a server. Throws `not-found`. */
+  /** Throws `not-found`. */
   get(ref: RefLike, options?: CallOptions): Promise<GameServerDetail>
-  /** Who is connected to the servers of a build. Throws `not-found`. */
+  /** The details of all servers of a build. Throws `not-found`. */
   ofBuild(ref: RefLike, options?: CallOptions): Promise<GameServerBuildDetail>
 }
 
 export interface AllocateOptions extends CallOptions {
   /**
-   * How long to wait for a server when none stands by. Default 0: refuse at once. At most `limits.maxWaitMs`. Who waits is
-   * demand, and for 3 s more when his time is up, so that the server that is being started for him is there when he asks
-   * again.
+   * How long to wait in ms if no server is standing by. Default 0: reject at once. At most `limits.maxWaitMs`. A waiting
+   * caller counts as demand until 3 s after its timeout, so a retry finds the server that was started for it.
    */
   readonly waitMs?: number
 }
 
-export interface Explanation {
-  /** As it is now; absent when it is gone. */
+/** What `explain` returns: a server's current state and its history. */
+export interface ServerHistory {
+  /** Absent if the server no longer exists. */
   readonly server?: GameServer
-  /** What happened to it, oldest first. */
+  /** Its events in the log, oldest first. */
   readonly events: readonly FleetEvent[]
-  /** The same in sentences, a line each, with the time of day. */
+  /** The same events as text: one line each, with an ISO 8601 time and the message. */
   readonly text: string
 }
 
 export interface FleetStats {
+  /** This host leads. */
   readonly leads: boolean
-  /** Answered since this fleet was opened. */
+  /** Heartbeats received since this fleet was created. */
   readonly heartbeats: number
   /** Empty while another host leads. */
   readonly builds: readonly BuildStats[]
 }
 
 export interface FleetHealth {
-  /** Calls can be sent here: this host leads and hands out, and its store and its backend answer. */
+  /** This host can serve calls: it leads, does not drain, and its store and backend work. */
   readonly ready: boolean
+  /** This host leads. */
   readonly leads: boolean
+  /** The store works. */
   readonly store: boolean
+  /** The backend works. */
   readonly backend: boolean
-  /** A sentence for each thing that is not as it should be. */
+  /** A sentence for each problem; empty if `ready`. */
   readonly problems: readonly string[]
 }
 
+/**
+ * Calls on builds, servers and details, and `allocate`, `explain` and `drain`, also throw `not-leader`, `closed` and
+ * `aborted`; calls that write throw `unavailable` if the store does not accept the write.
+ */
 export interface Fleet {
   readonly builds: Builds
   readonly servers: Servers
   readonly details: Details
-  /** `host:port` where game servers reach the agent. Absent when this fleet started none. */
+  /** `host:port` where game servers reach the agent. Absent if this fleet has none. */
   readonly agentAddress: string | undefined
   /**
-   * Hands out a server: the same `sessionID` always gets the same one. Durable when it resolves. Throws `invalid`,
-   * `not-found` (no such buildID), `none-standing-by` or `max-reached` (also after `waitMs`), `unavailable`,
-   * `not-leader`, `draining`, `closed`, `aborted`.
+   * Allocates a server to a session. The same `sessionID` always gets the same server. The allocation is durable when this
+   * resolves. Throws `invalid`, `not-found` (no build has this buildID), `none-standing-by` or `max-reached` (also after
+   * `waitMs`), `unavailable`, `not-leader`, `draining`, `closed`, `aborted`.
    */
   allocate(request: AllocationRequest, options?: AllocateOptions): Promise<Allocation>
-  /** One heartbeat of a game server: constant work, no I/O. Anything is answered; see the agent. */
+  /** Handles one heartbeat of a game server: constant work, no I/O. Never throws; unknown servers get an answer too. */
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
-  /** Listens to one type of event, or to all with `*`, until the returned function is called. */
+  /** Adds a listener for one type of event, or for all with `*`, until the returned function is called. */
   on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void
   /**
-   * Events by number, from the log and then as they happen, until the signal fires or, behind the last of them, this
-   * fleet is closed. A reader that asks for what the log no longer holds, or falls behind it, gets one `EventsDropped`
-   * and goes on.
+   * Reads events in order, first from the log and then as they are emitted, until the signal fires or the fleet is closed. A
+   * reader that asks for events no longer in the log, or falls behind it, gets one `EventsDropped` in their place.
    */
   events(options?: ReadEventsOptions): AsyncIterableIterator<FleetEvent | EventsDropped>
-  /** Tells how long calls and passes take, until the returned function is called. For metrics, see `gamekeeper/metrics`. */
+  /** Adds an observer of call durations, until the returned function is called. For metrics, see `gamekeeper/metrics`. */
   observe(observer: FleetObserver): () => void
-  /** Numbers of this moment. Walks over all servers. */
+  /** Current numbers. Walks over all servers. */
   stats(): FleetStats
-  /** Asks store and backend, at most every 2 s. Never rejects. */
+  /** Probes the store and the backend; results are cached for 2 s. Never rejects. */
   health(): Promise<FleetHealth>
-  /** Why a server is as it is, or why it was ended: what the log still knows of it. Throws `not-found` when that is nothing. */
-  explain(server: RefLike, options?: CallOptions): Promise<Explanation>
-  /** No new allocation, idle servers end, Active ones go on to their end. Resolves when all are gone, or at the deadline. */
+  /** Why a server is in its state or has ended. Throws `not-found` if it does not exist and the log has no events of it. */
+  explain(server: RefLike, options?: CallOptions): Promise<ServerHistory>
+  /**
+   * Stops allocating, ends idle servers, and lets Active ones finish. Resolves when no servers remain, or at the deadline.
+   * Throws `invalid`.
+   */
   drain(options?: DrainOptions): Promise<DrainResult>
-  /** Lets go of everything and leaves the game servers running: the next host finds them again. */
+  /** Closes this host's part of the fleet. Game servers keep running, and the next host takes them over. */
   close(): Promise<void>
 }

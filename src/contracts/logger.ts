@@ -1,4 +1,7 @@
-/** The shape of pino's logger, so that a host hands over its own. Silent unless given. */
+/**
+ * Logger: the subset of pino's interface that gamekeeper uses, so that a host app can pass its pino logger. Messages are
+ * constant; variable data is in `fields`, and an error is always under the key `err`, as the error object itself.
+ */
 export interface Logger {
   debug(fields: object, message: string): void
   info(fields: object, message: string): void
@@ -6,6 +9,6 @@ export interface Logger {
   error(fields: object, message: string): void
 }
 
-const nothing = () => {}
+const ignore = () => {}
 
-export const silentLogger: Logger = Object.freeze({ debug: nothing, info: nothing, warn: nothing, error: nothing })
+export const silentLogger: Logger = Object.freeze({ debug: ignore, info: ignore, warn: ignore, error: ignore })

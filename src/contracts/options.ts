@@ -1,4 +1,4 @@
-/** Every option of a fleet with its default and unit, resolved once and frozen. */
+/** The options of a fleet, with defaults and units. */
 import type { Backend } from './backend.js'
 import type { CallOptions } from './call-options.js'
 import { type Clock, systemClock } from './clock.js'
@@ -10,83 +10,83 @@ import { defaultApiGroup } from '../rules/model/wire.js'
 import type { Store } from './store.js'
 
 export interface AgentOptions {
-  /** Where the agent listens. Default `127.0.0.1`. */
+  /** Address to listen on. Default: what the backend requires, else `127.0.0.1`. */
   readonly host?: string
-  /** Default 56001; 0 takes a free one. */
+  /** Default 56001; 0 picks a free port. */
   readonly port?: number
-  /** `host:port` that game servers are told; a lone host gets the agent's port. Default: where the agent listens. */
+  /** `host:port` where game servers reach the agent; without a port, the agent's is added. Default: the address it listens on. */
   readonly address?: string
 }
 
 export interface FleetOptions {
-  /** What runs the game servers: `processBackend()`, `memoryBackend()`… */
+  /** What runs the game servers: `processBackend()`, `dockerBackend()`… */
   readonly backend: Backend
-  /** Where records are kept. Default: what the backend names. The fleet closes a store that it opened itself. */
+  /** Where records are kept. Default: the backend's default store. The fleet closes only a store that it opened itself. */
   readonly store?: Store
   /**
-   * Where game servers send their heartbeats. Default: an agent on 127.0.0.1:56001 for backends whose servers need one.
-   * `false` starts none: the host mounts `agentListener(fleet)` and gives `{ external: 'host:port' }`.
+   * The heartbeat endpoint. Default: an agent on 127.0.0.1:56001 for backends whose servers send heartbeats over HTTP.
+   * `{ external: 'host:port' }` starts none: the host app mounts `agentListener(fleet)` at that address.
    */
   readonly agent?: AgentOptions | { readonly external: string }
-  /** Group of `apiVersion`. Default `mps.gamekeeper.com`. */
+  /** API group in `apiVersion` of resources. Default `mps.gamekeeper.com`. */
   readonly apiGroup?: string
   readonly limits?: Partial<FleetLimits>
-  /** Default: silent. */
+  /** Default: no logs. */
   readonly logger?: Logger
-  /** Default: the real one. */
+  /** Default: `systemClock`. */
   readonly clock?: Clock
-  /** Default: what the backend names, or else this host always leads. */
+  /** Default: the backend's default elector, or else this host always leads. */
   readonly elector?: Elector
 }
 
-/** Anything else is `invalid`, and nothing is drained. */
+/** Other values are rejected with `invalid`, and nothing is drained. */
 export interface DrainOptions extends CallOptions {
-  /** What becomes of Active servers. Default `wait`: they go on to their end. `terminate`: they are told, as by a deletion. */
+  /** What happens to Active servers. `wait` (default): they finish their matches. `terminate`: they are ended with their grace period. */
   readonly active?: 'wait' | 'terminate'
-  /** Gives up waiting for Active servers after this long: a finite number, at least 0. Default: never. */
+  /** Stop waiting for Active servers after this many ms: a finite number, at least 0. Default: never. */
   readonly deadlineMs?: number
 }
 
 export interface DrainResult {
-  /** Servers still there: matches that went on past the deadline, or what a resume has left. */
+  /** Servers left: those with a match at the deadline, or all that were left when the drain was ended by `resume`. */
   readonly remaining: number
 }
 
-/** Numbers an operator may tune. Times in ms. */
+/** Numbers that an operator may tune. Times in ms. */
 export interface FleetLimits {
-  /** No first heartbeat this long after its process runs: Unhealthy, removed, one crash. Default 60 s. */
+  /** A server that sends no first heartbeat this long after its process started is Unhealthy, ended, and counts as a crash. Default 60 s. */
   readonly firstHeartbeatMs: number
-  /** Silent for this long after a heartbeat: Unhealthy; unless Active removed, one crash. At least two heartbeats. Default 10 s. */
+  /** A server that sends no heartbeat for this long is Unhealthy and, unless Active, ended and counts as a crash. At least two intervals. Default 10 s. */
   readonly silenceMs: number
-  /** What servers are told as `nextHeartbeatIntervalMs`. At least 1000. Default 1 s. */
+  /** Sent to servers as `nextHeartbeatIntervalMs`. At least 1000. Default 1 s. */
   readonly heartbeatIntervalMs: number
-  /** Reports of Unhealthy in a row, after a Healthy one, that end an idle server. Default 3. */
+  /** An idle server is ended after this many Unhealthy reports in a row, counted once it has reported Healthy. Default 3. */
   readonly unhealthyReports: number
-  /** Most creations started in one pass of a build. Default 20. */
+  /** Most servers created per reconcile of a build. Default 20. */
   readonly maxCreatesPerReconcile: number
-  /** Most deletions started in one pass of a build. Default 20. */
+  /** Most servers ended per reconcile of a build. Default 20. */
   readonly maxDeletesPerReconcile: number
-  /** Most Pending servers of a build: no more are begun beside them. Default 5,000. */
+  /** Most Pending servers of a build at a time. Default 5,000. */
   readonly maxPending: number
-  /** First pause after a crash; doubles with each further one. Default 1 s. */
+  /** Back-off after the first crash; it doubles with each further one. Default 1 s. */
   readonly backoffInitialMs: number
-  /** Longest pause after crashes. Default 60 s. */
+  /** Longest back-off. Default 60 s. */
   readonly backoffMaxMs: number
-  /** A server that stayed up this long resets the pause, and lets a rolling change go on. Default 60 s. */
+  /** A server that stays up this long resets the back-off and lets a rolling update continue. Default 60 s. */
   readonly backoffResetMs: number
-  /** Events that the log keeps for `explain` and `events`. Default 10,000. */
+  /** Events kept in the log, for `explain` and `events`. Default 10,000. */
   readonly eventLogSize: number
-  /** Longest that an allocation may wait. Default 60 s. */
+  /** Longest `waitMs` of an allocation. Default 60 s. */
   readonly maxWaitMs: number
-  /** Most callers waiting in the whole fleet; calls for one session count once. Default 10,000. */
+  /** Most callers waiting in the whole fleet; calls for the same session count once. Default 10,000. */
   readonly maxWaiting: number
-  /** The backend's list is read again at least this often. Default 60 s. */
+  /** How often the backend's instances, and a shared store's records, are listed again at least. Default 60 s. */
   readonly resyncIntervalMs: number
-  /** A call of the backend that is not answered after this long, besides its grace period, counts as failed. Default 120 s. */
+  /** A backend call that takes longer than this, plus the grace period if it has one, counts as failed. Default 120 s. */
   readonly callTimeoutMs: number
-  /** Most instances being started at once. Default 20. */
+  /** Most instances started at the same time. Default 20. */
   readonly maxConcurrentCreates: number
-  /** Most instances being ended at once; each may take its grace period. Default 100. */
+  /** Most instances destroyed at the same time; each can take its grace period. Default 100. */
   readonly maxConcurrentDestroys: number
 }
 
@@ -118,7 +118,7 @@ export interface ResolvedOptions {
   readonly elector: Elector
 }
 
-/** Throws `invalid`, naming the option, when a limit is not a whole number of its range. */
+/** Applies defaults. Throws `invalid`, naming the option, for an unknown limit or one out of range. */
 export function resolveOptions(options: FleetOptions): ResolvedOptions {
   return Object.freeze({
     apiGroup: options.apiGroup ?? defaultApiGroup,
@@ -134,7 +134,7 @@ function resolveLimits(given: Partial<FleetLimits>): FleetLimits {
     if (!Object.hasOwn(defaultLimits, name)) {
       throw new FleetError(
         'invalid',
-        `limits.${name} is not a limit; known are ${Object.keys(defaultLimits).join(', ')}`,
+        `limits.${name} does not exist; use one of ${Object.keys(defaultLimits).join(', ')}`,
       )
     }
     const least = name === 'heartbeatIntervalMs' ? 1_000 : 1

@@ -1,44 +1,65 @@
-/** Tells events: numbered, kept in the log, and handed to listeners, none of which can break the fleet or another one. */
+/** Numbers events, keeps them in the log, and calls listeners. A failing listener affects neither the fleet nor the others. */
 import { EventEmitter } from 'eventemitter3'
-import { messageOf } from '../contracts/errors.js'
-import { EventLog } from './event-log.js'
-import type { FleetEmitter, FleetEventType } from '../contracts/events.js'
+import type {
+  EventListener,
+  EventsDropped,
+  FleetEmitter,
+  FleetEvent,
+  FleetEventType,
+  LoggedEvents,
+  ReadEventsOptions,
+  UnnumberedEvent,
+} from '../contracts/events.js'
 import type { Logger } from '../contracts/logger.js'
+import { EventLog } from './event-log.js'
 
-/** Who plays where changes all the time and explains nothing: it is told, and not kept. */
-const notKept: ReadonlySet<FleetEventType> = new Set(['PlayersChanged'])
+/** Frequent events that explain nothing later: listeners get them, the log does not. */
+const notLogged: ReadonlySet<FleetEventType> = new Set(['PlayersChanged'])
 
-/** A listener that throws or rejects is logged, and harms neither the fleet nor the other listeners. */
-export function fleetEmitter(logger: Logger, logSize: number): FleetEmitter {
-  const emitter = new EventEmitter<string>()
-  const log = new EventLog(logSize)
+export class Emitter implements FleetEmitter {
+  readonly #logger: Logger
+  readonly #log: EventLog
+  readonly #listeners = new EventEmitter<string>()
 
-  const failed = (type: string, error: unknown) => {
-    logger.error({ error: messageOf(error), event: type }, 'an event listener failed')
+  constructor(logger: Logger, logSize: number) {
+    this.#logger = logger
+    this.#log = new EventLog(logSize)
   }
 
-  return {
-    emit(event) {
-      const numbered = notKept.has(event.type) ? Object.assign(event, { seq: 0 }) : log.keep(event)
-      if (emitter.listenerCount(event.type) > 0) emitter.emit(event.type, numbered)
-      if (emitter.listenerCount('*') > 0) emitter.emit('*', numbered)
-    },
-    on(type, listener) {
-      const guarded = (event: Parameters<typeof listener>[0]) => {
-        try {
-          const result: unknown = listener(event)
-          if (result instanceof Promise) result.catch((error: unknown) => failed(type, error))
-        } catch (error) {
-          failed(type, error)
-        }
+  emit(event: UnnumberedEvent): void {
+    const numbered = notLogged.has(event.type) ? Object.assign(event, { seq: 0 }) : this.#log.append(event)
+    if (this.#listeners.listenerCount(event.type) > 0) this.#listeners.emit(event.type, numbered)
+    if (this.#listeners.listenerCount('*') > 0) this.#listeners.emit('*', numbered)
+  }
+
+  on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void {
+    const guarded = (event: Parameters<typeof listener>[0]) => {
+      try {
+        const result: unknown = listener(event)
+        if (result instanceof Promise) result.catch((error: unknown) => this.#listenerFailed(type, error))
+      } catch (error) {
+        this.#listenerFailed(type, error)
       }
-      emitter.on(type, guarded)
-      return () => {
-        emitter.off(type, guarded)
-      }
-    },
-    read: (options) => log.read(options),
-    logged: () => log,
-    close: () => log.close(),
+    }
+    this.#listeners.on(type, guarded)
+    return () => {
+      this.#listeners.off(type, guarded)
+    }
+  }
+
+  read(options?: ReadEventsOptions): AsyncIterableIterator<FleetEvent | EventsDropped> {
+    return this.#log.read(options)
+  }
+
+  logged(): LoggedEvents {
+    return this.#log
+  }
+
+  close(): void {
+    this.#log.close()
+  }
+
+  #listenerFailed(type: string, error: unknown): void {
+    this.#logger.error({ err: error, event: type }, 'event listener failed')
   }
 }

@@ -1,4 +1,4 @@
-/** A bounded, numbered log of events in memory: the newest push out the oldest, and readers notice what they missed. */
+/** A bounded, numbered, in-memory log of events. New events replace the oldest; a reader that falls behind gets `EventsDropped`. */
 import type {
   EventsDropped,
   FleetEvent,
@@ -8,7 +8,7 @@ import type {
 } from '../contracts/events.js'
 
 export class EventLog implements LoggedEvents {
-  /** Event number `seq` stands at `seq % size`. */
+  /** Ring buffer: event `seq` is at index `seq % size`. */
   readonly #ring: FleetEvent[] = []
   #last = 0
   #waiting: (() => void)[] = []
@@ -20,7 +20,8 @@ export class EventLog implements LoggedEvents {
     return this.#last
   }
 
-  keep(event: UnnumberedEvent): FleetEvent {
+  /** Numbers the event and adds it. */
+  append(event: UnnumberedEvent): FleetEvent {
     const numbered = Object.assign(event, { seq: ++this.#last })
     this.#ring[this.#last % this.size] = numbered
     this.#wake()
@@ -34,13 +35,13 @@ export class EventLog implements LoggedEvents {
     }
   }
 
-  /** Where it begins is settled by the call, not by the first event that is taken. */
+  /** The position is fixed by this call, not by the first `next`. */
   read({ from = this.#last + 1, signal }: ReadEventsOptions = {}): AsyncGenerator<FleetEvent | EventsDropped> {
-    // Numbers of another host's log mean nothing here: whoever asks for what is yet far off gets all there is.
+    // A number from the future comes from another host's log and means nothing here: start with the oldest event.
     return this.#follow(from > this.#last + 1 ? 1 : Math.max(1, from), signal)
   }
 
-  /** Ends all reading, also what begins later, behind the last event that is kept by then. */
+  /** Ends every reader, current or later, after the last event in the log. */
   close(): void {
     this.#closed = true
     this.#wake()

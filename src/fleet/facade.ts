@@ -1,28 +1,22 @@
-/** What a host calls: checks what it is given, asks the engine of this term of leadership, and shows records as resources. */
-import type { Backend, LogsOptions } from '../contracts/backend.js'
-import type { ServerEntry } from '../engine/state/entries.js'
-import { countsOf, generationsOf, serversOf } from '../engine/state/queries.js'
-import { lookUp } from '../engine/state/inventory.js'
-import { buildStats } from '../engine/reporting/stats.js'
+/** The `Fleet` that a host app calls, over the engine of the current leadership term. */
+import type { Backend } from '../contracts/backend.js'
+import type { CallOptions } from '../contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
-import { healthCheck } from './health.js'
-import type { AllocateOptions, Explanation, Fleet } from '../contracts/fleet.js'
+import type { FleetEmitter } from '../contracts/events.js'
+import type { AllocateOptions, ServerHistory, Fleet, FleetStats } from '../contracts/fleet.js'
+import type { ResolvedOptions } from '../contracts/options.js'
+import type { Store } from '../contracts/store.js'
+import { buildStats } from '../engine/reporting/stats.js'
+import { lookUp } from '../engine/state/inventory.js'
+import { type AllocationRequest, keyOf, type RefLike } from '../rules/model/resources.js'
+import type { Allocation } from '../rules/model/wire.js'
+import { shown } from '../rules/validation/problem.js'
+import { readAllocationRequest } from '../rules/validation/requests.js'
+import { HealthCheck } from './health.js'
 import { withInternals } from './internals.js'
 import type { LeaderTerm } from './leader-term.js'
-import type { FleetObserver } from '../contracts/observer.js'
-import type { CallOptions } from '../contracts/call-options.js'
-import type { DrainOptions, DrainResult, ResolvedOptions } from '../contracts/options.js'
-import { shown } from '../rules/validation/problem.js'
-import { type AllocationRequest, keyOf, type Ref, type RefLike } from '../rules/model/resources.js'
-import { defaultNamespace, readAllocationRequest } from '../rules/validation/requests.js'
-import {
-  type Allocation,
-  gameServer,
-  gameServerBuild,
-  gameServerBuildDetail,
-  gameServerDetail,
-} from '../rules/model/wire.js'
-import type { Store } from '../contracts/store.js'
+import { buildCalls, checkDrainOptions, detailCalls, serverCalls } from './resource-calls.js'
+import { ResourceView, toRef } from './resource-view.js'
 
 export interface FacadeDependencies {
   readonly term: LeaderTerm
@@ -30,184 +24,100 @@ export interface FacadeDependencies {
   readonly store: Store
   readonly resolved: ResolvedOptions
   readonly agentAddress: string | undefined
+  /** What `close` does, in order. A failure does not skip the steps that follow. */
   readonly cleanUp: readonly (() => Promise<void>)[]
 }
 
 export function facade({ term, backend, store, resolved, agentAddress, cleanUp }: FacadeDependencies): Fleet {
   const { apiGroup, limits } = resolved
+  const { emitter, observers } = term
+  const view = new ResourceView(term, apiGroup)
+  const health = new HealthCheck({
+    ...{ store, backend, clock: resolved.clock, logger: resolved.logger },
+    notReadyReason: () => term.notReadyReason(),
+    leads: () => term.leads(),
+  })
   let closing: Promise<void> | undefined
 
-  const findServer = (like: RefLike): ServerEntry => {
-    const ref = toRef(like)
-    const entry = lookUp(term.engine().inventory.servers, ref)
-    if (!entry) throw new FleetError('not-found', `server ${keyOf(ref)} does not exist`)
-    return entry
-  }
-  const findBuild = (like: RefLike) => term.engine().builds.find(toRef(like))
-  const showBuild = (build: ReturnType<typeof findBuild>) =>
-    gameServerBuild(build.record, countsOf(build), apiGroup, generationsOf(build))
-  const showServer = (entry: ServerEntry) => gameServer(entry.record, apiGroup, entry.pendingReason)
-  const showDetail = (entry: ServerEntry) =>
-    gameServerDetail(entry.record, { ...entry.record, players: entry.players }, apiGroup)
-
-  const allocate = (request: AllocationRequest, { waitMs = 0, signal }: AllocateOptions): Promise<Allocation> => {
-    try {
-      throwIfAborted(signal)
-      if (!(waitMs >= 0 && waitMs <= limits.maxWaitMs)) {
-        throw new FleetError('invalid', `waitMs must be from 0 to ${limits.maxWaitMs}, but is ${shown(waitMs)}`)
-      }
-      const checked = readAllocationRequest(request)
-      if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
-      return term.engine().allocator.allocate(checked.value, { waitMs, signal })
-    } catch (error) {
-      return Promise.reject(error)
-    }
-  }
-
-  return Object.freeze({
-    ...withInternals({ emit: term.emitter.emit, log: term.emitter.logged() }),
+  return Object.freeze<Fleet>({
+    ...withInternals({ emit: (event) => emitter.emit(event), log: emitter.logged(), maxWaitMs: limits.maxWaitMs }),
     agentAddress,
+    builds: buildCalls(term, view),
+    servers: serverCalls(term, view, backend),
+    details: detailCalls(view),
 
-    builds: Object.freeze<Fleet['builds']>({
-      async create(build, { signal } = {}) {
-        throwIfAborted(signal)
-        return showBuild(await term.engine().builds.create(build))
-      },
-      async get(ref, { signal } = {}) {
-        throwIfAborted(signal)
-        return showBuild(findBuild(ref))
-      },
-      async list({ signal } = {}) {
-        throwIfAborted(signal)
-        return [...term.engine().inventory.builds.values()].map(showBuild)
-      },
-      async patch(ref, change, { signal } = {}) {
-        throwIfAborted(signal)
-        return showBuild(await term.engine().builds.patch(toRef(ref), change))
-      },
-      async update(ref, change, { signal } = {}) {
-        throwIfAborted(signal)
-        return showBuild(await term.engine().builds.update(toRef(ref), change))
-      },
-      async drain(ref, options = {}) {
-        throwIfAborted(options.signal)
-        checkDrain(options)
-        return term.engine().drainBuild(findBuild(ref), options)
-      },
-      async resume(ref, { signal } = {}) {
-        throwIfAborted(signal)
-        return showBuild(await term.engine().builds.setDraining(toRef(ref), false))
-      },
-      async delete(ref, { signal } = {}) {
-        throwIfAborted(signal)
-        await term.engine().builds.delete(toRef(ref))
-      },
-    }),
-
-    servers: Object.freeze<Fleet['servers']>({
-      async get(ref, { signal } = {}) {
-        throwIfAborted(signal)
-        return showServer(findServer(ref))
-      },
-      async list({ build, signal } = {}) {
-        throwIfAborted(signal)
-        const entries = build === undefined ? term.engine().inventory.servers.values() : serversOf(findBuild(build))
-        return [...entries].map(showServer)
-      },
-      async drain(ref, options = {}) {
-        throwIfAborted(options.signal)
-        checkDrain(options)
-        return term.engine().drainServer(findServer(ref), options)
-      },
-      async delete(ref, { signal } = {}) {
-        throwIfAborted(signal)
-        await term.engine().deleteServer(findServer(ref))
-      },
-      logs(ref, options: LogsOptions = {}) {
-        if (!backend.logs)
-          throw new FleetError('unsupported', `the ${backend.name} backend keeps no logs of its servers`)
-        return backend.logs(toRef(ref), options)
-      },
-    }),
-
-    details: Object.freeze<Fleet['details']>({
-      async get(ref, { signal } = {}) {
-        throwIfAborted(signal)
-        return showDetail(findServer(ref))
-      },
-      async ofBuild(ref, { signal } = {}) {
-        throwIfAborted(signal)
-        const build = findBuild(ref)
-        return gameServerBuildDetail(build.record, [...serversOf(build)].map(showDetail), apiGroup)
-      },
-    }),
-
-    allocate(request: AllocationRequest, options: AllocateOptions = {}): Promise<Allocation> {
-      if (term.observers.isEmpty) return allocate(request, options)
-      return term.observers.timedCall(
-        () => allocate(request, options),
+    allocate(request, options = {}) {
+      if (observers.isEmpty) return allocate(term, limits.maxWaitMs, request, options)
+      return observers.timedCall(
+        () => allocate(term, limits.maxWaitMs, request, options),
         (observer, outcome, ms) => observer.allocated?.(outcome, ms),
       )
     },
 
-    heartbeat: term.heartbeat,
-    on: term.emitter.on,
-    events: term.emitter.read,
-    observe: (observer: FleetObserver) => term.observers.add(observer),
-    health: healthCheck({ ...resolved, store, backend, notReadyReason: term.notReadyReason, leads: term.leads }),
+    heartbeat: (sessionHostId, heartbeat) => term.heartbeat(sessionHostId, heartbeat),
+    on: (type, listener) => emitter.on(type, listener),
+    events: (options) => emitter.read(options),
+    observe: (observer) => observers.add(observer),
+    stats: () => statsOf(term),
+    health: () => health.run(),
+    explain: async (like, options = {}) => explain(term, view, like, options),
 
-    stats() {
-      const leads = term.leads()
-      const { inventory, waiting } = leads ? term.engine() : { inventory: undefined, waiting: () => 0 }
-      const builds = inventory ? buildStats(inventory, waiting) : []
-      return { leads, heartbeats: term.heartbeats, builds }
-    },
-
-    async explain(like: RefLike, { signal }: CallOptions = {}): Promise<Explanation> {
-      throwIfAborted(signal)
-      const ref = toRef(like)
-      const entry = lookUp(term.engine().inventory.servers, ref)
-      const events = [...term.emitter.logged()].filter(
-        (event) => 'server' in event && keyOf(event.server) === keyOf(ref),
-      )
-      if (!entry && events.length === 0) {
-        throw new FleetError('not-found', `server ${keyOf(ref)} does not exist, and the log knows nothing of it`)
-      }
-      const text = events.map(({ at, message }) => `${new Date(at).toISOString()}  ${message}`).join('\n')
-      return { ...(entry && { server: showServer(entry) }), events, text }
-    },
-
-    async drain(options: DrainOptions = {}): Promise<DrainResult> {
+    async drain(options = {}) {
       throwIfAborted(options.signal)
-      checkDrain(options)
+      checkDrainOptions(options)
       return term.engine().drainFleet(options)
     },
 
     close() {
-      closing ??= (async () => {
-        const failures: unknown[] = []
-        // Each, whatever became of the one before: the store's lock must not outlast a backend that fails to close.
-        for (const fn of cleanUp) await fn().catch((error: unknown) => failures.push(error))
-        term.emitter.close()
-        if (failures.length > 0) throw failures[0]
-      })()
+      closing ??= closeAll(cleanUp, emitter)
       return closing
     },
   })
 }
 
-/** Throws `invalid`: no misspelt word may end a match. */
-function checkDrain({ active, deadlineMs }: DrainOptions): void {
-  if (active !== undefined && active !== 'wait' && active !== 'terminate') {
-    throw new FleetError('invalid', `active must be 'wait' or 'terminate', but is ${shown(active)}`)
-  }
-  if (deadlineMs !== undefined && !(Number.isFinite(deadlineMs) && deadlineMs >= 0)) {
-    throw new FleetError('invalid', `deadlineMs must be a finite number ≥ 0, but is ${shown(deadlineMs)}`)
+/** Hot path: an async function would add a promise to every call. */
+function allocate(
+  term: LeaderTerm,
+  maxWaitMs: number,
+  request: AllocationRequest,
+  { waitMs = 0, signal }: AllocateOptions,
+): Promise<Allocation> {
+  try {
+    throwIfAborted(signal)
+    if (!(waitMs >= 0 && waitMs <= maxWaitMs)) {
+      throw new FleetError('invalid', `waitMs must be from 0 to ${maxWaitMs}, but is ${shown(waitMs)}`)
+    }
+    const checked = readAllocationRequest(request)
+    if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
+    return term.engine().allocator.allocate(checked.value, { waitMs, signal })
+  } catch (error) {
+    return Promise.reject(error)
   }
 }
 
-function toRef(like: RefLike): Ref {
-  return typeof like === 'string'
-    ? { namespace: defaultNamespace, name: like }
-    : { namespace: like.namespace ?? defaultNamespace, name: like.name }
+function statsOf(term: LeaderTerm): FleetStats {
+  const { heartbeats } = term
+  if (!term.leads()) return { leads: false, heartbeats, builds: [] }
+  const engine = term.engine()
+  return { leads: true, heartbeats, builds: buildStats(engine.inventory, (build) => engine.waiting(build)) }
+}
+
+function explain(term: LeaderTerm, view: ResourceView, like: RefLike, { signal }: CallOptions): ServerHistory {
+  throwIfAborted(signal)
+  const ref = toRef(like)
+  const entry = lookUp(term.engine().inventory.servers, ref)
+  const events = [...term.emitter.logged()].filter((event) => 'server' in event && keyOf(event.server) === keyOf(ref))
+  if (!entry && events.length === 0) {
+    throw new FleetError('not-found', `server ${keyOf(ref)} does not exist, and the event log has no events of it`)
+  }
+  const text = events.map(({ at, message }) => `${new Date(at).toISOString()}  ${message}`).join('\n')
+  return { ...(entry && { server: view.server(entry) }), events, text }
+}
+
+/** Takes every step even if one fails: a backend that fails to close must not keep the store's lock. */
+async function closeAll(cleanUp: FacadeDependencies['cleanUp'], emitter: FleetEmitter): Promise<void> {
+  const failures: unknown[] = []
+  for (const step of cleanUp) await step().catch((error: unknown) => failures.push(error))
+  emitter.close()
+  if (failures.length > 0) throw failures[0]
 }

@@ -1,74 +1,96 @@
-/** Whether calls can be sent to this host: asks its store and its backend, and no more often than now and then. */
+/** Reports whether this host can serve calls: probes its store and its backend, with cached results. */
 import type { Backend } from '../contracts/backend.js'
 import type { Clock } from '../contracts/clock.js'
-import { withTimeout } from '../util/with-timeout.js'
 import { messageOf } from '../contracts/errors.js'
 import type { FleetHealth } from '../contracts/fleet.js'
 import type { Logger } from '../contracts/logger.js'
 import type { Store } from '../contracts/store.js'
+import { withTimeout } from '../util/with-timeout.js'
 
-/** What the two have said holds for so long: a probe must not be a load. */
-const freshMs = 2_000
-/** Who asks wants to know now. */
-const answerMs = 2_000
+/** How long a result is reused, so that frequent health checks cause no load. */
+const cacheMs = 2_000
+const probeTimeoutMs = 2_000
 
 export interface HealthDependencies {
   readonly store: Store
   readonly backend: Backend
   readonly clock: Clock
   readonly logger: Logger
-  /** Undefined while this host leads and hands out; else why it does not. */
+  /** Why this host cannot allocate now; undefined when it can. */
   readonly notReadyReason: () => string | undefined
   readonly leads: () => boolean
 }
 
-export function healthCheck(parts: HealthDependencies): () => Promise<FleetHealth> {
-  const { store, backend, clock } = parts
-  const isStoreUp = probe(parts, 'the store', (signal) =>
-    store.probe ? store.probe({ signal }) : store.builds.get({ namespace: 'default', name: 'x' }, { signal }),
-  )
-  const isBackendUp = probe(parts, `the ${backend.name} backend`, (signal) =>
-    backend.probe ? backend.probe({ signal }) : backend.list({ signal }),
-  )
+export class HealthCheck {
+  readonly #deps: HealthDependencies
+  readonly #store: CachedProbe
+  readonly #backend: CachedProbe
 
-  function probe(
-    { logger }: HealthDependencies,
-    what: string,
-    ask: (signal: AbortSignal) => Promise<unknown>,
-  ): () => Promise<string | undefined> {
-    /** `at` is when it was answered. */
-    let last: { at: number; readonly answer: Promise<string | undefined> } | undefined
-    let said: string | undefined
-    const asked = async () => {
-      try {
-        await withTimeout(clock, answerMs, what, ask)
-        said = undefined
-      } catch (error) {
-        const problem = `${what} does not answer: ${messageOf(error)}`
-        if (problem !== said) logger.warn({ error: messageOf(error) }, problem)
-        said = problem
-      }
-      return said
-    }
-    return () => {
-      if (last !== undefined && clock.elapsed() - last.at < freshMs) return last.answer
-      const answer = asked()
-      const mine = { at: Infinity, answer }
-      last = mine
-      void answer.then(() => (mine.at = clock.elapsed()))
-      return answer
-    }
+  constructor(deps: HealthDependencies) {
+    const { store, backend } = deps
+    this.#deps = deps
+    this.#store = new CachedProbe(deps, 'the store', (signal) =>
+      store.probe ? store.probe({ signal }) : store.builds.get({ namespace: 'default', name: 'x' }, { signal }),
+    )
+    this.#backend = new CachedProbe(deps, `the ${backend.name} backend`, (signal) =>
+      backend.probe ? backend.probe({ signal }) : backend.list({ signal }),
+    )
   }
 
-  return async () => {
-    const [storeProblem, backendProblem] = await Promise.all([isStoreUp(), isBackendUp()])
-    const problems = [parts.notReadyReason(), storeProblem, backendProblem].filter((problem) => problem !== undefined)
+  async run(): Promise<FleetHealth> {
+    const [storeProblem, backendProblem] = await Promise.all([this.#store.run(), this.#backend.run()])
+    const problems = [this.#deps.notReadyReason(), storeProblem, backendProblem].filter(
+      (problem) => problem !== undefined,
+    )
     return {
       ready: problems.length === 0,
-      leads: parts.leads(),
+      leads: this.#deps.leads(),
       store: storeProblem === undefined,
       backend: backendProblem === undefined,
       problems,
     }
+  }
+}
+
+/** One probe. Its result is reused for `cacheMs`; a problem is logged once until it changes. */
+class CachedProbe {
+  readonly #deps: Pick<HealthDependencies, 'clock' | 'logger'>
+  readonly #what: string
+  readonly #call: (signal: AbortSignal) => Promise<unknown>
+  /** `at` is when it was answered: elapsed ms, infinite until then. */
+  #last: { at: number; readonly result: Promise<string | undefined> } | undefined
+  #problem: string | undefined
+
+  constructor(
+    deps: Pick<HealthDependencies, 'clock' | 'logger'>,
+    what: string,
+    call: (signal: AbortSignal) => Promise<unknown>,
+  ) {
+    this.#deps = deps
+    this.#what = what
+    this.#call = call
+  }
+
+  /** Resolves with the problem, or undefined when there is none. Never rejects. */
+  run(): Promise<string | undefined> {
+    const { clock } = this.#deps
+    if (this.#last !== undefined && clock.elapsed() - this.#last.at < cacheMs) return this.#last.result
+    const current = { at: Infinity, result: this.#probe() }
+    this.#last = current
+    void current.result.then(() => (current.at = clock.elapsed()))
+    return current.result
+  }
+
+  async #probe(): Promise<string | undefined> {
+    const { clock, logger } = this.#deps
+    try {
+      await withTimeout(clock, probeTimeoutMs, this.#what, this.#call)
+      this.#problem = undefined
+    } catch (error) {
+      const problem = `${this.#what} is unavailable: ${messageOf(error)}`
+      if (problem !== this.#problem) logger.warn({ probe: this.#what, err: error }, 'health probe failed')
+      this.#problem = problem
+    }
+    return this.#problem
   }
 }

@@ -1,27 +1,30 @@
 /**
- * What other parts of this package may do with a fleet beyond its facade. A fleet that somebody has made up has none of
- * it. The key is one that the ESM and the CommonJS copy of this file share.
+ * What other parts of this package may do with a fleet beyond its facade. A fleet that another implementation provides, such
+ * as a test double, has none of it. The key is shared by the ESM and the CommonJS copy of this file.
  */
 import type { FleetEmitter, LoggedEvents } from '../contracts/events.js'
 
 export interface FleetInternals {
-  /** Tells an event of the fleet's surroundings as one of its own. */
+  /** Emits an event of a component outside the fleet, such as a webhook, as one of the fleet's. */
   readonly emit: FleetEmitter['emit']
   readonly log: LoggedEvents
+  /** `limits.maxWaitMs`. */
+  readonly maxWaitMs: number
 }
 
-const key = Symbol.for('gamekeeper.inside')
+const key = Symbol.for('gamekeeper.internals')
 
-/** To be spread into a fleet. */
-export function withInternals(inside: FleetInternals): object {
-  return { [key]: inside }
+/** Returns properties to spread into a fleet. */
+export function withInternals(internals: FleetInternals): object {
+  return { [key]: internals }
 }
 
+/** Undefined for a fleet of another implementation. */
 export function internalsOf(fleet: object): FleetInternals | undefined {
-  const inside: unknown = Reflect.get(fleet, key)
-  return isInside(inside) ? inside : undefined
+  const internals: unknown = Reflect.get(fleet, key)
+  return isInternals(internals) ? internals : undefined
 }
 
-function isInside(value: unknown): value is FleetInternals {
+function isInternals(value: unknown): value is FleetInternals {
   return typeof value === 'object' && value !== null && 'emit' in value && 'log' in value
 }

@@ -1,140 +1,167 @@
-/** Runs an engine for as long as this host leads, one change of leadership after the other. */
+/** Runs an engine while this host leads, and rejects calls while it does not. Changes of leadership are handled one at a time. */
+import type { Backend } from '../contracts/backend.js'
+import { FleetError } from '../contracts/errors.js'
+import type { FleetEmitter } from '../contracts/events.js'
+import type { ResolvedOptions } from '../contracts/options.js'
+import type { Store } from '../contracts/store.js'
 import { type Engine, startEngine } from '../engine/engine.js'
 import { LeadershipGuard } from '../engine/persistence/leadership-guard.js'
-import { FleetError, messageOf } from '../contracts/errors.js'
-import { fleetEmitter } from './emitter.js'
-import { Observers } from '../util/observers.js'
-import type { FleetOptions, ResolvedOptions } from '../contracts/options.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
 import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
-import type { Store } from '../contracts/store.js'
+import { Observers } from '../util/observers.js'
+import { Emitter } from './emitter.js'
 
-/** The engine while this host leads, and what to say while it does not. */
-export interface LeaderTerm {
-  /** Settles with the first word of the elector: rejects when the first engine cannot start. */
-  readonly begun: Promise<void>
-  engine(): Engine
-  heartbeat(id: string, beat: Heartbeat): HeartbeatAnswer
-  readonly emitter: ReturnType<typeof fleetEmitter>
-  readonly observers: Observers
-  /** Why this host hands out nothing now, if that is so. */
-  notReadyReason(): string | undefined
-  leads(): boolean
-  readonly heartbeats: number
-  close(): Promise<void>
+export interface LeaderTermDependencies {
+  readonly resolved: ResolvedOptions
+  readonly backend: Backend
+  readonly store: Store
+  /** `host:port` of the agent; empty for a fleet without one. */
+  readonly agentAddress: string
 }
 
-export function leaderTerm(
-  options: FleetOptions,
-  resolved: ResolvedOptions,
-  store: Store,
-  agentAddress: string,
-): LeaderTerm {
-  const { logger, clock, elector, limits } = resolved
-  const emitter = fleetEmitter(logger, limits.eventLogSize)
-  const observers = new Observers(clock, logger)
-  let heartbeats = 0
-  const goOn: HeartbeatAnswer = {
-    operation: 'Continue',
-    nextHeartbeatIntervalMs: limits.heartbeatIntervalMs,
-    isElsewhere: true,
-  }
-  let engine: Engine | undefined
-  let leader: string | undefined
-  let door: LeadershipGuard | undefined
-  let leads = false
-  let closed = false
-  let tries = noBackoff
-  let cancelRetry = () => {}
-  const startLimits = { initialMs: limits.backoffInitialMs, maxMs: limits.backoffMaxMs, resetMs: limits.backoffResetMs }
-  /** One change of leadership after the other. */
-  let changes = Promise.resolve()
-  let firstWord: { resolve(): void; reject(error: unknown): void } | undefined
-  const begun = new Promise<void>((resolve, reject) => {
-    firstWord = { resolve, reject }
-  })
+export class LeaderTerm {
+  readonly emitter: FleetEmitter
+  readonly observers: Observers
+  /** Settles with the elector's first decision. Rejects when the first engine cannot start. */
+  readonly begun: Promise<void>
+  readonly #deps: LeaderTermDependencies
+  /** Answers heartbeats while another host leads. */
+  readonly #elsewhere: HeartbeatAnswer
+  readonly #resign: () => Promise<void>
+  #resolveBegun = () => {}
+  #rejectBegun: (error: unknown) => void = () => {}
+  #heartbeats = 0
+  #engine: Engine | undefined
+  #guard: LeadershipGuard | undefined
+  #leader: string | undefined
+  #isElected = false
+  #isClosed = false
+  /** Failed starts of the engine in a row. */
+  #backoff = noBackoff
+  #cancelRetry = () => {}
+  /** Serializes changes of leadership. */
+  #changes = Promise.resolve()
 
-  const notLeading = () => {
-    const who = leader === undefined ? '' : `; ${leader} does`
-    return new FleetError('not-leader', `this host does not lead the fleet${who}`)
+  constructor(deps: LeaderTermDependencies) {
+    const { clock, elector, limits, logger } = deps.resolved
+    this.#deps = deps
+    this.emitter = new Emitter(logger, limits.eventLogSize)
+    this.observers = new Observers(clock, logger)
+    this.#elsewhere = {
+      operation: 'Continue',
+      nextHeartbeatIntervalMs: limits.heartbeatIntervalMs,
+      isElsewhere: true,
+    }
+    this.begun = new Promise<void>((resolve, reject) => {
+      this.#resolveBegun = resolve
+      this.#rejectBegun = reject
+    })
+    this.#resign = elector.run({
+      elected: () => this.#elected(),
+      lost: (leader) => this.#lost(leader),
+    })
   }
 
-  async function elected(): Promise<void> {
-    if (closed || engine || !leads) return
+  /** The engine while this host leads. Throws `closed` or `not-leader`. */
+  engine(): Engine {
+    if (this.#isClosed) throw new FleetError('closed', 'the fleet is closed on this host')
+    if (!this.#engine || !this.#isElected) throw this.#notLeader()
+    return this.#engine
+  }
+
+  heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer {
+    this.#heartbeats++
+    return this.#engine?.heartbeat(sessionHostId, heartbeat) ?? this.#elsewhere
+  }
+
+  /** Heartbeats received so far. */
+  get heartbeats(): number {
+    return this.#heartbeats
+  }
+
+  leads(): boolean {
+    return this.#isElected && this.#engine !== undefined && !this.#isClosed
+  }
+
+  /** Why this host cannot allocate now; undefined when it can. */
+  notReadyReason(): string | undefined {
+    if (this.#isClosed) return 'the fleet is closed on this host'
+    if (!this.#engine || !this.#isElected) return this.#notLeader().message
+    return this.#engine.isDraining() ? 'the fleet is draining' : undefined
+  }
+
+  /** Stops the engine, saves what is not saved yet, and gives up leadership. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#cancelRetry()
+    const error = new FleetError('closed', 'this host is closing; retry on another host, or here after its restart')
+    this.#changes = this.#changes.then(() => this.#engine?.stop(error, 'closing'))
+    await this.#changes
+    this.#engine = undefined
+    await this.#resign()
+  }
+
+  #elected(): void {
+    this.#isElected = true
+    this.#leader = undefined
+    this.#queueStart()
+  }
+
+  #lost(leader: string | undefined): void {
+    this.#isElected = false
+    this.#leader = leader
+    // At once, also for an engine that is still starting: it must not act any more.
+    this.#guard?.close(this.#notLeader())
+    this.#changes = this.#changes.then(() => this.#stopEngine())
+  }
+
+  #queueStart(): void {
+    this.#changes = this.#changes.then(() => this.#startEngine())
+  }
+
+  async #startEngine(): Promise<void> {
+    if (this.#isClosed || this.#engine || !this.#isElected) return
+    const { agentAddress, backend, resolved, store } = this.#deps
+    const { clock, logger } = resolved
+    const { emitter, observers } = this
     try {
-      door = new LeadershipGuard(store, options.backend, observers)
-      engine = await startEngine({ guard: door, options: resolved, emitter, agentAddress, observers })
-      firstWord?.resolve()
+      const guard = new LeadershipGuard(store, backend, observers)
+      this.#guard = guard
+      this.#engine = await startEngine({ guard, options: resolved, emitter, agentAddress, observers })
+      this.#resolveBegun()
       emitter.emit({ type: 'LeadershipChanged', at: clock.now(), leads: true, message: 'this host leads the fleet' })
-      tries = noBackoff
+      this.#backoff = noBackoff
     } catch (error) {
-      // Deposed while it started: there is nothing to try again, and `lost` has the next word.
-      if (!leads) return
-      logger.error({ error: messageOf(error) }, 'the engine could not be started')
-      firstWord?.reject(error)
-      // The first time `createFleet` tells of it; later the lead is kept, and the engine tried again.
-      tries = afterFailure(tries, clock.elapsed(), startLimits)
-      cancelRetry = clock.after(tries.until - clock.elapsed(), () => {
-        changes = changes.then(elected)
-      })
+      // Deposed during the start: no retry, and `#stopEngine` settles `begun`.
+      if (!this.#isElected) return
+      logger.error({ err: error }, 'engine start failed')
+      this.#rejectBegun(error)
+      this.#retryStart()
     }
   }
 
-  async function lost(): Promise<void> {
-    cancelRetry()
-    const ending = engine
-    engine = undefined
-    firstWord?.resolve()
-    if (!ending) return
-    emitter.emit({ type: 'LeadershipChanged', at: clock.now(), leads: false, message: notLeading().message })
-    await ending.stop(notLeading(), 'deposed')
+  /** The first failure makes `createFleet` reject and close this term. A later one keeps leadership and tries again. */
+  #retryStart(): void {
+    const { clock, limits } = this.#deps.resolved
+    const { backoffInitialMs: initialMs, backoffMaxMs: maxMs, backoffResetMs: resetMs } = limits
+    this.#backoff = afterFailure(this.#backoff, clock.elapsed(), { initialMs, maxMs, resetMs })
+    this.#cancelRetry = clock.after(this.#backoff.until - clock.elapsed(), () => this.#queueStart())
   }
 
-  const resign = elector.run({
-    elected() {
-      leads = true
-      leader = undefined
-      changes = changes.then(elected)
-    },
-    lost(by) {
-      leads = false
-      leader = by
-      // At once, also upon an engine that is just starting: whatever it does from now on is another host's to do.
-      door?.close(notLeading())
-      changes = changes.then(lost)
-    },
-  })
+  async #stopEngine(): Promise<void> {
+    this.#cancelRetry()
+    const ending = this.#engine
+    this.#engine = undefined
+    this.#resolveBegun()
+    if (!ending) return
+    const error = this.#notLeader()
+    const at = this.#deps.resolved.clock.now()
+    this.emitter.emit({ type: 'LeadershipChanged', at, leads: false, message: error.message })
+    await ending.stop(error, 'deposed')
+  }
 
-  return {
-    begun,
-    emitter,
-    engine() {
-      if (closed) throw new FleetError('closed', 'the fleet is closed on this host')
-      if (!engine || !leads) throw notLeading()
-      return engine
-    },
-    heartbeat(id, beat) {
-      heartbeats++
-      return engine?.heartbeat(id, beat) ?? goOn
-    },
-    get heartbeats() {
-      return heartbeats
-    },
-    observers,
-    leads: () => leads && engine !== undefined && !closed,
-    notReadyReason() {
-      if (closed) return 'this fleet is closed'
-      if (!engine || !leads) return notLeading().message
-      return engine.isDraining() ? 'the fleet is being drained' : undefined
-    },
-    async close() {
-      closed = true
-      cancelRetry()
-      const error = new FleetError('closed', 'this host is closing; another, or this one started again, goes on')
-      changes = changes.then(() => engine?.stop(error, 'closing'))
-      await changes
-      engine = undefined
-      await resign()
-    },
+  #notLeader(): FleetError {
+    const other = this.#leader === undefined ? '' : `; ${this.#leader} does`
+    return new FleetError('not-leader', `this host does not lead the fleet${other}`)
   }
 }

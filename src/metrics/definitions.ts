@@ -1,10 +1,10 @@
-/** Every metric: name, type, labels and meaning. docs/metrics.md shows this table; a test keeps the two equal. Pure. */
+/** Every metric: name, type, labels and meaning. docs/reference/metrics.md shows this table; a test compares the two. Pure. */
 
 export interface MetricDefinition {
   readonly type: 'gauge' | 'counter' | 'histogram'
   readonly help: string
   readonly labels: readonly string[]
-  /** Upper bounds in seconds, of a histogram. */
+  /** Upper bounds of a histogram's buckets, in seconds. */
   readonly buckets?: readonly number[]
 }
 
@@ -18,41 +18,41 @@ export const definitions = {
   },
   gamekeeper_build_standing_by: {
     type: 'gauge',
-    help: 'Servers that a build is to have standing by.',
+    help: 'Desired number of servers standing by (spec.standingBy).',
     labels: build,
   },
-  gamekeeper_build_max: { type: 'gauge', help: 'Servers that a build may have.', labels: build },
-  gamekeeper_build_healthy: { type: 'gauge', help: '1 while a build is Healthy, 0 once it is not.', labels: build },
+  gamekeeper_build_max: { type: 'gauge', help: 'Maximum number of servers (spec.max).', labels: build },
+  gamekeeper_build_healthy: { type: 'gauge', help: '1 while the build is Healthy, else 0.', labels: build },
   gamekeeper_players: { type: 'gauge', help: 'Players connected to the servers of a build.', labels: build },
   gamekeeper_waiting_callers: {
     type: 'gauge',
-    help: 'Callers of allocate that wait for a server of a build.',
+    help: 'Allocations waiting for a server of the build.',
     labels: build,
   },
-  gamekeeper_leader: { type: 'gauge', help: '1 while this host leads the fleet.', labels: [] },
-  gamekeeper_store_up: { type: 'gauge', help: '1 while the store answers.', labels: [] },
-  gamekeeper_backend_up: { type: 'gauge', help: '1 while the backend answers.', labels: [] },
+  gamekeeper_leader: { type: 'gauge', help: '1 while this host is the leader, else 0.', labels: [] },
+  gamekeeper_store_up: { type: 'gauge', help: '1 while the store answers, else 0.', labels: [] },
+  gamekeeper_backend_up: { type: 'gauge', help: '1 while the backend answers, else 0.', labels: [] },
   gamekeeper_allocation_duration_seconds: {
     type: 'histogram',
-    help: 'Time of a call of allocate, waiting included, by outcome: ok or the code of its error.',
+    help: 'Duration of allocations, including the wait for a server, by outcome: ok or the error code.',
     labels: ['outcome'],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   },
   gamekeeper_reconcile_duration_seconds: {
     type: 'histogram',
-    help: 'Time of a pass over a build.',
+    help: 'Duration of one reconcile of a build.',
     labels: [],
     buckets: [0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.1],
   },
   gamekeeper_backend_call_duration_seconds: {
     type: 'histogram',
-    help: 'Time of a call of the backend: create, destroy, list, prepare, protect or find; its outcome is ok or failed.',
+    help: 'Duration of backend calls: create, destroy, list, prepare, protect or find. Outcome: ok or failed.',
     labels: ['operation', 'outcome'],
     buckets: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
   },
   gamekeeper_store_call_duration_seconds: {
     type: 'histogram',
-    help: 'Time of a call of the store: get, list, create, update or delete of builds, servers or details; its outcome is ok, conflict or failed.',
+    help: 'Duration of store calls: get, list, create, update or delete on builds, servers or details. Outcome: ok, conflict or failed.',
     labels: ['collection', 'operation', 'outcome'],
     buckets: [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5],
   },
@@ -63,28 +63,28 @@ export const definitions = {
   },
   gamekeeper_crashes_total: {
     type: 'counter',
-    help: 'Servers whose end counts as a crash, by reason.',
+    help: 'Servers whose end counted as a crash, by reason.',
     labels: [...build, 'reason'],
   },
   gamekeeper_restarts_total: {
     type: 'counter',
-    help: 'Servers replaced because their process ended or was ended for its faults, not because somebody wanted so.',
+    help: 'Servers that ended on their own or for a fault, rather than by scaling, an update or an operator.',
     labels: build,
   },
   gamekeeper_reconcile_failures_total: {
     type: 'counter',
-    help: 'Steps of a build that could not be done and are tried again.',
+    help: 'Server steps that failed and will be retried.',
     labels: build,
   },
-  gamekeeper_heartbeats_total: { type: 'counter', help: 'Heartbeats of game servers that were answered.', labels: [] },
+  gamekeeper_heartbeats_total: { type: 'counter', help: 'Heartbeats answered.', labels: [] },
   gamekeeper_leader_terms_total: {
     type: 'counter',
-    help: 'How often this host has begun to lead.',
+    help: 'Leadership terms of this host.',
     labels: [],
   },
   gamekeeper_webhook_dead_letters_total: {
     type: 'counter',
-    help: 'Events that a webhook gave up.',
+    help: 'Events that a webhook failed to deliver and dropped.',
     labels: [],
   },
 } as const satisfies Readonly<Record<string, MetricDefinition>>

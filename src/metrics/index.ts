@@ -1,4 +1,5 @@
-/** Metrics of a fleet for Prometheus. Needs the package prom-client. */
+/** Metrics of a fleet for Prometheus. Requires the package prom-client. */
+export type { MeasuredFleet } from './collectors.js'
 export { definitions as metricDefinitions, type MetricDefinition, type MetricName } from './definitions.js'
-export { fleetMetrics, type FleetMetrics, type FleetMetricsOptions, type MeasuredFleet } from './fleet-metrics.js'
+export { fleetMetrics, type FleetMetrics, type FleetMetricsOptions } from './fleet-metrics.js'
 export type { MetricsRegistry } from './prom-client.js'

@@ -1,8 +1,8 @@
-/** What is needed of prom-client, and how it is loaded. */
+/** The part of prom-client that is used, and how it is loaded. */
 import { createRequire } from 'node:module'
 import { FleetError, messageOf } from '../contracts/errors.js'
 
-/** Where metrics are registered and read: prom-client's `Registry` is one. */
+/** prom-client's `Registry`, structurally. */
 export interface MetricsRegistry {
   readonly contentType: string
   metrics(): Promise<string>
@@ -33,7 +33,7 @@ interface MetricOptions {
   readonly labelNames: readonly string[]
   readonly registers: readonly MetricsRegistry[]
   readonly buckets?: readonly number[]
-  /** Called before the metric is read. */
+  /** Called at each scrape, before the metric is read. */
   readonly collect?: () => void | Promise<void>
 }
 
@@ -46,9 +46,9 @@ export interface PromClient {
 
 const install = 'npm install prom-client'
 
-/** Throws `internal` when the package is not there, or is something else. */
+/** Throws `internal` when the package is missing or unusable. */
 export function loadPromClient(): PromClient {
-  // The build gives each module format its own way to find packages.
+  // Each module format resolves packages in its own way.
   const here = typeof __filename === 'string' ? __filename : import.meta.url
   let loaded: unknown
   try {
@@ -61,7 +61,7 @@ export function loadPromClient(): PromClient {
     })
   }
   if (isPromClient(loaded)) return loaded
-  throw new FleetError('internal', `fleetMetrics cannot use the prom-client that is installed: ${install}@15`)
+  throw new FleetError('internal', `fleetMetrics cannot use the installed version of prom-client: ${install}@15`)
 }
 
 function isPromClient(value: unknown): value is PromClient {

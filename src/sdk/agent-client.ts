@@ -1,51 +1,57 @@
 /**
- * Sends one request to the agent and reads its answer, over a connection that is kept. Knows HTTP and nothing of what
- * is said. Its sockets and timers do not keep the game's process alive.
+ * Sends one request to the agent over a kept-alive connection and returns the answer's text. Knows HTTP, not the protocol.
+ * Its sockets and timers do not keep the game's process alive.
  */
 import { Agent, request } from 'node:http'
 import type { AgentAddress } from './config.js'
 import { after } from './timers.js'
 
-export interface AgentClient {
-  /** `host:port`, for messages. */
-  readonly name: string
-  /** Resolves with the body of a 200. Rejects, with a sentence that says what happened, on anything else. */
-  heartbeat(body: object): Promise<string>
-  /** Says once which SDK this is. */
-  introduce(body: object): Promise<string>
-  /** Ends what is in flight. */
-  close(): void
-}
-
 const maxAnswerLength = 1024 * 1024
 
-export function createAgentClient(address: AgentAddress, timeoutMs: number): AgentClient {
-  const id = encodeURIComponent(address.sessionHostId)
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-  let closed = false
+export class AgentClient {
+  /** `host:port`, for messages. */
+  readonly name: string
+  readonly #origin: URL
+  readonly #id: string
+  readonly #timeoutMs: number
+  readonly #connections = new Agent({ keepAlive: true, maxSockets: 1 })
+  #closed = false
 
-  async function send(method: string, path: string, body: object, attempts: number): Promise<string> {
-    const url = new URL(path, address.origin)
+  constructor({ origin, sessionHostId }: AgentAddress, timeoutMs: number) {
+    this.name = origin.host
+    this.#origin = origin
+    this.#id = encodeURIComponent(sessionHostId)
+    this.#timeoutMs = timeoutMs
+  }
+
+  /** Resolves with the body of a 200. Rejects on anything else, with an Error that says what happened. */
+  heartbeat(body: object): Promise<string> {
+    return this.#send('PATCH', `/v1/sessionHosts/${this.#id}`, body, 2)
+  }
+
+  /** Names this SDK and its version. Resolves and rejects as `heartbeat` does. */
+  introduce(body: object): Promise<string> {
+    return this.#send('POST', `/v1/metrics/${this.#id}/gsdkinfo`, body, 1)
+  }
+
+  /** Aborts what is in flight. */
+  close(): void {
+    this.#closed = true
+    this.#connections.destroy()
+  }
+
+  async #send(method: string, path: string, body: object, attempts: number): Promise<string> {
+    const url = new URL(path, this.#origin)
     const text = JSON.stringify(body)
-    for (let attempt = 1; attempt <= attempts && !closed; attempt++) {
-      const answer = await exchange(method, url, text, agent, timeoutMs)
+    for (let attempt = 1; attempt <= attempts && !this.#closed; attempt++) {
+      const answer = await exchange(method, url, text, this.#connections, this.#timeoutMs)
       if (answer !== staleConnection) return answer
     }
     throw new Error('the connection was closed')
   }
-
-  return {
-    name: address.origin.host,
-    heartbeat: (body) => send('PATCH', `/v1/sessionHosts/${id}`, body, 2),
-    introduce: (body) => send('POST', `/v1/metrics/${id}/gsdkinfo`, body, 1),
-    close() {
-      closed = true
-      agent.destroy()
-    },
-  }
 }
 
-/** The agent had closed the kept connection before it got the request: no failure, the next one is a new one. */
+/** The agent closed the kept-alive connection before it received the request; a retry opens a new one. */
 const staleConnection = Symbol('stale connection')
 
 function exchange(
@@ -63,7 +69,7 @@ function exchange(
       outgoing.destroy()
     }
     const cancelTimeout = after(timeoutMs, () => {
-      // Timers come before sockets: after the game blocked its process for long, the answer may wait to be read.
+      // Timers run before sockets: if the game blocked its process for long, the answer may be waiting to be read.
       setImmediate(() => fail(`no answer within ${timeoutMs} ms`))
     })
     let responded = false
@@ -79,7 +85,7 @@ function exchange(
       incoming.setEncoding('utf8')
       incoming.on('data', (part: string) => {
         text += part
-        if (text.length > maxAnswerLength) fail(`an answer of more than ${maxAnswerLength} characters`)
+        if (text.length > maxAnswerLength) fail(`the answer is longer than ${maxAnswerLength} characters`)
       })
       incoming.on('error', reject)
       incoming.on('end', () => {

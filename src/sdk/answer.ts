@@ -1,15 +1,15 @@
-/** Reads the agent's answer to a heartbeat. Pure, and lenient: other agents of this wire leave out fields or add some. */
+/** Reads the agent's answer to a heartbeat. Pure and lenient: other GSDK agents omit fields or add some. */
 import type { SessionConfig } from '../rules/game/heartbeat.js'
 import { isObject, shown } from '../rules/validation/problem.js'
 
 export interface Answer {
-  /** `Continue`, `Active`, `Terminate`, or what a newer agent may say. */
+  /** `Continue`, `Active`, `Terminate`, or an operation of a newer agent. */
   readonly operation: string
   readonly nextHeartbeatIntervalMs?: number
   readonly session?: SessionConfig
 }
 
-/** Throws an Error that says what stands there instead of an answer. */
+/** Throws an Error that quotes `text` when it is not an answer. */
 export function readAnswer(text: string): Answer {
   const body = parse(text)
   if (!isObject(body) || typeof body['operation'] !== 'string') throw new Error(`not an answer: ${shown(text)}`)
@@ -26,11 +26,11 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    return undefined // Said by the caller, with the text itself.
+    return undefined // The caller reports it and quotes the text.
   }
 }
 
-/** Undefined without a session id: a configuration of nothing. */
+/** Undefined when there is no session id. */
 function sessionOf(value: unknown): SessionConfig | undefined {
   if (!isObject(value)) return undefined
   const { sessionId, sessionCookie, initialPlayers, metadata } = value

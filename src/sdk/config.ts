@@ -1,6 +1,6 @@
 /**
- * Reads what the fleet tells a game server at its start: the JSON file named by `GSDK_CONFIG_FILE`, else the environment
- * variables that some SDKs fall back to. The writer of the file is `rules/sdk-config.ts`, or another GSDK agent.
+ * Reads the game server's configuration: the JSON file named by `GSDK_CONFIG_FILE`, else the environment variables that
+ * some SDKs fall back to. The file is written by `rules/game/sdk-config.ts`, or by another GSDK agent.
  */
 import { readFile } from 'node:fs/promises'
 import { FleetError, messageOf } from '../contracts/errors.js'
@@ -14,24 +14,24 @@ export interface GamePort {
 }
 
 export interface GameServerConfig {
-  /** The server's name: the part of its `sessionHostId` that is no secret. */
+  /** The server's name: the part of its `sessionHostId` that is not secret. */
   readonly serverId: string
-  /** Where players connect, if the fleet knows. */
+  /** Where players connect; undefined if the fleet does not know. */
   readonly publicAddress: string | undefined
-  /** By the name that the build's template gives them. */
+  /** By name, as in the build's template. */
   readonly ports: Readonly<Record<string, GamePort>>
-  /** As the build defines it. */
+  /** The build's `spec.buildMetadata`. */
   readonly buildMetadata: Readonly<Record<string, string>>
   readonly folders: {
     readonly logs: string | undefined
     readonly certificates: string | undefined
     readonly sharedContent: string | undefined
   }
-  /** The file as it is written, with the secret that lets this process speak for its server: not for logs. */
+  /** The file's content. Includes the secret that identifies this server to the agent: keep it out of logs. */
   readonly raw: Fields
 }
 
-/** Where heartbeats go, and the secret that goes into their path. */
+/** Where heartbeats go, and the secret id in their path. */
 export interface AgentAddress {
   readonly origin: URL
   readonly sessionHostId: string
@@ -40,7 +40,7 @@ export interface AgentAddress {
 export interface ReadConfig {
   readonly config: GameServerConfig
   readonly agent: AgentAddress
-  /** What the operator should know about where it came from. */
+  /** A warning for the operator about where the configuration came from. */
   readonly notice?: string
 }
 
@@ -59,7 +59,7 @@ export async function readConfig(env: Environment): Promise<ReadConfig> {
     throw new FleetError(
       'invalid',
       'no configuration: GSDK_CONFIG_FILE is not set, and neither are HEARTBEAT_ENDPOINT and SESSION_HOST_ID. ' +
-        'Is this process started by a fleet?',
+        'Was this process started by a fleet?',
     )
   }
   const source = `the file ${path} named by GSDK_CONFIG_FILE`
@@ -90,7 +90,7 @@ function parse(text: string, source: string): Fields {
   throw new FleetError('invalid', `${source} must hold a JSON object, but holds ${shown(value)}`)
 }
 
-/** The same fields as in the file, from what two other SDKs fall back to. */
+/** The fields of the file, from the variables that two other SDKs fall back to. */
 function fallbackOf(env: Environment): Fields | undefined {
   const { HEARTBEAT_ENDPOINT: heartbeatEndpoint, SESSION_HOST_ID: sessionHostId } = env
   if (!heartbeatEndpoint || !sessionHostId) return undefined
@@ -104,9 +104,9 @@ function fallbackOf(env: Environment): Fields | undefined {
 
 function configOf(raw: Fields, env: Environment, source: string): ReadConfig {
   const sessionHostId = textAt(raw, 'sessionHostId')
-  if (sessionHostId === undefined) throw lacking(raw, 'sessionHostId', 'must be a string that is not empty', source)
+  if (sessionHostId === undefined) throw fieldError(raw, 'sessionHostId', 'must be a non-empty string', source)
   const origin = originOf(textAt(raw, 'heartbeatEndpoint'))
-  if (origin === undefined) throw lacking(raw, 'heartbeatEndpoint', 'must be host:port', source)
+  if (origin === undefined) throw fieldError(raw, 'heartbeatEndpoint', 'must be host:port', source)
   const config: GameServerConfig = Object.freeze({
     serverId: sessionHostId.split('.', 1)[0] ?? sessionHostId,
     publicAddress: addressOf(raw) ?? env['PUBLIC_IPV4_ADDRESS'],
@@ -122,23 +122,23 @@ function configOf(raw: Fields, env: Environment, source: string): ReadConfig {
   return { config, agent: { origin, sessionHostId } }
 }
 
-function lacking(raw: Fields, field: string, rule: string, source: string): FleetError {
+function fieldError(raw: Fields, field: string, rule: string, source: string): FleetError {
   return new FleetError('invalid', `${field} in ${source} ${rule}, but is ${shown(raw[field])}`)
 }
 
 function originOf(endpoint: string | undefined): URL | undefined {
   if (endpoint === undefined || /[/?#@\s]/.test(endpoint) || !URL.canParse(`http://${endpoint}`)) return undefined
   const origin = new URL(`http://${endpoint}`)
-  // A URL leaves out :80, its own default; the agent's default is another.
+  // URL drops :80, the default of http; the agent's default port is another.
   if (origin.port === '' && !endpoint.endsWith(':80')) origin.port = defaultAgentPort
   return origin
 }
 
-/** Agents write the address at the top, with the connection, or both, in three spellings. */
+/** Agents write the address at the top level, in the connection info, or both, in three spellings. */
 function addressOf(raw: Fields): string | undefined {
-  for (const place of [fieldsAt(raw, 'gameServerConnectionInfo'), raw]) {
+  for (const fields of [fieldsAt(raw, 'gameServerConnectionInfo'), raw]) {
     const address =
-      textAt(place, 'publicIpV4Address') ?? textAt(place, 'publicIpV4Adress') ?? textAt(place, 'IpV4Address')
+      textAt(fields, 'publicIpV4Address') ?? textAt(fields, 'publicIpV4Adress') ?? textAt(fields, 'IpV4Address')
     if (address !== undefined) return address
   }
   return undefined
@@ -176,7 +176,7 @@ function fieldsAt(fields: Fields, name: string): Fields {
   return isObject(value) ? value : {}
 }
 
-/** Empty says nothing, as an absent field. */
+/** An empty string counts as absent. */
 function textAt(fields: Fields, name: string): string | undefined {
   const value = fields[name]
   return typeof value === 'string' && value !== '' ? value : undefined

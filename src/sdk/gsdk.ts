@@ -1,44 +1,45 @@
 /**
- * A game server as its own process sees it: its state, its session, its players, and being told to end. Nothing here
- * throws at the game or ends it: callbacks are guarded, and an agent that is away is only waited for.
+ * The game server as seen from its own process: state, session, players and termination. Never throws into the game and
+ * never ends it: callbacks are guarded, and an unreachable agent is retried.
  */
 import type { GameState, SessionConfig } from '../rules/game/heartbeat.js'
 import type { Logger } from '../contracts/logger.js'
 import type { AgentClient } from './agent-client.js'
 import { type Answer, readAnswer } from './answer.js'
 import type { GameServerConfig } from './config.js'
+import { type HealthCheck, healthCheck } from './health-check.js'
+import { HeartbeatLoop } from './heartbeat-loop.js'
 import type { Logs } from './logs.js'
-import { startHeartbeatLoop } from './heartbeat-loop.js'
-import { processHold } from './timers.js'
+import { ProcessHold } from './timers.js'
 import { intervalOf, type SdkTiming } from './timing.js'
 
 export type SdkState = Extract<GameState, 'Initializing' | 'StandingBy' | 'Active' | 'Terminating'>
 
-/** Its functions may be taken off it: `const { readyForPlayers, logs } = await start()`. */
+/** The functions can be destructured: `const { readyForPlayers, logs } = await start()`. */
 export interface Gsdk {
   readonly config: GameServerConfig
   readonly logs: Logs
   readonly state: SdkState
-  /** The allocated session; undefined before. */
+  /** The allocated session; undefined until the server is allocated. */
   readonly session: SessionConfig | undefined
   /**
-   * Reports StandingBy and resolves with the session once this server is allocated; a second call returns the same
-   * promise. It keeps the process alive while it waits. It never rejects, and stays pending when the server ends without
-   * ever being allocated: `onTerminate` tells that.
+   * Reports StandingBy and resolves with the session once this server is allocated. Later calls return the same promise.
+   * Keeps the process alive while it is pending. Never rejects; it stays pending when the server is terminated without
+   * having been allocated, which `onTerminate` reports.
    */
   readonly readyForPlayers: () => Promise<SessionConfig>
-  /** Reports who is connected now: the whole list, each time it changes. */
+  /** Reports the connected players: the whole list, each time it changes. */
   readonly updateConnectedPlayers: (ids: readonly string[]) => void
   /**
-   * Calls `fn` once when the fleet asks this server to end, over its heartbeats or with SIGTERM: `fn` says goodbye and ends
-   * the process, which is killed when its grace period is over. At once when that was asked before.
+   * Calls `fn` once when this server has to end, whether the fleet says so in a heartbeat answer or by SIGTERM; at once if
+   * that has already happened. `fn` says goodbye and ends the process, which is killed after its grace period.
    */
   readonly onTerminate: (fn: () => void | Promise<void>) => void
-  /** Ends heartbeats for good, lets go of SIGTERM, and ignores what the agent still answers. */
+  /** Stops heartbeats for good, removes the SIGTERM handler, and ignores any answer still in flight. */
   readonly stop: () => void
 }
 
-export interface GsdkParts {
+export interface GsdkDependencies {
   readonly config: GameServerConfig
   readonly logs: Logs
   readonly logger: Logger
@@ -48,159 +49,167 @@ export interface GsdkParts {
   readonly health?: () => boolean
 }
 
-/** Told to the agent once. A test keeps it equal to the package's version. */
+/** Sent to the agent once. A test keeps the version equal to the package's. */
 export const introduction = Object.freeze({ Flavor: 'Node', Version: '0.1.0' })
 
-export function createGsdk({ config, logs, logger, timing, client, handleSigterm, health }: GsdkParts): Gsdk {
-  let state: SdkState = 'Initializing'
-  let session: SessionConfig | undefined
-  let players: readonly string[] = []
-  let introduced = false
-  let stopped = false
-  let lastPuzzle = ''
-  const callbacks: (() => void | Promise<void>)[] = []
-  const ready = deferred<SessionConfig>()
-  const hold = processHold()
-  const askHealth = guardedHealth(health, logger)
-  const pulse = startHeartbeatLoop({ beat, agent: client.name, timing, logger })
+/** Starts heartbeats. The result is frozen and its functions are bound. */
+export function createGsdk(deps: GsdkDependencies): Gsdk {
+  const server = new GameServerSession(deps)
+  return Object.freeze({
+    config: deps.config,
+    logs: deps.logs,
+    get state() {
+      return server.state
+    },
+    get session() {
+      return server.session
+    },
+    readyForPlayers: () => server.readyForPlayers(),
+    updateConnectedPlayers: (ids: readonly string[]) => server.updateConnectedPlayers(ids),
+    onTerminate: (fn: () => void | Promise<void>) => server.onTerminate(fn),
+    stop: () => server.stop(),
+  })
+}
 
-  async function beat(): Promise<number> {
-    const told = state
-    const text = await client.heartbeat({
-      CurrentGameState: told,
-      CurrentGameHealth: askHealth(),
-      CurrentPlayers: players.map((id) => ({ PlayerId: id })),
-    })
-    if (stopped) return 0
-    const answer = readAnswer(text)
-    obey(answer, told)
-    if (!introduced) await introduce()
-    return intervalOf(answer.nextHeartbeatIntervalMs, timing)
+type TerminateCallback = () => void | Promise<void>
+
+class GameServerSession {
+  readonly #deps: GsdkDependencies
+  readonly #reportHealth: HealthCheck
+  readonly #heartbeats: HeartbeatLoop
+  readonly #ready = deferred<SessionConfig>()
+  readonly #hold = new ProcessHold()
+  readonly #callbacks: TerminateCallback[] = []
+  // Stays installed after the first signal: another one may arrive while the game is saying goodbye.
+  readonly #onSigterm = () => this.#terminate('received SIGTERM')
+  #state: SdkState = 'Initializing'
+  #session: SessionConfig | undefined
+  #players: readonly string[] = []
+  #introduced = false
+  #stopped = false
+  #lastWarning = ''
+
+  constructor(deps: GsdkDependencies) {
+    const { client, timing, logger, health } = deps
+    this.#deps = deps
+    this.#reportHealth = healthCheck(health, logger)
+    this.#heartbeats = new HeartbeatLoop({ send: () => this.#heartbeat(), agent: client.name, timing, logger })
+    this.#heartbeats.start()
   }
 
-  /** After the first answer, so that an agent which is away at the start is told all the same. */
-  async function introduce(): Promise<void> {
-    introduced = true
+  get state(): SdkState {
+    return this.#state
+  }
+
+  get session(): SessionConfig | undefined {
+    return this.#session
+  }
+
+  readyForPlayers(): Promise<SessionConfig> {
+    if (this.#state === 'Initializing' && !this.#stopped) {
+      this.#enter('StandingBy')
+      this.#hold.take()
+    }
+    return this.#ready.promise
+  }
+
+  updateConnectedPlayers(ids: readonly string[]): void {
+    const next = ids.map(String)
+    if (next.length === this.#players.length && next.every((id, i) => id === this.#players[i])) return
+    this.#players = next
+    this.#heartbeats.sendSoon(this.#deps.timing.playersGapMs)
+  }
+
+  onTerminate(fn: TerminateCallback): void {
+    if (this.#stopped) return
+    if (this.#state === 'Terminating') void this.#guarded(fn)
+    // Installed with the first callback only: a game that registers none still ends on SIGTERM.
+    else if (this.#callbacks.push(fn) === 1 && this.#deps.handleSigterm) process.on('SIGTERM', this.#onSigterm)
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#heartbeats.stop()
+    this.#deps.client.close()
+    this.#hold.release()
+    process.off('SIGTERM', this.#onSigterm)
+  }
+
+  /** Sends one heartbeat and resolves with the time until the next. */
+  async #heartbeat(): Promise<number> {
+    const reported = this.#state
+    const text = await this.#deps.client.heartbeat({
+      CurrentGameState: reported,
+      CurrentGameHealth: this.#reportHealth(),
+      CurrentPlayers: this.#players.map((id) => ({ PlayerId: id })),
+    })
+    if (this.#stopped) return 0
+    const answer = readAnswer(text)
+    this.#handle(answer, reported)
+    if (!this.#introduced) await this.#introduce()
+    return intervalOf(answer.nextHeartbeatIntervalMs, this.#deps.timing)
+  }
+
+  /** Sent after the first answer, so that it is not lost when the agent is unreachable at start-up. */
+  async #introduce(): Promise<void> {
+    this.#introduced = true
     try {
-      await client.introduce(introduction)
+      await this.#deps.client.introduce(introduction)
     } catch (err) {
-      logger.debug({ err }, 'the agent does not take the name of this SDK, which changes nothing')
+      this.#deps.logger.debug({ err }, 'the agent rejected the SDK introduction; this has no effect')
     }
   }
 
-  /** `told` is the state that was answered, which may have changed meanwhile. */
-  function obey({ operation, session: allocated }: Answer, told: SdkState): void {
+  /** `reported` is the state that the answer refers to; the current one may have changed since. */
+  #handle({ operation, session }: Answer, reported: SdkState): void {
     switch (operation) {
       case 'Continue':
         return
       case 'Active':
-        if (told === 'Initializing') puzzle('the agent answered Active to a server that is not ready for players')
-        else if (allocated === undefined) puzzle('the agent answered Active without a session')
-        else if (state === 'StandingBy') activate(allocated)
+        if (reported === 'Initializing') this.#warnOnce('the agent answered Active before readyForPlayers()')
+        else if (session === undefined) this.#warnOnce('the agent answered Active without a session')
+        else if (this.#state === 'StandingBy') this.#activate(session)
         return
       case 'Terminate':
-        terminate('the fleet asks this server to end')
+        this.#terminate('the fleet is terminating this server')
         return
       default:
-        puzzle(`the agent answered with an operation that this SDK does not know: ${operation}`)
+        this.#warnOnce(`the agent answered with an unknown operation: ${operation}`)
     }
   }
 
-  /** Says what is not understood, once for as long as it is the same. */
-  function puzzle(message: string): void {
-    if (message !== lastPuzzle) logger.warn({}, `${message}; ignored`)
-    lastPuzzle = message
+  #warnOnce(message: string): void {
+    if (message !== this.#lastWarning) this.#deps.logger.warn({}, `${message}; ignored`)
+    this.#lastWarning = message
   }
 
-  function enter(next: SdkState): void {
-    state = next
-    pulse.hurry(0)
+  #enter(next: SdkState): void {
+    this.#state = next
+    this.#heartbeats.sendSoon(0)
   }
 
-  function activate(allocated: SessionConfig): void {
-    session = allocated
-    enter('Active')
-    hold.release()
-    ready.resolve(allocated)
+  #activate(session: SessionConfig): void {
+    this.#session = session
+    this.#enter('Active')
+    this.#hold.release()
+    this.#ready.resolve(session)
   }
 
-  function terminate(why: string): void {
-    if (state === 'Terminating') return
-    enter('Terminating')
-    hold.release()
-    if (callbacks.length === 0) logger.warn({}, `${why}, but no onTerminate callback is registered`)
-    else logger.info({}, why)
-    for (const callback of callbacks) void guarded(callback)
+  #terminate(reason: string): void {
+    if (this.#state === 'Terminating') return
+    this.#enter('Terminating')
+    this.#hold.release()
+    const { logger } = this.#deps
+    if (this.#callbacks.length === 0) logger.warn({}, `${reason}, but no onTerminate callback is registered`)
+    else logger.info({}, reason)
+    for (const callback of this.#callbacks) void this.#guarded(callback)
   }
 
-  async function guarded(callback: () => void | Promise<void>): Promise<void> {
+  async #guarded(callback: TerminateCallback): Promise<void> {
     try {
       await callback()
     } catch (err) {
-      logger.error({ err }, 'an onTerminate callback failed')
-    }
-  }
-
-  // Stays installed after the first signal: the fleet may send one while the game is saying goodbye already.
-  const onSigterm = () => terminate('SIGTERM asks this server to end')
-
-  return Object.freeze({
-    config,
-    logs,
-    get state() {
-      return state
-    },
-    get session() {
-      return session
-    },
-    readyForPlayers() {
-      if (state === 'Initializing' && !stopped) {
-        enter('StandingBy')
-        hold.take()
-      }
-      return ready.promise
-    },
-    updateConnectedPlayers(ids: readonly string[]) {
-      const next = ids.map(String)
-      if (next.length === players.length && next.every((id, i) => id === players[i])) return
-      players = next
-      pulse.hurry(timing.playersGapMs)
-    },
-    onTerminate(fn: () => void | Promise<void>) {
-      if (stopped) return
-      if (state === 'Terminating') void guarded(fn)
-      // Only with a first callback: a game that registers none still ends on SIGTERM.
-      else if (callbacks.push(fn) === 1 && handleSigterm) process.on('SIGTERM', onSigterm)
-    },
-    stop() {
-      stopped = true
-      pulse.stop()
-      client.close()
-      hold.release()
-      process.off('SIGTERM', onSigterm)
-    },
-  })
-}
-
-/** The game's own word on its health, which may throw or, in JavaScript, be a promise by mistake. */
-function guardedHealth(health: (() => boolean) | undefined, logger: Logger): () => 'Healthy' | 'Unhealthy' {
-  if (health === undefined) return () => 'Healthy'
-  let said = false
-  const complain = (err: unknown, message: string) => {
-    if (!said) logger.error({ err }, message)
-    said = true
-  }
-  return () => {
-    try {
-      const verdict: unknown = health()
-      if (verdict instanceof Promise) {
-        verdict.catch((err: unknown) => complain(err, 'the health callback rejected'))
-        complain(undefined, 'the health callback returned a promise, which counts as healthy: answer true or false')
-      } else said = false
-      return verdict ? 'Healthy' : 'Unhealthy'
-    } catch (err) {
-      complain(err, 'the health callback failed, which counts as unhealthy')
-      return 'Unhealthy'
+      this.#deps.logger.error({ err }, 'an onTerminate callback failed')
     }
   }
 }

@@ -1,6 +1,6 @@
 /**
- * When to send a heartbeat: at the agent's pace, earlier after a change, slower while nobody answers; never two at once.
- * It runs in the game's process, so its time is real.
+ * Decides when to send a heartbeat: at the agent's interval, sooner after a change, later while the agent does not answer;
+ * one at a time. Runs in the game's process on real time.
  */
 import { systemClock } from '../contracts/clock.js'
 import { messageOf } from '../contracts/errors.js'
@@ -8,88 +8,95 @@ import type { Logger } from '../contracts/logger.js'
 import { after } from './timers.js'
 import { retryDelayOf, type SdkTiming } from './timing.js'
 
-export interface HeartbeatLoop {
-  /**
-   * Something has changed: beat now, but not sooner than `gapMs` after the beat before. Many calls make one beat. While
-   * nobody answers it changes nothing: the next try tells the change.
-   */
-  hurry(gapMs: number): void
-  stop(): void
-}
-
-export interface HeartbeatLoopOptions {
-  /** Sends one heartbeat; resolves with the wait until the next, rejects when it was not answered. */
-  readonly beat: () => Promise<number>
-  /** Who is to answer, for messages. */
+export interface HeartbeatLoopDependencies {
+  /** Sends one heartbeat; resolves with the time until the next, rejects when it was not answered. */
+  readonly send: () => Promise<number>
+  /** The agent's address, for messages. */
   readonly agent: string
   readonly timing: SdkTiming
   readonly logger: Logger
 }
 
-/** Beats at once, then until stopped. */
-export function startHeartbeatLoop({ beat, agent, timing, logger }: HeartbeatLoopOptions): HeartbeatLoop {
-  let stopped = false
-  let beating = false
-  let failures = 0
-  let lastBeatAt = Number.NEGATIVE_INFINITY
-  let dueAt = Number.POSITIVE_INFINITY
-  /** The gap of a change that came while a beat was in flight. */
-  let hurriedGapMs: number | undefined
-  let cancel = () => {}
+export class HeartbeatLoop {
+  readonly #deps: HeartbeatLoopDependencies
+  #stopped = false
+  #sending = false
+  #failures = 0
+  #lastSentAt = Number.NEGATIVE_INFINITY
+  #dueAt = Number.POSITIVE_INFINITY
+  /** The gap that `sendSoon` was given while a heartbeat was in flight. */
+  #pendingGapMs: number | undefined
+  #cancelTimer = () => {}
 
-  function schedule(at: number): void {
-    cancel()
-    dueAt = at
-    cancel = after(Math.max(0, at - systemClock.elapsed()), () => void run())
+  constructor(deps: HeartbeatLoopDependencies) {
+    this.#deps = deps
   }
 
-  async function run(): Promise<void> {
-    beating = true
-    lastBeatAt = systemClock.elapsed()
-    hurriedGapMs = undefined
-    const waitMs = await beat().then(answered, unanswered)
-    beating = false
-    if (stopped) return
-    schedule(systemClock.elapsed() + waitMs)
-    if (hurriedGapMs !== undefined) hurry(hurriedGapMs)
+  /** Sends the first heartbeat at once. */
+  start(): void {
+    this.#schedule(systemClock.elapsed())
   }
 
-  function answered(waitMs: number): number {
-    if (failures > 0 && !stopped) logger.info({ agent, failures }, `the agent at ${agent} answers again`)
-    failures = 0
+  /**
+   * Brings the next heartbeat forward, to `gapMs` after the previous one at the earliest. Several calls cause one heartbeat.
+   * While the agent does not answer this has no effect: the next retry reports the change.
+   */
+  sendSoon(gapMs: number): void {
+    if (this.#stopped || this.#failures > 0) return
+    if (this.#sending) {
+      this.#pendingGapMs = Math.min(gapMs, this.#pendingGapMs ?? gapMs)
+      return
+    }
+    const at = Math.max(systemClock.elapsed(), this.#lastSentAt + gapMs)
+    if (at < this.#dueAt) this.#schedule(at)
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#cancelTimer()
+  }
+
+  #schedule(at: number): void {
+    this.#cancelTimer()
+    this.#dueAt = at
+    this.#cancelTimer = after(Math.max(0, at - systemClock.elapsed()), () => void this.#run())
+  }
+
+  async #run(): Promise<void> {
+    this.#sending = true
+    this.#lastSentAt = systemClock.elapsed()
+    this.#pendingGapMs = undefined
+    const waitMs = await this.#deps.send().then(
+      (ms) => this.#answered(ms),
+      (err: unknown) => this.#unanswered(err),
+    )
+    this.#sending = false
+    if (this.#stopped) return
+    this.#schedule(systemClock.elapsed() + waitMs)
+    if (this.#pendingGapMs !== undefined) this.sendSoon(this.#pendingGapMs)
+  }
+
+  #answered(waitMs: number): number {
+    const { agent, logger } = this.#deps
+    if (this.#failures > 0 && !this.#stopped) {
+      logger.info({ agent, failures: this.#failures }, `the agent at ${agent} answers again`)
+    }
+    this.#failures = 0
     return waitMs
   }
 
-  function unanswered(err: unknown): number {
-    failures += 1
-    if (failures === 1 && !stopped) {
-      logger.warn({ agent, err }, `the agent at ${agent} does not answer heartbeats, trying on: ${messageOf(err)}`)
+  #unanswered(err: unknown): number {
+    const { agent, timing, logger } = this.#deps
+    this.#failures += 1
+    if (this.#failures === 1 && !this.#stopped) {
+      logger.warn({ agent, err }, `the agent at ${agent} does not answer heartbeats; retrying: ${messageOf(err)}`)
     }
-    return retryDelayOf(failures, chance(), timing)
-  }
-
-  function hurry(gapMs: number): void {
-    if (stopped || failures > 0) return
-    if (beating) {
-      hurriedGapMs = Math.min(gapMs, hurriedGapMs ?? gapMs)
-      return
-    }
-    const at = Math.max(systemClock.elapsed(), lastBeatAt + gapMs)
-    if (at < dueAt) schedule(at)
-  }
-
-  schedule(systemClock.elapsed())
-  return {
-    hurry,
-    stop() {
-      stopped = true
-      cancel()
-    },
+    return retryDelayOf(this.#failures, randomFraction(), timing)
   }
 }
 
 /** From 0 to 1. */
-function chance(): number {
+function randomFraction(): number {
   const [byte = 0] = systemClock.randomBytes(1)
   return byte / 255
 }

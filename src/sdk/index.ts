@@ -1,6 +1,6 @@
 /**
- * The game server's side, for game servers written in Node: what runs inside their process and speaks to the fleet's
- * agent. The wire is the PlayFab GSDK's. Uses node's own modules and nothing of the fleet or its engine.
+ * The SDK for game servers written in Node: runs in the game's process and speaks the PlayFab GSDK protocol with the
+ * fleet's agent. Uses Node's own modules and nothing of the fleet or its engine.
  */
 export { start, type StartOptions } from './start.js'
 export type { GamePort, GameServerConfig } from './config.js'

@@ -1,6 +1,6 @@
 /**
- * The game's log: lines in a file of the folder that the fleet keeps for this server, and on stdout as well.
- * Touches that one file, stdout, and stderr when the file fails it.
+ * The game's log: lines in a file in the server's log folder, and on stdout. Touches that file, stdout, and stderr when
+ * the file cannot be written.
  */
 import { appendFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,11 +8,11 @@ import { systemClock } from '../contracts/clock.js'
 import { messageOf } from '../contracts/errors.js'
 
 export interface Logs {
-  /** The server's log folder; absent when the fleet named none. What the game puts there is kept with its log. */
+  /** The server's log folder; undefined when the fleet names none. Files that the game puts there are kept with its log. */
   readonly folder: string | undefined
-  /** The file in it that `write` appends to. */
+  /** The file that `write` appends to. */
   readonly file: string | undefined
-  /** Appends a line, with its time, to the file, and prints the message on stdout. Never throws. */
+  /** Appends a timestamped line to the file and prints the message on stdout. Never throws. */
   readonly write: (message: string) => void
 }
 
@@ -20,7 +20,7 @@ export function createLogs(folder: string | undefined): Logs {
   const file = folder === undefined ? undefined : join(folder, `GSDK_output_${systemClock.now()}_${process.pid}.txt`)
   let usable: boolean | undefined
 
-  /** Synchronous, so that the last words of a process that exits or crashes are kept. */
+  /** Synchronous, so that the last lines of a process that exits or crashes are kept. */
   function append(line: string): void {
     if (folder === undefined || file === undefined || usable === false) return
     try {
@@ -29,7 +29,7 @@ export function createLogs(folder: string | undefined): Logs {
       usable = true
     } catch (error) {
       usable = false
-      print(process.stderr, `${file} cannot be written, so the log goes to stdout only: ${messageOf(error)}`)
+      print(process.stderr, `${file} cannot be written; logging to stdout only: ${messageOf(error)}`)
     }
   }
 
@@ -44,8 +44,8 @@ export function createLogs(folder: string | undefined): Logs {
 }
 
 /**
- * Game servers outlive the host that reads their output, and a pipe without a reader fails with an error event, which
- * ends a process that does not listen. The listener stays: the event comes after the write.
+ * Game servers outlive the host that reads their output. Writing to a pipe without a reader emits an error event, which
+ * ends a process that has no listener. The listener stays installed because the event follows the write.
  */
 function print(stream: NodeJS.WriteStream, line: string): void {
   if (!stream.listeners('error').includes(ignore)) stream.on('error', ignore)

@@ -1,6 +1,6 @@
-/** start(): reads the configuration of this game server and begins its heartbeats. */
+/** `start()` reads this game server's configuration and begins its heartbeats. */
 import type { Logger } from '../contracts/logger.js'
-import { createAgentClient } from './agent-client.js'
+import { AgentClient } from './agent-client.js'
 import { type Environment, readConfig } from './config.js'
 import { createGsdk, type Gsdk } from './gsdk.js'
 import { guardedLogger, loggerOf } from './logger.js'
@@ -8,27 +8,25 @@ import { createLogs } from './logs.js'
 import { defaultTiming, type SdkTiming } from './timing.js'
 
 export interface StartOptions {
-  /** Asked before each heartbeat; false or a throw reports Unhealthy. Absent: Healthy for as long as heartbeats go out. */
+  /** Called before each heartbeat; false or a throw reports Unhealthy. Default: always Healthy. */
   readonly health?: () => boolean
   /** The first `onTerminate` callback. */
   readonly onTerminate?: () => void | Promise<void>
-  /** What the SDK itself has to say, in pino's shape. Default: warnings and errors go to `gsdk.logs`, with news of the agent. */
+  /** The SDK's own log, in pino's shape. Default: info, warnings and errors go to `gsdk.logs`. */
   readonly logger?: Logger
-  /** Treats SIGTERM as being told to terminate, once a callback is registered. Default true. */
+  /** Treats SIGTERM as termination once a callback is registered. Default true. */
   readonly handleSigterm?: boolean
-  /** Where the configuration is looked for. Default `process.env`. */
+  /** The environment to read the configuration from. Default `process.env`. */
   readonly env?: Environment
-  /** For tests of a game: other intervals than those of the wire. */
+  /** Other intervals and timeouts, for a game's tests. */
   readonly timing?: Partial<SdkTiming>
 }
 
 /**
- * Begins heartbeats as Initializing, and resolves as soon as the configuration is read: it does not wait for the agent,
- * which may be away. To be called once in a process.
+ * Begins heartbeats as Initializing and resolves as soon as the configuration is read, without waiting for the agent.
+ * Call it once per process. Only a pending `readyForPlayers()` keeps the process alive.
  *
- * Nothing of it keeps the process alive, except a pending `readyForPlayers()`.
- *
- * Throws `invalid` when the process has no configuration or a broken one: it was not started by a fleet.
+ * Throws `invalid` when the configuration is missing or broken.
  */
 export async function start(options: StartOptions = {}): Promise<Gsdk> {
   const env = options.env ?? process.env
@@ -42,7 +40,7 @@ export async function start(options: StartOptions = {}): Promise<Gsdk> {
     logs,
     logger,
     timing,
-    client: createAgentClient(agent, timing.requestTimeoutMs),
+    client: new AgentClient(agent, timing.requestTimeoutMs),
     handleSigterm: options.handleSigterm ?? true,
     ...(options.health === undefined ? {} : { health: options.health }),
   })

@@ -1,25 +1,25 @@
 /**
- * Real timers, since the SDK lives in the game's process and in its time: `after` never keeps that process alive, and a
- * hold does nothing else.
+ * Real timers, since the SDK lives in the game's process: `after` never keeps that process alive; a `ProcessHold` does
+ * nothing else.
  */
 
-/** Calls `fn` once, `ms` from now, unless the returned function is called before. */
+/** Calls `fn` once, `ms` from now. The returned function cancels it. */
 export function after(ms: number, fn: () => void): () => void {
   const timer = setTimeout(fn, ms)
   timer.unref()
   return () => clearTimeout(timer)
 }
 
-/** Keeps the process alive between `take` and `release`, as any pending operation of node does. */
-export function processHold(): { readonly take: () => void; readonly release: () => void } {
-  let timer: NodeJS.Timeout | undefined
-  return {
-    take() {
-      timer ??= setInterval(() => {}, 60_000)
-    },
-    release() {
-      clearInterval(timer)
-      timer = undefined
-    },
+/** Keeps the process alive between `take` and `release`, as any pending Node operation does. */
+export class ProcessHold {
+  #timer: NodeJS.Timeout | undefined
+
+  take(): void {
+    this.#timer ??= setInterval(() => {}, 60_000)
+  }
+
+  release(): void {
+    clearInterval(this.#timer)
+    this.#timer = undefined
   }
 }

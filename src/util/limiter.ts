@@ -1,12 +1,12 @@
-/** Lets at most so many tasks run at once; the others wait their turn. */
+/** Limits how many tasks run at the same time. Further tasks wait in order of arrival. */
 export type Limiter = <T>(task: () => Promise<T>) => Promise<T>
 
-export function limiter(most: number): Limiter {
+export function limiter(maxConcurrent: number): Limiter {
   let running = 0
   const waiting: (() => void)[] = []
 
   return async (task) => {
-    if (running >= most) await new Promise<void>((resolve) => waiting.push(resolve))
+    if (running >= maxConcurrent) await new Promise<void>((resolve) => waiting.push(resolve))
     else running++
     try {
       return await task()

@@ -1,8 +1,8 @@
-/** Gives up on a call that is not answered: whoever asked can go on, and ask again. */
+/** Bounds the time of a call, so that its caller can continue and retry. */
 import type { Clock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
 
-/** Rejects with `unavailable` after `ms`; the call's signal fires then, so that what can stop does. */
+/** Rejects with `unavailable` after `ms`, and aborts the call through its signal. `what` is the subject of the message. */
 export function withTimeout<T>(
   clock: Clock,
   ms: number,
@@ -12,11 +12,11 @@ export function withTimeout<T>(
   return new Promise<T>((resolve, reject) => {
     const aborter = new AbortController()
     const cancel = clock.after(ms, () => {
-      const error = new FleetError('unavailable', `${what} was not answered within ${ms / 1000} s`)
+      const error = new FleetError('unavailable', `${what} timed out after ${ms / 1000} s`)
       reject(error)
       aborter.abort(error)
     })
-    // One that throws at once has ended as well, and leaves no timer.
+    // An async function, so that a call that throws synchronously also cancels the timer.
     const answer = async () => call(aborter.signal)
     answer().then(resolve, reject).finally(cancel)
   })

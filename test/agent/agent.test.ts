@@ -211,7 +211,7 @@ describe('the agent answers', () => {
     const reply = await call('PATCH', `${server.url}/v1/sessionHosts/${id}`, { body: beat })
     await server.close()
     expect(reply).toMatchObject({ status: 200, text: '{"operation":"Continue","nextHeartbeatIntervalMs":1000}' })
-    expect(errors).toEqual(['a heartbeat could not be taken'])
+    expect(errors).toEqual(['heartbeat failed'])
   })
 })
 

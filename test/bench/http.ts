@@ -1,6 +1,6 @@
 /**
  * `npm run bench:http`: the allocation API under 1,000 connections, beside a bare `node:http` route that does the same
- * JSON, in the same run and in turns with it. See docs/benchmarks.md.
+ * JSON, in the same run and in turns with it. See docs/explanation/benchmarks.md.
  */
 import type { Allocation } from 'gamekeeper'
 import { parseArgs } from 'node:util'

@@ -1,6 +1,6 @@
 /**
  * `npm run bench`: measures the built package against the bare thing in the same run, and says which goals are missed.
- * See docs/benchmarks.md.
+ * See docs/explanation/benchmarks.md.
  */
 import { cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'

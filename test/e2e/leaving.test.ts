@@ -56,7 +56,7 @@ describe.each(['SIGTERM', 'SIGHUP'] as const)('told to go by %s', (signal) => {
     const { host, env, sessionID, port, running } = await scene(range)
     const before = { facts: await facts(host), running: await running() }
     expect(await host.exit(signal)).toEqual({ code: 0, signal: null })
-    expect(host.log().at(-1)?.message).toBe(`left on ${signal}; 3 game servers left running, for the next start`)
+    expect(host.log().at(-1)?.message).toBe(`exiting on ${signal}; 3 game servers left running for the next start`)
     expect(await running()).toEqual(before.running)
     expect(await say(port, 'hello amie')).toContain(`session ${sessionID} cookie duel`)
 
@@ -83,18 +83,18 @@ describe('interrupted by Ctrl-C', () => {
       host.process.kill('SIGINT')
       await until('only the match is left', async () => (await running()).length === 1)
       expect(host.log().map(({ message }) => message)).toContain(
-        'draining: 1 match still on; Ctrl-C again to leave at once',
+        'draining: 1 match still running; press Ctrl-C again to exit at once',
       )
       expect(await allocate(host, { buildID: sample, sessionID: randomUUID() }, 5)).toMatchObject({
         status: 503,
-        body: { error: expect.stringContaining('drained') },
+        body: { error: expect.stringContaining('draining') },
       })
       expect(await allocate(host, { buildID: sample, sessionID })).toMatchObject({ status: 200 })
       expect(await say(port, 'hello amie')).toContain(sessionID)
 
       await say(port, 'quit').catch(() => undefined) // It ends without a word.
       expect(await host.exit()).toEqual({ code: 0, signal: null })
-      expect(host.log().at(-1)?.message).toBe('drained; no game server runs')
+      expect(host.log().at(-1)?.message).toBe('drained; no game server is running')
       expect(await running()).toEqual([])
 
       const next = await startHost(env)
@@ -115,7 +115,7 @@ describe('interrupted by Ctrl-C', () => {
       return host.process.exitCode !== null
     })
     expect(await host.exit()).toEqual({ code: 130, signal: null })
-    expect(host.log().at(-1)?.message).toBe('left on SIGINT; 1 game server left running, for the next start')
+    expect(host.log().at(-1)?.message).toBe('exiting on SIGINT; 1 game server left running for the next start')
     expect(await running()).toEqual(match)
 
     const next = await startHost(env)
@@ -150,14 +150,14 @@ describe('under npm start', () => {
     const { npm, place } = await npmStart('20420-20449')
     process.kill(-(npm.process.pid ?? Number.NaN), 'SIGINT')
     await npm.exit()
-    expect(npm.log().at(-1)?.message).toBe('drained; no game server runs')
+    expect(npm.log().at(-1)?.message).toBe('drained; no game server is running')
     expect(await place.running()).toEqual([])
   })
 
   it('leaves on a SIGTERM that only npm gets', { timeout: limitMs }, async () => {
     const { npm, place } = await npmStart('20640-20669')
     await npm.exit('SIGTERM')
-    expect(npm.log().at(-1)?.message).toBe('left on SIGTERM; 2 game servers left running, for the next start')
+    expect(npm.log().at(-1)?.message).toBe('exiting on SIGTERM; 2 game servers left running for the next start')
     expect(await place.running()).toHaveLength(2)
   })
 })

@@ -31,7 +31,7 @@ async function busyPort(): Promise<string> {
 describe('the bundled server refuses', () => {
   it('a flag that it does not know', { timeout: limitMs }, async () => {
     expect(await refusal({}, ['--port', '80'])).toBe(
-      'gamekeeper: "--port" is not known; all is set in the environment, see --help',
+      'gamekeeper: unknown argument "--port"; the server is configured by environment variables, see --help',
     )
   })
 
@@ -46,7 +46,7 @@ describe('the bundled server refuses', () => {
     const port = await busyPort()
     const said = await refusal({ DATA_DIR: dataDir, [variable]: port })
     expect(said).toContain(`port ${port} on 127.0.0.1 is in use`)
-    expect(said).toContain(`choose another with ${variable}, 0 takes a free one`)
+    expect(said).toContain(`choose another with ${variable}, or 0 for a free one`)
     expect(await running()).toEqual([])
   })
 
@@ -64,7 +64,7 @@ describe('the bundled server refuses', () => {
     const { dataDir } = await workplace()
     const said = await refusal({ DATA_DIR: dataDir, HOST: '0.0.0.0' })
     expect(said).toContain(
-      'gamekeeper: HOST=0.0.0.0 would let everybody who reaches this machine hand out game servers',
+      'gamekeeper: HOST=0.0.0.0 would let anyone who can reach this machine allocate game servers',
     )
     expect(said).toContain('ALLOCATE_TOKENS')
     expect(said).toContain('INSECURE=1')
@@ -84,7 +84,7 @@ describe('the bundled server refuses', () => {
     const allocation = await fetch(`${host.allocation}/api/v1/allocate`, { method: 'POST', body: '{}' })
     expect(allocation.status).toBe(401)
     expect(host.log().map(({ message }) => message)).toContainEqual(
-      expect.stringContaining('tokens are sent in the clear'),
+      expect.stringContaining('bearer tokens are sent in plain text'),
     )
     expect(await host.exit('SIGTERM')).toEqual({ code: 0, signal: null })
   })

@@ -8,7 +8,7 @@ import type { BuildEntry, ServerEntry } from '../../src/engine/state/entries.js'
 import { Inventory } from '../../src/engine/state/inventory.js'
 import { limiter } from '../../src/util/limiter.js'
 import { ResponsiveClock } from '../../src/engine/instances/responsive-clock.js'
-import { fleetEmitter } from '../../src/fleet/emitter.js'
+import { Emitter } from '../../src/fleet/emitter.js'
 import { silentLogger } from '../../src/contracts/logger.js'
 import type { Build, Server, Session } from '../../src/rules/model/resources.js'
 import { memoryStore } from '../../src/stores/memory.js'
@@ -84,7 +84,7 @@ export function surroundings(
   given: { readonly backend?: Backend; readonly store?: Store; readonly limits?: Partial<typeof defaultLimits> } = {},
 ): Surroundings {
   const clock = virtualClock()
-  const emitter = fleetEmitter(silentLogger, 100)
+  const emitter = new Emitter(silentLogger, 100)
   const events: FleetEvent[] = []
   const asked: string[] = []
   emitter.on('*', (event) => events.push(event))
@@ -98,13 +98,13 @@ export function surroundings(
     emitter,
     inventory,
     agentAddress: 'agent:56001',
-    creating: limiter(20),
-    destroying: limiter(100),
+    createLimiter: limiter(20),
+    destroyLimiter: limiter(100),
     enqueue: (build) => void asked.push(build.record.name),
-    touch: (entry) => void asked.push(entry.record.name),
+    requeue: (entry) => void asked.push(entry.record.name),
     stopped: () => false,
-    over: () => undefined,
-    deposed: () => undefined,
+    stopError: () => undefined,
+    deposedError: () => undefined,
   }
   return { ctx, clock, events, asked }
 }

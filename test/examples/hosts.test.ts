@@ -64,8 +64,8 @@ describe.each(hosts)('examples/%s/main.ts %j', (name, env) => {
   })
 })
 
-describe('docs/http-api.md', () => {
-  const [, block = ''] = /gains a fleet by:\n\n```ts\n([^]*?)```/.exec(read('docs/http-api.md')) ?? []
+describe('docs/guides/embedding.md', () => {
+  const [, block = ''] = /gains a fleet by:\n\n```ts\n([^]*?)```/.exec(read('docs/guides/embedding.md')) ?? []
 
   it('gives an Express app allocation and management in under ten lines', { timeout: 120_000 }, async () => {
     expect(block.trim().split('\n').length).toBeLessThan(10)

@@ -19,7 +19,7 @@ interface Scene {
   readonly said: readonly string[]
   /** What `docker` was told and its process id, once it runs. */
   told(): Promise<{ readonly args: string; readonly pid: number }>
-  make(signal?: AbortSignal, imageLimitMs?: number): Promise<GameServerBuild | undefined>
+  make(signal?: AbortSignal, imageTimeoutMs?: number): Promise<GameServerBuild | undefined>
 }
 
 /** An empty fleet, and a `docker` that does this. */
@@ -45,13 +45,13 @@ async function scene(script: string): Promise<Scene> {
         if (end === undefined) throw new Error('docker has not been called')
         return { args, pid: Number(pid) }
       }, 10_000),
-    make: (signal = new AbortController().signal, imageLimitMs = 60_000) =>
-      ensureSample({ fleet, backend: 'docker', log, signal, imageLimitMs }),
+    make: (signal = new AbortController().signal, imageTimeoutMs = 60_000) =>
+      ensureSample({ fleet, backend: 'docker', log, signal, imageTimeoutMs }),
   }
 }
 
-describe('the image of its sample', () => {
-  it('is built first, on the engine of the fleet whatever the context of the command is', async () => {
+describe("the sample's image", () => {
+  it("is built first, on the fleet's engine, whatever the docker context", async () => {
     const { fleet, said, told, make } = await scene('exit 0')
     const build = await make()
     expect(JSON.stringify(build?.spec.template)).toContain('"image":"gamekeeper-example","imagePullPolicy":"Never"')
@@ -62,24 +62,24 @@ describe('the image of its sample', () => {
     )
   })
 
-  it('may fail: there is no sample then, and the log says so and what to do', async () => {
+  it('may fail to build: the server runs without a sample and logs how to build it', async () => {
     const { fleet, said, make } = await scene('echo one >&2; echo two >&2; exit 1')
     expect(await make()).toBeUndefined()
     expect(await fleet.builds.list()).toEqual([])
     expect(said).toHaveLength(2)
-    expect(said[1]).toContain("the sample's image could not be built: there is no sample; build it by hand in ")
+    expect(said[1]).toContain("building the sample's image failed, so there is no sample; build it in ")
     expect(said[1]).toContain('docker -H tcp://192.0.2.1:2375 build ')
   })
 
-  it('has a limit, after which nothing of its build runs on', async () => {
+  it('is given up after a timeout, leaving no process behind', async () => {
     const { fleet, said, told, make } = await scene('sleep 600')
     expect(await make(undefined, 500)).toBeUndefined()
     expect(await fleet.builds.list()).toEqual([])
-    expect(said[1]).toContain("the sample's image was not built within 0.5 s: there is no sample; ")
+    expect(said[1]).toContain("the sample's image was not built within 0.5 s, so there is no sample; ")
     await untilGone((await told()).pid)
   })
 
-  it('is given up when the server is told to leave, also by a command that will not hear of it', async () => {
+  it('is given up on shutdown, even if the command ignores SIGTERM', async () => {
     const { fleet, said, told, make } = await scene(`trap '' TERM\nwhile :; do sleep 1; done`)
     const leaving = new AbortController()
     const made = make(leaving.signal)
@@ -87,11 +87,11 @@ describe('the image of its sample', () => {
     leaving.abort()
     expect(await made).toBeUndefined()
     expect(await fleet.builds.list()).toEqual([])
-    expect(said).toEqual(["building the sample's image", "the build of the sample's image was ended"])
+    expect(said).toEqual(["building the sample's image", "build of the sample's image cancelled"])
     await untilGone(pid)
   })
 
-  it('leaves a fleet alone in which somebody has made a build meanwhile', async () => {
+  it('is not used when the fleet has got a build meanwhile', async () => {
     const other = await scene('exit 0')
     const sample = await other.make()
     if (!sample) throw new Error('no sample was made')
@@ -110,18 +110,18 @@ describe('the image of its sample', () => {
     ['http://10.0.0.4:2375', 'tcp://10.0.0.4:2375'],
     ['ssh://me@there', 'ssh://me@there'],
     ['unix:///run/user/1000/docker.sock', 'unix:///run/user/1000/docker.sock'],
-  ])('is built where DOCKER_HOST=%s says: %s', async (host, engine) => {
+  ])('with DOCKER_HOST=%s is built on %s', async (host, engine) => {
     expect(await engineOf({ DOCKER_HOST: host })).toBe(engine)
   })
 
-  it('is built on this machine where DOCKER_HOST says nothing', async () => {
+  it('is built on this machine when DOCKER_HOST is not set', async () => {
     for (const env of [{}, { DOCKER_HOST: '' }, { DOCKER_HOST: 'unix://' }, { DOCKER_CONTEXT: 'other' }]) {
       expect(await engineOf(env)).toMatch(/^(unix|npipe):\/\/\/.*docker/)
     }
   })
 })
 
-it('says in one line what to install when the package dockerode is not there', { timeout: 60_000 }, async () => {
+it('a server without the package dockerode prints in one line what to install', { timeout: 60_000 }, async () => {
   const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-docker-'))
   onTestFinished(() => rm(directory, { recursive: true, force: true }))
   const missing = `import { Module } from 'node:module'

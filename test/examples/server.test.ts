@@ -1,4 +1,4 @@
-/** The parts of the bundled server that can be looked at without starting it. The whole is in test/e2e. */
+/** The parts of the bundled server that can be tested without starting it. test/e2e starts it. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ import { readConfig, settings, UsageError } from '../../examples/server/settings
 const never = new AbortController().signal
 const read = (env: Record<string, string> = {}) => readConfig(env, '/somewhere')
 
-describe('its settings', () => {
+describe('the settings of the bundled server', () => {
   it('have defaults for a laptop', () => {
     expect(read()).toEqual({
       backend: 'process',
@@ -105,39 +105,35 @@ describe('its settings', () => {
     })
   })
 
-  it.each(['[fd00::4]:7001', '[fd00::4]', 'agent.games.svc'])('take %s for an address of the agent', (address) => {
+  it.each(['[fd00::4]:7001', '[fd00::4]', 'agent.games.svc'])('accept %s as the agent address', (address) => {
     expect(read({ AGENT_ADDRESS: address }).agentAddress).toBe(address)
   })
 
-  it('take an IPv6 address with a port that can be nothing else', () => {
+  it('accept an unbracketed IPv6 address with a port when it is unambiguous', () => {
     expect(read({ AGENT_ADDRESS: 'fd00:10:96::a1:56001' }).agentAddress).toBe('[fd00:10:96::a1]:56001')
     expect(read({ AGENT_ADDRESS: '1:2:3:4:5:6:7:8:5600' }).agentAddress).toBe('[1:2:3:4:5:6:7:8]:5600')
   })
 
   it.each([
     ['BACKEND', 'Process', 'must be process, docker, kubernetes or memory, but is "Process"'],
-    ['HOST', 'http://here', 'must be an address or a host name, but is "http://here"'],
+    ['HOST', 'http://here', 'must be an IP address or a host name, but is "http://here"'],
     ['ALLOCATION_PORT', '-1', 'must be a port from 0 to 65535, but is "-1"'],
     ['ALLOCATION_PORT', '65536', 'must be a port from 0 to 65535, but is "65536"'],
     ['MANAGEMENT_PORT', '5001.5', 'must be a port from 0 to 65535, but is "5001.5"'],
     ['AGENT_PORT', 'auto', 'must be a port from 0 to 65535, but is "auto"'],
-    ['AGENT_HOST', 'a b', 'must be an address or a host name, but is "a b"'],
+    ['AGENT_HOST', 'a b', 'must be an IP address or a host name, but is "a b"'],
     ['AGENT_ADDRESS', 'http://10.0.0.4', 'must be a host or host:port, without http://, but is "http://10.0.0.4"'],
     ['AGENT_ADDRESS', '10.0.0.4:0', 'must be a host or host:port, without http://, but is "10.0.0.4:0"'],
     [
       'AGENT_ADDRESS',
       'fd00::4:7001',
-      'must have an IPv6 address in brackets, like [fd00::4] or [fd00::4]:56001, but is "fd00::4:7001"',
+      'must have its IPv6 address in brackets, like [fd00::4] or [fd00::4]:56001, but is "fd00::4:7001"',
     ],
     ['AGENT_ADDRESS', 'fd00::4:70001', 'must be a host or host:port, without http://, but is "[fd00::4]:70001"'],
-    ['DATA_DIR', '', 'is set, but there is nothing in it'],
-    [
-      'PORT_RANGE',
-      '12000-10000',
-      'must be two ports from 1 to 65535, lower first, like 10000-12000, but is "12000-10000"',
-    ],
-    ['PORT_RANGE', '10000', 'must be two ports from 1 to 65535, lower first, like 10000-12000, but is "10000"'],
-    ['PUBLIC_ADDRESS', '203.0.113.9:7777', 'must be an address or a host name, but is "203.0.113.9:7777"'],
+    ['DATA_DIR', '', 'is set but empty'],
+    ['PORT_RANGE', '12000-10000', 'must be a range of ports from 1 to 65535, like 10000-12000, but is "12000-10000"'],
+    ['PORT_RANGE', '10000', 'must be a range of ports from 1 to 65535, like 10000-12000, but is "10000"'],
+    ['PUBLIC_ADDRESS', '203.0.113.9:7777', 'must be an IP address or a host name, but is "203.0.113.9:7777"'],
     ['SAMPLE', 'yes', 'must be on or off, but is "yes"'],
     ['INSECURE', 'yes', 'must be 0 or 1, but is "yes"'],
     ['COMPAT', 'agones', 'must be thundernetes, but is "agones"'],
@@ -148,15 +144,15 @@ describe('its settings', () => {
       'must be origins like https://console.example, without a path, but is "https://console.example/"',
     ],
     ['LOG_LEVEL', 'verbose', 'must be debug, info, warn, error or silent, but is "verbose"'],
-  ])('%s cannot be %j', (name, value, problem) => {
+  ])('reject %s=%j', (name, value, problem) => {
     expect(() => read({ [name]: value })).toThrow(new UsageError(`${name} ${problem}`))
   })
 
-  it.each(['0.0.0.0', '::', '192.0.2.7', 'fleet.example.com'])('refuse HOST=%s as long as nobody is asked', (HOST) => {
+  it.each(['0.0.0.0', '::', '192.0.2.7', 'fleet.example.com'])('reject HOST=%s without authentication', (HOST) => {
     const all = 'a'.repeat(16)
     expect(() => read({ HOST })).toThrow(
       new UsageError(
-        `HOST=${HOST} would let everybody who reaches this machine hand out game servers and end matches: set ALLOCATE_TOKENS and MANAGE_TOKENS, or TLS_CERT, TLS_KEY and TLS_CLIENT_CA for client certificates, or INSECURE=1 where something in front asks who is calling`,
+        `HOST=${HOST} would let anyone who can reach this machine allocate game servers and end matches: set ALLOCATE_TOKENS and MANAGE_TOKENS, or TLS_CERT, TLS_KEY and TLS_CLIENT_CA for client certificates, or INSECURE=1 if a proxy in front authenticates callers`,
       ),
     )
     const tls = { TLS_CERT: 'a', TLS_KEY: 'b' }
@@ -166,35 +162,33 @@ describe('its settings', () => {
     }
   })
 
-  it('refuse pages of every origin as long as nobody is asked', () => {
+  it('reject ALLOWED_ORIGINS=* without authentication', () => {
     const ALLOWED_ORIGINS = '*'
-    expect(() => read({ ALLOWED_ORIGINS })).toThrow(
-      /^ALLOWED_ORIGINS=\* would let everybody whose page is open in a browser/,
-    )
+    expect(() => read({ ALLOWED_ORIGINS })).toThrow(/^ALLOWED_ORIGINS=\* would let any web page open in a browser/)
     expect(read({ ALLOWED_ORIGINS, MANAGE_TOKENS: 'a'.repeat(16) }).allowedOrigins).toEqual(['*'])
   })
 
-  it.each(['127.0.0.1', '127.8.9.1', '::1', 'localhost'])('let HOST=%s be as it is', (HOST) => {
+  it.each(['127.0.0.1', '127.8.9.1', '::1', 'localhost'])('accept HOST=%s without authentication', (HOST) => {
     expect(read({ HOST }).host).toBe(HOST)
   })
 
   it.each([
-    [{ ALLOCATE_TOKENS: 'short' }, 'ALLOCATE_TOKENS must hold tokens'],
-    [{ MANAGE_TOKENS: `${'a'.repeat(16)},` }, 'MANAGE_TOKENS must hold tokens'],
-    [{ READ_TOKENS: `${'secret'.repeat(4)} x` }, 'READ_TOKENS must hold tokens'],
-    [{ WEBHOOK_URL: 'http://a' }, 'WEBHOOK_URL and WEBHOOK_SECRET go together'],
+    [{ ALLOCATE_TOKENS: 'short' }, 'ALLOCATE_TOKENS must be comma-separated tokens'],
+    [{ MANAGE_TOKENS: `${'a'.repeat(16)},` }, 'MANAGE_TOKENS must be comma-separated tokens'],
+    [{ READ_TOKENS: `${'secret'.repeat(4)} x` }, 'READ_TOKENS must be comma-separated tokens'],
+    [{ WEBHOOK_URL: 'http://a' }, 'WEBHOOK_URL and WEBHOOK_SECRET must be set together'],
     [{ WEBHOOK_URL: 'http://a', WEBHOOK_SECRET: 'short' }, 'WEBHOOK_SECRET must have at least 16'],
-    [{ WEBHOOK_URL: 'ftp://a', WEBHOOK_SECRET: '0123456789abcdef' }, 'WEBHOOK_URL must be an address'],
-    [{ TLS_CERT: 'a' }, 'TLS_CERT and TLS_KEY go together'],
-    [{ TLS_CLIENT_CA: 'a' }, 'TLS_CLIENT_CA needs both'],
-  ])('cannot be %j', (env, problem) => {
+    [{ WEBHOOK_URL: 'ftp://a', WEBHOOK_SECRET: '0123456789abcdef' }, 'WEBHOOK_URL must be a URL'],
+    [{ TLS_CERT: 'a' }, 'TLS_CERT and TLS_KEY must be set together'],
+    [{ TLS_CLIENT_CA: 'a' }, 'TLS_CLIENT_CA requires both'],
+  ])('reject %j', (env, problem) => {
     expect(() => read(env)).toThrow(
       expect.objectContaining({ name: 'UsageError', message: expect.stringContaining(problem) }),
     )
     expect(() => read(env)).not.toThrow(/secret/)
   })
 
-  it('are all in the help text, with their defaults', () => {
+  it('are listed in the help text with their defaults', () => {
     const lines = helpText().split('\n')
     for (const [name, setting] of Object.entries(settings)) {
       const line = lines.find((one) => one.trim().startsWith(`${name} `)) ?? ''
@@ -204,8 +198,8 @@ describe('its settings', () => {
   })
 })
 
-describe('its command line', () => {
-  it('knows two questions and nothing else', () => {
+describe('the command line', () => {
+  it('accepts --help and --version only', () => {
     expect(readCommand([])).toBe('run')
     expect(readCommand(['--help'])).toBe('help')
     expect(readCommand(['-v'])).toBe('version')
@@ -213,7 +207,7 @@ describe('its command line', () => {
   })
 })
 
-describe('its log', () => {
+describe('the log', () => {
   function logged(
     level: LogLevel,
     json: boolean,
@@ -222,14 +216,14 @@ describe('its log', () => {
     return { lines, log: serverLog({ level, json, write: (line) => lines.push(line) }) }
   }
 
-  it.each(logLevels)('says at level %s what is at least that important', (level) => {
+  it.each(logLevels)('at level %s contains that level and higher ones', (level) => {
     const { lines, log } = logged(level, true)
     for (const name of ['debug', 'info', 'warn', 'error'] as const) log[name]({}, name)
     const said = lines.map((line) => String(JSON.parse(line).message))
     expect(said).toEqual(['debug', 'info', 'warn', 'error'].slice(logLevels.indexOf(level)))
   })
 
-  it('is one JSON object a line, whatever the fields are called or hold', () => {
+  it('is one JSON object per line, whatever the names and values of the fields', () => {
     const { lines, log } = logged('info', true)
     const error = new Error('a\nb', { cause: Object.assign(new Error('c'), { code: 'EIO' }) })
     log.warn({ level: 'x', message: 'y', server: 'arena-1', err: error, nothing: undefined }, 'it\nhappened')
@@ -240,11 +234,11 @@ describe('its log', () => {
       time: expect.stringMatching(/^\d{4}-.*Z$/),
       message: 'it\nhappened',
       server: 'arena-1',
-      err: 'a b: c (EIO)',
+      err: { message: 'a\nb', cause: { message: 'c', code: 'EIO' } },
     })
   })
 
-  it('is one readable line for people, in which nothing can pass for another', () => {
+  it('is one readable line per entry, which no value can break', () => {
     const { lines, log } = logged('info', false)
     log.info({ url: 'http://127.0.0.1:5000', said: 'a b\n', count: 3 }, 'one\ntwo \u001b[31mred')
     log.error({}, 'broken')
@@ -254,7 +248,25 @@ describe('its log', () => {
     expect(lines[1]).toMatch(/^\d\d:\d\d:\d\d ERROR broken$/)
   })
 
-  it('says that the server is ready also where it says little else', () => {
+  it('shows an error with its code and causes, and with its stack at level debug', () => {
+    const err = Object.assign(new Error('write failed'), { code: 'EIO', cause: new Error('disk\ngone') })
+    const readable = logged('info', false)
+    readable.log.error({ err }, 'broken')
+    expect(readable.lines[0]).toMatch(/^\d\d:\d\d:\d\d ERROR broken {2}err="write failed \(EIO\): disk gone"$/)
+    const debug = logged('debug', false)
+    debug.log.error({ err }, 'broken')
+    expect(debug.lines[0]).toMatch(/disk gone"\n {4}at .*server\.test/)
+    const json = logged('debug', true)
+    json.log.error({ err }, 'broken')
+    expect(JSON.parse(json.lines[0] ?? '').err).toEqual({
+      message: 'write failed',
+      code: 'EIO',
+      cause: { message: 'disk\ngone' },
+      stack: expect.stringContaining('server.test'),
+    })
+  })
+
+  it('writes that the server is ready at every level but silent', () => {
     const { lines, log } = logged('error', true)
     log.always({}, 'ready')
     expect(lines).toHaveLength(1)
@@ -263,7 +275,7 @@ describe('its log', () => {
     expect(silent.lines).toEqual([])
   })
 
-  it('tells what the fleet does, each thing once', async () => {
+  it('contains each fleet event once', async () => {
     const { lines, log } = logged('info', true)
     const fleet = await createFleet({ backend: memoryBackend(), logger: log })
     onTestFinished(() => fleet.close())
@@ -283,12 +295,12 @@ describe('its log', () => {
   })
 })
 
-describe('its sample', () => {
+describe('the sample', () => {
   const silent = serverLog({ level: 'silent', json: true, write: () => {} })
-  const surroundings = {
+  const commandsInput = {
     allocationUrl: 'http://127.0.0.1:5000',
     managementUrl: 'http://127.0.0.1:5001',
-    pretended: false,
+    simulated: false,
   }
 
   async function sample(): Promise<GameServerBuild> {
@@ -303,13 +315,13 @@ describe('its sample', () => {
     return build
   }
 
-  it('runs a file that is there, whatever the working directory is', async () => {
+  it('runs an existing file, whatever the working directory', async () => {
     const { spec } = await sample()
     const path = /"(\/[^"]*server\.mjs)"/.exec(JSON.stringify(spec.template))?.[1] ?? ''
     expect(await readFile(path, 'utf8')).toContain('gamekeeper/sdk')
   })
 
-  it('is not made where there are builds already', async () => {
+  it('is not created in a fleet that has builds', async () => {
     const fleet = await createFleet({ backend: memoryBackend() })
     onTestFinished(() => fleet.close())
     const { metadata, spec } = await sample()
@@ -319,24 +331,24 @@ describe('its sample', () => {
     expect(metadata.name).toBe('arena')
   })
 
-  it('comes with three curl lines, the same to every shell', async () => {
+  it('comes with three curl commands that work in any shell', async () => {
     const build = await sample()
-    const lines = whatToTry(build, surroundings).filter((line) => line.startsWith('curl '))
+    const lines = whatToTry(build, commandsInput).filter((line) => line.startsWith('curl '))
     expect(lines).toHaveLength(3)
     for (const line of lines) expect(line).not.toMatch(/[^\u0020-\u007e]|!/)
-    expect(whatToTry(build, surroundings)).toContain('nc ADDRESS PORT')
-    expect(whatToTry(build, { ...surroundings, pretended: true }).join('\n')).not.toContain('nc ')
+    expect(whatToTry(build, commandsInput)).toContain('nc ADDRESS PORT')
+    expect(whatToTry(build, { ...commandsInput, simulated: true }).join('\n')).not.toContain('nc ')
   })
 
-  it('quotes what a shell would take for its own', () => {
+  it('quotes shell metacharacters', () => {
     const text = `it's $HOME !! \`id\` "x" \\ ?*[a] #~`
     const { stdout } = spawnSync('sh', ['-c', `printf %s ${quoted(text)}`], { encoding: 'utf8' })
     expect(stdout).toBe(text)
   })
 })
 
-describe('the port of its agent', () => {
-  it('is remembered in DATA_DIR', async () => {
+describe('the agent port', () => {
+  it('is stored in DATA_DIR', async () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'gamekeeper-server-'))
     onTestFinished(() => rm(dataDir, { recursive: true, force: true }))
     expect(await rememberedPort(dataDir)).toBeUndefined()
@@ -349,8 +361,8 @@ describe('the port of its agent', () => {
   })
 })
 
-describe('its refusals', () => {
-  it('leave alone what its operator can do nothing about', () => {
+describe('errors', () => {
+  it('that the operator cannot fix stay as they are', () => {
     for (const error of [new Error('x'), new FleetError('internal', 'x'), 'x']) expect(asUsageError(error)).toBe(error)
   })
 })

@@ -64,7 +64,7 @@ describe('creating a build', () => {
     const other = await failureOf(fleet.builds.create(aBuild({ name: 'duel', namespace: 'games', buildID: 'arena' })))
     expect([other.code, other.message]).toEqual([
       'exists',
-      'spec.buildID "arena" is already the buildID of build default/arena',
+      'spec.buildID "arena" is already used by build default/arena',
     ])
   })
 

@@ -70,7 +70,7 @@ describe('a build that is written in the store by hand', () => {
     await fleet.builds.create(aBuild({ standingBy: 1, max: 3 }))
     await editSpec({ standingBy: 9 })
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 3 })
-    const told = 'standingBy is 9 and max is 3: standingBy counts as 3'
+    const told = 'standingBy 9 exceeds max 3; 3 is used'
     expect(await conditionsOf(fleet)).toEqual([`Clamped: ${told}`])
     expect(only(eventsOf('ConditionChanged'))).toMatchObject({ condition: 'Clamped', status: true, message: told })
     await editSpec({ max: 10 })
@@ -113,7 +113,7 @@ describe('a build that is written in the store by hand', () => {
     await others.builds.create({ ...ref, name: 'second', spec, ...known })
     await clock.advance(5_000)
     expect(await conditionsOf(fleet, 'second')).toEqual([
-      'Invalid: spec.buildID "arena" is already the buildID of build default/arena',
+      'Invalid: spec.buildID "arena" is already used by build default/arena',
     ])
     expect(await statusOf(fleet, 'second')).toMatchObject({ currentStandingBy: 0, currentPending: 0 })
     await fleet.builds.delete('arena')
@@ -129,7 +129,7 @@ describe('a build that is written in the store by hand', () => {
     expect(await statusOf(fleet)).toMatchObject({ health: 'Unhealthy' })
     await editSpec({ standingBy: 9, portsToExpose: [7777, 7777] })
     expect(await conditionsOf(fleet)).toEqual([
-      'Clamped: standingBy is 9 and max is 3: standingBy counts as 3',
+      'Clamped: standingBy 9 exceeds max 3; 3 is used',
       'Invalid: spec.portsToExpose[1] must not repeat a value, but 7777 is listed twice',
     ])
     await editSpec({ standingBy: 1, portsToExpose: [7777] })
@@ -165,7 +165,7 @@ describe('a build that is written in the store by hand', () => {
     await clock.advance(60_000)
     expect(backend.servers().length).toBe(1)
     const pending = (await fleet.servers.list()).find(({ status }) => status.state === 'Pending')
-    expect(pending?.status.message).toContain('spec.portsToExpose[1] must not repeat a port')
+    expect(pending?.status.message).toContain('spec.portsToExpose[1] must not repeat a value')
     await editSpec({ portsToExpose: [7777] })
     await clock.advance(60_000)
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 2 })

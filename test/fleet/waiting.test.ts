@@ -206,7 +206,7 @@ describe('a caller who waits', () => {
       error: {
         code: 'none-standing-by',
         retryable: true,
-        message: 'no server of build arena is standing by after 2.5 s of waiting; try again soon',
+        message: 'no server of build arena is standing by (waited 2.5 s); retry soon',
       },
     })
   })

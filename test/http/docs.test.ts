@@ -1,14 +1,21 @@
-/** docs/http-api.md against the routes: every curl line works, every operation and status is one that there is. */
+/** docs/reference/http-api.md against the routes: every curl line works, every operation and status is one that there is. */
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { allocationStatuses, managementStatuses } from '../../src/http/core/error-responses.js'
-import { defaultServeLimits, managementRoutes, operations, serve, type Served } from '../../src/http/index.js'
+import {
+  defaultServeLimits,
+  managementRoutes,
+  type OpenApiDocument,
+  operations,
+  serve,
+  type Served,
+} from '../../src/http/index.js'
 import type { Fleet } from '../../src/index.js'
 import { call } from './client.js'
 import { build, memoryFleet, standingBy } from './fleet.js'
 
-const text = await readFile(fileURLToPath(new URL('../../docs/http-api.md', import.meta.url)), 'utf8')
+const text = await readFile(fileURLToPath(new URL('../../docs/reference/http-api.md', import.meta.url)), 'utf8')
 
 interface CurlLine {
   readonly method: string
@@ -35,7 +42,7 @@ const curlLines = [...text.matchAll(/```sh\n([^]*?)```/g)].flatMap(([, block = '
 const section = (title: string) => text.split(`\n## ${title}\n`)[1]?.split('\n## ')[0] ?? ''
 const statusesIn = (part: string) => new Set([...part.matchAll(/^\| (\d{3}) \|/gm)].map(([, status]) => Number(status)))
 
-describe('docs/http-api.md', () => {
+describe('docs/reference/http-api.md', () => {
   let fleet: Fleet
   let served: Served
   beforeAll(async () => {
@@ -71,15 +78,20 @@ describe('docs/http-api.md', () => {
     expect(operations).toHaveLength(13)
     const methods = new Map<string, string[]>()
     for (const [, method = '', path = ''] of operations) methods.set(path, [...(methods.get(path) ?? []), method])
-    const app = managementRoutes(fleet)
+    const routes = managementRoutes(fleet)
     for (const [path, documented] of methods) {
-      const allow = (await app.request(path, { method: 'OPTIONS' })).headers.get('allow')?.split(', ') ?? []
+      const { headers } = await routes.fetch(new Request(`http://a${path}`, { method: 'OPTIONS' }))
+      const allow = headers.get('allow')?.split(', ') ?? []
       expect(allow.filter((method) => method !== 'HEAD' && method !== 'OPTIONS').toSorted()).toEqual(
         documented.toSorted(),
       )
     }
-    const shape = (path: string) => path.replace(/\/$/, '').replace(/:\w+/g, ':')
-    expect(new Set(app.routes.map((route) => shape(route.path)))).toEqual(new Set([...methods.keys()].map(shape)))
+    const served = await routes.fetch(new Request('http://a/openapi.json'))
+    const { paths } = (await served.json()) as OpenApiDocument
+    const shape = (path: string) => path.replace(/\/$/, '').replace(/:\w+|\{\w+\}/g, ':')
+    expect(new Set([...methods.keys()].map(shape))).toEqual(
+      new Set([...Object.keys(paths), '/openapi.json'].map(shape)),
+    )
   })
 
   it('lists the limits that there are, with their defaults', () => {
@@ -92,13 +104,13 @@ describe('docs/http-api.md', () => {
     const always = [200, 405, 413]
     expect(statusesIn(section('Allocation'))).toEqual(new Set([...always, ...Object.values(allocationStatuses)]))
     expect(statusesIn(section('Management'))).toEqual(new Set([...always, ...Object.values(managementStatuses)]))
-    expect(statusesIn(section('The agent'))).toEqual(new Set([...always, 400, 404]))
+    expect(statusesIn(section('Agent'))).toEqual(new Set([...always, 400, 404]))
   })
 })
 
-describe('docs/security.md', () => {
+describe('docs/guides/securing.md', () => {
   it('lists every operation with the role that it takes', async () => {
-    const page = await readFile(fileURLToPath(new URL('../../docs/security.md', import.meta.url)), 'utf8')
+    const page = await readFile(fileURLToPath(new URL('../../docs/guides/securing.md', import.meta.url)), 'utf8')
     const rows = [...page.matchAll(/^\| `(\w+)` \| (\w+) \|$/gm)]
     expect(Object.fromEntries(rows.map(([, name, role]) => [name, role]))).toEqual(operations)
   })

@@ -4,7 +4,6 @@ import { memoryBackend } from '../../adapters/memory/index.js'
 import {
   bearerTokens,
   managementRoutes,
-  nodeHandler,
   observationRoutes,
   type openApiDocument,
   serve,
@@ -25,7 +24,7 @@ import { build, standingBy } from './fleet.js'
 
 let fleet: Fleet
 let served: Served
-/** What does not answer: at all, or with an error. */
+/** What is unavailable: at all, or with an error. */
 let broken: Map<'store' | 'backend', 'fails' | 'hangs'>
 let election: ElectionListener
 
@@ -88,7 +87,7 @@ describe('/healthz and /readyz', () => {
     const refused = await ask('/readyz')
     expect(refused.headers['retry-after']).toBe('1')
     expect(refused.text).not.toContain('secret')
-    expect((await fleet.health()).problems).toEqual([expect.stringMatching(/does not answer: /)])
+    expect((await fleet.health()).problems).toEqual([expect.stringMatching(/is unavailable: /)])
     expect((await ask('/healthz')).status).toBe(200)
     broken.clear()
     await until(async () => (await ready()).status === 200, 10_000)
@@ -142,7 +141,7 @@ describe('/metrics', () => {
       authorize,
       metrics: { contentType: 'text/plain', text: () => Promise.resolve('a 1\n') },
     })
-    const host = await listening(nodeHandler(routes))
+    const host = await listening(routes.nodeHandler)
     const paths = ['/metrics', '/healthz', '/readyz']
     const statuses = async (headers: Record<string, string>) => {
       const replies = await Promise.all(paths.map((path) => call('GET', host.url + path, { headers })))
@@ -157,7 +156,7 @@ describe('/metrics', () => {
     const none = await serve({ fleet, allocation: { port: 0 }, management: { port: 0 } })
     expect((await call('GET', `${none.managementUrl}/metrics`)).status).toBe(404)
     await none.close()
-    const host = await listening(nodeHandler(managementRoutes(fleet)))
+    const host = await listening(managementRoutes(fleet).nodeHandler)
     for (const path of ['/metrics', '/healthz', '/readyz'])
       expect((await call('GET', host.url + path)).status).toBe(404)
     await host.close()

@@ -1,10 +1,10 @@
-/** docs/metrics.md and the dashboard against the metrics that there are. */
+/** docs/reference/metrics.md and the dashboard against the metrics that there are. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { metricDefinitions } from '../../src/metrics/index.js'
 
-const docs = (name: string) => readFile(join(import.meta.dirname, '../../docs', name), 'utf8')
+const docs = (name: string) => readFile(join(import.meta.dirname, '../../docs/reference', name), 'utf8')
 
 interface Panel {
   readonly id: number
@@ -25,7 +25,7 @@ interface Dashboard {
   readonly panels: readonly Panel[]
 }
 
-describe('docs/metrics.md', () => {
+describe('docs/reference/metrics.md', () => {
   it('lists every metric with its type, its labels and its meaning', async () => {
     const rows = (await docs('metrics.md')).matchAll(/^\| `(gamekeeper_\w+)` \| (\w+) \| (.*?) \| (.*?) \|$/gm)
     const listed = [...rows].map(([, name, type, labels = '', help]) => [

@@ -49,7 +49,7 @@ const layers: readonly Layer[] = [
     name: 'http',
     paths: ['src/http/'],
     layers: [...ports, 'platform', 'agent', 'facade', 'internals'],
-    packages: ['hono', '@hono/node-server', 'node:'],
+    packages: ['node:'],
   },
   { name: 'client', paths: ['src/client/'], layers: ['rules', 'contracts', 'facade'], packages: [] },
   {

@@ -6,6 +6,7 @@ import { errorCodes } from '../../src/contracts/errors.js'
 import { filesUnder, read, root } from './sources.js'
 
 const topLevel = [
+  'CHANGELOG.md',
   'LICENSE',
   'README.md',
   'adapters',
@@ -56,9 +57,9 @@ describe('every file', () => {
   })
 })
 
-describe('docs/errors.md', () => {
+describe('docs/reference/errors.md', () => {
   it('tells of every error code, and of no other', () => {
-    const rows = read('docs/errors.md').matchAll(/^\|\s*`([^`]+)`\s*\|/gm)
+    const rows = read('docs/reference/errors.md').matchAll(/^\|\s*`([^`]+)`\s*\|/gm)
     expect(Array.from(rows, ([, code]) => code ?? '').toSorted()).toEqual([...errorCodes].toSorted())
   })
 })

@@ -80,7 +80,7 @@ describe('an agent that is away', () => {
   it('is not knocked at more often because the game changes', async () => {
     const agent = await fakeAgent()
     agent.reply = (_heard, response) => void response.writeHead(503).end()
-    const gsdk = await startAgainst(agent, { timing: { retryFirstMs: 200, retryMaxMs: 200 } })
+    const gsdk = await startAgainst(agent, { timing: { retryInitialMs: 200, retryMaxMs: 200 } })
     await until(() => agent.beats.length === 1)
     const startedAt = performance.now()
     let changes = 0

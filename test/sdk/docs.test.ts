@@ -1,4 +1,4 @@
-/** docs/sdk.md says what the SDK does: its programs are compiled and run, its tables hold the names that the code has. */
+/** docs/reference/sdk.md says what the SDK does: its programs are compiled and run, its tables hold the names that the code has. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
@@ -13,7 +13,7 @@ import { allocates, configuredFor, fakeAgent, sessionConfig, startAgainst, until
 const root = fileURLToPath(new URL('../..', import.meta.url))
 let page = ''
 beforeAll(async () => {
-  page = await readFile(join(root, 'docs/sdk.md'), 'utf8')
+  page = await readFile(join(root, 'docs/reference/sdk.md'), 'utf8')
 })
 
 /** The first program of a language on the page. */
@@ -71,7 +71,7 @@ async function playUntilActive(text: string, format: string): Promise<{ readonly
   return { output: () => output }
 }
 
-describe('docs/sdk.md', () => {
+describe('docs/reference/sdk.md', () => {
   it('shows a TypeScript game server that compiles and runs', async () => {
     expect(typeErrors(program('ts'))).toEqual([])
     expect(typeErrors(`${program('ts')}\ngsdk.nothing()`)).toHaveLength(1)

@@ -132,11 +132,11 @@ function heardOf(request: IncomingMessage, text: string): Heard {
 
 /** Quick enough for a test, and patient with a busy machine. */
 export const quick: SdkTiming = {
-  heartbeatMs: 20,
-  minHeartbeatMs: 10,
-  maxHeartbeatMs: 30_000,
+  heartbeatIntervalMs: 20,
+  minHeartbeatIntervalMs: 10,
+  maxHeartbeatIntervalMs: 30_000,
   requestTimeoutMs: 3_000,
-  retryFirstMs: 20,
+  retryInitialMs: 20,
   retryMaxMs: 40,
   playersGapMs: 60,
 }

@@ -70,7 +70,7 @@ describe('heartbeats', () => {
     agent.reply = (_heard, response) => {
       response.end(`{"operation":"Continue","nextHeartbeatIntervalMs":${interval}}`)
     }
-    await startAgainst(agent, { timing: { maxHeartbeatMs: 30 } })
+    await startAgainst(agent, { timing: { maxHeartbeatIntervalMs: 30 } })
     await until(() => agent.beats.length >= 3)
   })
 

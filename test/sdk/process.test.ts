@@ -13,7 +13,7 @@ interface Game {
   ended(): Promise<{ readonly code: number | null; readonly signal: string | null }>
 }
 
-const quick = '{ minHeartbeatMs: 10, heartbeatMs: 20, requestTimeoutMs: 3_000, retryFirstMs: 20, retryMaxMs: 40 }'
+const quick = '{ minHeartbeatIntervalMs: 10, heartbeatIntervalMs: 20, requestTimeoutMs: 3_000, retryInitialMs: 20, retryMaxMs: 40 }'
 
 /** Runs the text of a game, as an ES module or as CommonJS. */
 async function play(agent: FakeAgent, text: string, format: 'module' | 'commonjs' = 'module'): Promise<Game> {

@@ -92,14 +92,14 @@ describe('a planted bug', { timeout: 600_000 }, () => {
     expect(await occurrences(bug)).toBe(1)
   })
 
-  it('has a row in docs/simulation.md, and docs/operations.md gives the number of planted bugs', async () => {
+  it('has a row in docs/simulation.md, and docs/explanation/guarantees.md gives the number of planted bugs', async () => {
     const table = (await readFile('docs/simulation.md', 'utf8')).split('| planted bug |')[1] ?? ''
     const rows = [...table.matchAll(/^\| (.+?) +\| (.+?) +\| [1-9]\d* +\|$/gm)].map(([, name, standsFor]) => ({
       name,
       standsFor,
     }))
     expect(rows).toEqual(plantedBugs.map(({ name, standsFor }) => ({ name, standsFor })))
-    expect(await readFile('docs/operations.md', 'utf8')).toContain(`${plantedBugs.length} deliberate bugs are found`)
+    expect(await readFile('docs/explanation/guarantees.md', 'utf8')).toContain(`${plantedBugs.length} planted bugs are found`)
   })
 
   it.each(plantedBugs)('is found: $name', async (bug) => {

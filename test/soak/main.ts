@@ -1,4 +1,4 @@
-/** `npm run soak`: see docs/soak.md. */
+/** `npm run soak`: see docs/explanation/soak.md. */
 import { parseArgs } from 'node:util'
 import { messageOf } from '../../src/contracts/errors.js'
 import type { SoakSummary } from './soak.js'

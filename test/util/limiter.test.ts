@@ -80,7 +80,7 @@ describe('a bounded call', () => {
     expect(await outcome).toMatchObject({
       code: 'unavailable',
       retryable: true,
-      message: 'the list of instances was not answered within 5 s',
+      message: 'the list of instances timed out after 5 s',
     })
     expect(signal?.aborted).toBe(true)
   })

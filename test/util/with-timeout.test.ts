@@ -13,7 +13,7 @@ describe('a bounded call', () => {
     })
     const failed = expect(call).rejects.toMatchObject({
       code: 'unavailable',
-      message: 'the list was not answered within 5 s',
+      message: 'the list timed out after 5 s',
     })
     await clock.advance(5_000)
     await failed

@@ -1,6 +1,6 @@
 /** What a pod's labels and annotations say of it: which server it is, and of which build. Pure. */
 import { isDeepStrictEqual } from 'node:util'
-import type { KnownInstance } from '../../../src/contracts/backend.js'
+import type { RecordedInstance } from '../../../src/contracts/backend.js'
 import { isPort } from '../../../src/rules/model/ports.js'
 import type { PortPair, Ref } from '../../../src/rules/model/resources.js'
 import type { KubeObject, OwnerReference } from '../client/kube-objects.js'
@@ -66,7 +66,7 @@ export function identityOf(names: Names, { metadata = {}, spec }: Pod): Identity
 /** Of a pod that has the name of this server: what it was, whatever became of its marks. Undefined when it is another's. */
 export function identityBy(
   names: Names,
-  { ref, uid, ports }: KnownInstance,
+  { ref, uid, ports }: RecordedInstance,
   owner: OwnerReference | undefined,
   object: KubeObject,
 ): Identity | undefined {

@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { openKubernetesStore } from '../../../adapters/kubernetes/store/store.js'
 import type { Backend } from '../../../src/contracts/backend.js'
 import { systemClock } from '../../../src/contracts/clock.js'
-import { healthCheck } from '../../../src/fleet/health.js'
+import { HealthCheck } from '../../../src/fleet/health.js'
 import { silentLogger } from '../../../src/contracts/logger.js'
 import type { Store } from '../../../src/contracts/store.js'
 import { memoryStore } from '../../../src/stores/memory.js'
@@ -43,7 +43,8 @@ async function ownNamespaceOnly() {
 
 function healthOf(parts: { readonly store?: Store; readonly backend?: Backend }) {
   const { store = memoryStore(), backend = memoryBackend() } = parts
-  return healthCheck({ ...base, store, backend, notReadyReason: () => undefined, leads: () => true })
+  const check = new HealthCheck({ ...base, store, backend, notReadyReason: () => undefined, leads: () => true })
+  return () => check.run()
 }
 
 async function openStore(url: string) {

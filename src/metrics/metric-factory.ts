@@ -1,0 +1,53 @@
+/** Creates the metrics of `definitions` in one registry. Knows prom-client and nothing of a fleet. */
+import { type MetricDefinition, definitions, type MetricName } from './definitions.js'
+import type { Counter, Gauge, Histogram, MetricsRegistry, PromClient } from './prom-client.js'
+
+export class MetricFactory {
+  readonly #client: PromClient
+  readonly #registry: MetricsRegistry
+
+  constructor(client: PromClient, registry: MetricsRegistry) {
+    this.#client = client
+    this.#registry = registry
+  }
+
+  /** A gauge that `read` sets anew at each scrape, so that the values of a deleted build disappear. */
+  gauge(name: MetricName, read: (set: Gauge['set']) => void | Promise<void>): void {
+    const gauge = new this.#client.Gauge(
+      this.#settings(name, async () => {
+        gauge.reset()
+        await read((labels, value) => gauge.set(labels, value))
+      }),
+    )
+  }
+
+  /** A counter of a total that is kept elsewhere and read at each scrape. */
+  readCounter(name: MetricName, read: () => number): void {
+    const counter: Counter = new this.#client.Counter(
+      this.#settings(name, () => {
+        counter.reset()
+        counter.inc({}, read())
+      }),
+    )
+  }
+
+  counter(name: MetricName): Counter {
+    return new this.#client.Counter(this.#settings(name))
+  }
+
+  histogram(name: MetricName): Histogram {
+    return new this.#client.Histogram(this.#settings(name))
+  }
+
+  #settings(name: MetricName, collect?: () => void | Promise<void>) {
+    const { help, labels, buckets }: MetricDefinition = definitions[name]
+    return {
+      name,
+      help,
+      labelNames: labels,
+      registers: [this.#registry],
+      ...(buckets && { buckets }),
+      ...(collect && { collect }),
+    }
+  }
+}

@@ -1,0 +1,27 @@
+/** Runs the game's health callback so that no failure of it reaches the heartbeat loop. */
+import type { Logger } from '../contracts/logger.js'
+
+export type HealthCheck = () => 'Healthy' | 'Unhealthy'
+
+/** A throw counts as Unhealthy, a promise (possible in plain JavaScript) as Healthy; either is logged once. */
+export function healthCheck(health: (() => boolean) | undefined, logger: Logger): HealthCheck {
+  if (health === undefined) return () => 'Healthy'
+  let logged = false
+  const logOnce = (err: unknown, message: string) => {
+    if (!logged) logger.error({ err }, message)
+    logged = true
+  }
+  return () => {
+    try {
+      const verdict: unknown = health()
+      if (verdict instanceof Promise) {
+        verdict.catch((err: unknown) => logOnce(err, 'the health callback rejected'))
+        logOnce(undefined, 'the health callback returned a promise, which counts as healthy; return true or false')
+      } else logged = false
+      return verdict ? 'Healthy' : 'Unhealthy'
+    } catch (err) {
+      logOnce(err, 'the health callback threw, which counts as unhealthy')
+      return 'Unhealthy'
+    }
+  }
+}
