@@ -5,9 +5,9 @@
  */
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { KubernetesApi } from '../../adapters/kubernetes/client/api.js'
-import { fleetResources, headOf } from '../../adapters/kubernetes/store/custom-resources.js'
+import { fleetResources } from '../../adapters/kubernetes/store/objects/custom-resources.js'
 import { defaultKubeConfig } from '../../adapters/kubernetes/client/kube-config.js'
-import { type KubeObject, pathOf, revisionOf } from '../../adapters/kubernetes/client/kube-objects.js'
+import { type KubeObject, pathOf, revisionOf, typeMetaOf } from '../../adapters/kubernetes/client/kube-objects.js'
 import { systemClock } from '../../src/contracts/clock.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 import { makeNamespace, removeNamespace } from '../adapters/kubernetes/support/cluster.js'
@@ -46,7 +46,7 @@ export async function open({ fleetIn, bareIn, servers }: OpenOptions) {
   async function write(name: string): Promise<void> {
     const resourceVersion = revisions.get(name)
     const body = {
-      ...headOf(resource),
+      ...typeMetaOf(resource),
       metadata: { name, namespace: bareIn, resourceVersion },
       status: { ...status, writtenUpon: resourceVersion },
     }
@@ -55,7 +55,7 @@ export async function open({ fleetIn, bareIn, servers }: OpenOptions) {
   }
 
   async function create(name: string): Promise<void> {
-    const body = { ...headOf(resource), metadata: { name, namespace: bareIn }, spec: model['spec'] }
+    const body = { ...typeMetaOf(resource), metadata: { name, namespace: bareIn }, spec: model['spec'] }
     const path = pathOf(resource, { namespace: bareIn })
     revisions.set(name, revisionOf(await api.object({ what: 'create', method: 'POST', path, body })))
   }

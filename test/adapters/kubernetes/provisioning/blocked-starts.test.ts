@@ -126,14 +126,14 @@ describe('a pod whose configuration the cluster does not take', () => {
     const { backend, told, words, asked, answers, passing } = await scene()
     answers(refuse)
     const begun = await backend.create(specOf('games', 'true'))
-    expect(begun).toMatchObject({ phase: 'pending', reason: 'it is being started on node-1' })
+    expect(begun).toMatchObject({ phase: 'pending', reason: 'starting on node-1' })
     await passing('it is told', () => told.length > 0)
     expect(asked()).toBeGreaterThanOrEqual(3)
     await passing('it is refused again and again', () => asked() > 4)
-    const reason = `its configuration cannot be written: ${quota}`
+    const reason = `cannot create its SDK secret: ${quota}`
     expect(told).toMatchObject([{ phase: 'pending', blocked: true, reason }])
     expect(await backend.list()).toMatchObject([{ blocked: true, reason }])
-    expect(words.filter((word) => word.includes('configuration'))).toHaveLength(1)
+    expect(words.filter((word) => word.includes('SDK secret'))).toHaveLength(1)
     answers((response) => say(response, 201, { metadata: { name: 'its-secret' } }))
     await passing('it is over', () => told.length > 1)
     expect(told.slice(1)).toEqual([begun])
@@ -171,7 +171,7 @@ describe('a pod whose configuration the cluster does not take', () => {
     ] as const
     await hears('its successor', events, () => told.length > 2)
     expect(told.at(-2)).toMatchObject({ phase: 'exited' })
-    expect(told.at(-1)).toMatchObject({ phase: 'pending', reason: 'it is being started on node-1' })
+    expect(told.at(-1)).toMatchObject({ phase: 'pending', reason: 'starting on node-1' })
     expect(told.at(-1)?.blocked).toBeUndefined()
   })
 })
@@ -189,7 +189,7 @@ describe('a pod that has a node and does not start there', () => {
   it('is stuck after a minute, and is not any more once it runs', async () => {
     const { clock, told, hears } = await scene([pod(7)])
     await clock.advance(59_000)
-    expect(told).toMatchObject([{ phase: 'pending', reason: 'it is being started on node-1' }])
+    expect(told).toMatchObject([{ phase: 'pending', reason: 'starting on node-1' }])
     await clock.advance(1_000)
     expect(told).toHaveLength(2)
     expect(told[1]).toMatchObject({ phase: 'pending', blocked: true })
@@ -224,13 +224,13 @@ describe('a pod that has a node and does not start there', () => {
     const instance = { ref, uid: 'u', phase: 'pending', ports: [] } as const
     const seen = { identity, instance, pod: pod(7), podUid: 'p', revision: 7 }
     for (const end of [() => starts.forget(seen), () => starts.stop()]) {
-      starts.look(seen)
-      starts.look(seen)
+      starts.podChanged(seen)
+      starts.podChanged(seen)
       expect(clock.pending).toBe(1)
       end()
       expect(clock.pending).toBe(0)
     }
-    starts.look(seen)
+    starts.podChanged(seen)
     await clock.advance(60_000)
     expect([late, starts.has('p')]).toEqual([['arena-a1b2c'], true])
     starts.forget(seen)

@@ -1,6 +1,6 @@
 /** A 409 of the API server that is not about the name of what is created: a quota that somebody else has just written. */
 import { expect, it, onTestFinished } from 'vitest'
-import { fleetResources } from '../../../../adapters/kubernetes/store/custom-resources.js'
+import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import { namesOf } from '../../../../adapters/kubernetes/pods/labels.js'
 import { NodePorts } from '../../../../adapters/kubernetes/nodes/node-ports.js'
 import { PodCreation } from '../../../../adapters/kubernetes/provisioning/pod-creation.js'
@@ -32,10 +32,11 @@ it('a pod that meets one is tried again later, and told why', async () => {
   onTestFinished(() => pods.stop())
   await pods.start()
   const ports = new NodePorts({ first: 10_000, last: 10_009 }, systemClock, () => pods.heldPorts())
-  const creation = new PodCreation({
-    ...{ spec: specOf('games', ''), api, pods, ports, group, packed: true, secret: 's', owner: undefined },
-    signal: undefined,
-  })
+  const deps = { api, pods, ports, group, scheduling: 'packed', secrets: { provide() {} } } as const
+  const creation = new PodCreation(
+    { ...deps, incompletePods: { removed: async () => {} }, instanceOf: ({ instance }) => instance },
+    { spec: specOf('games', ''), secret: 's', owner: undefined, signal: undefined },
+  )
   const expected = { code: 'unavailable', retryable: true, message: expect.stringContaining(message) }
   await expect(creation.run()).rejects.toMatchObject(expected)
 })

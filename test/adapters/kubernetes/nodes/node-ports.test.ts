@@ -2,7 +2,7 @@
 import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { type HeldPort, NodePorts } from '../../../../adapters/kubernetes/nodes/node-ports.js'
-import { accepts, addressOf } from '../../../../adapters/kubernetes/nodes/nodes.js'
+import { acceptsPod, nodeAddress } from '../../../../adapters/kubernetes/nodes/node-status.js'
 
 const range = { first: 100, last: 103 }
 
@@ -36,13 +36,13 @@ describe('public ports of many nodes', () => {
     ])
     expect(pool.take(2, ['a', 'b'])).toEqual([100, 101])
     expect(() => pool.take(1, ['a'])).toThrow(
-      'not enough free public ports in 100-103 for a server that exposes 1: 2 held on a, 2 by pods that wait for a node',
+      'not enough free public ports in 100-103 for a server that exposes 1: 2 in use on a, 2 reserved by unscheduled pods',
     )
   })
 
   it('are exhausted where no node takes the pod and every number is held', () => {
     const { pool } = poolOf([100, 101, 102, 103].map((port) => ({ port, node: 'a' })))
-    expect(() => pool.take(1, [])).toThrow('no node takes its pod now')
+    expect(() => pool.take(1, [])).toThrow('no node accepts its pod')
     expect(pool.take(1, ['b'])).toEqual([100])
     expect(pool.take(0, [])).toEqual([])
   })
@@ -102,21 +102,21 @@ describe('a node', () => {
       true,
     ],
   ])('%s', (_, one, of, taken) => {
-    expect(accepts(one, of)).toBe(taken)
+    expect(acceptsPod(one, of)).toBe(taken)
   })
 
   it('is reached at the address that the world knows, else at that which the cluster knows', () => {
     const internal = { type: 'InternalIP', address: '10.0.0.4' }
     const external = { type: 'ExternalIP', address: '203.0.113.4' }
     const hostname = { type: 'Hostname', address: 'node-4' }
-    expect(addressOf({ status: { addresses: [hostname, internal, external] } })).toBe('203.0.113.4')
-    expect(addressOf({ status: { addresses: [hostname, internal] } })).toBe('10.0.0.4')
-    expect(addressOf({ status: { addresses: [hostname] } })).toBeUndefined()
+    expect(nodeAddress({ status: { addresses: [hostname, internal, external] } })).toBe('203.0.113.4')
+    expect(nodeAddress({ status: { addresses: [hostname, internal] } })).toBe('10.0.0.4')
+    expect(nodeAddress({ status: { addresses: [hostname] } })).toBeUndefined()
   })
 
   it('of two stacks is reached by IPv4, and by IPv6 where there is nothing else of that kind', () => {
     const at = (...addresses: readonly (readonly [string, string])[]) =>
-      addressOf({ status: { addresses: addresses.map(([type, address]) => ({ type, address })) } })
+      nodeAddress({ status: { addresses: addresses.map(([type, address]) => ({ type, address })) } })
     expect(at(['InternalIP', 'fd00::5'], ['InternalIP', '10.0.0.5'])).toBe('10.0.0.5')
     expect(at(['ExternalIP', '2001:db8::5'], ['ExternalIP', '203.0.113.5'], ['InternalIP', '10.0.0.5'])).toBe(
       '203.0.113.5',

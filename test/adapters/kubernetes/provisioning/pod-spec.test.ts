@@ -1,7 +1,8 @@
 import { text } from 'node:stream/consumers'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { expect, it, onTestFinished } from 'vitest'
-import { podOf, templatePorts } from '../../../../adapters/kubernetes/provisioning/pod-spec.js'
+import { podOf } from '../../../../adapters/kubernetes/provisioning/pod-spec.js'
+import { fixedHostPorts } from '../../../../adapters/kubernetes/provisioning/template.js'
 import { configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
 import { specOf } from '../support/support.js'
 
@@ -15,7 +16,14 @@ it('gives a pod the labels and annotations of its template, and nothing else of 
     creationTimestamp: null,
   }
   const spec = specOf('games', 'sleep 600', { metadata })
-  const pod = podOf({ spec, ports: [], group: 'mps.gamekeeper.com', secret: 's', owner: undefined, packed: false })
+  const pod = podOf({
+    spec,
+    ports: [],
+    group: 'mps.gamekeeper.com',
+    secret: 's',
+    owner: undefined,
+    scheduling: 'distributed',
+  })
   expect(Object.keys(Object(Reflect.get(pod, 'metadata'))).toSorted()).toEqual([
     'annotations',
     'labels',
@@ -33,8 +41,8 @@ it('knows the numbers that a template asks for itself, beside those that it gets
   const initContainers = [beside([{ containerPort: 5, hostPort: 6 }])]
   const spec = specOf('games', '', { ports: [7777], container })
   const pod = { ...Object(spec.template['spec']), initContainers }
-  expect(templatePorts({ ...spec, template: { spec: pod } })).toEqual([3, 6])
-  expect(templatePorts({ ...spec, template: { spec: { ...pod, hostNetwork: true } } })).toEqual([3, 4, 6])
+  expect(fixedHostPorts({ ...spec, template: { spec: pod } })).toEqual([3, 6])
+  expect(fixedHostPorts({ ...spec, template: { spec: { ...pod, hostNetwork: true } } })).toEqual([3, 4, 6])
 })
 
 it('has no public number that its template asks for itself', async () => {

@@ -1,40 +1,33 @@
 /**
- * A Build record as a GameServerBuild object, and back. What people write is in its spec, what hosts know in its status: who it
- * is as well, which stays when its manifest is replaced whole, and is in no copy of it. Pure.
+ * Converts between Build records and GameServerBuild objects. Users write the spec, hosts the status, which also holds the
+ * record's uid: there it survives `kubectl replace`, and is not copied with a manifest. Pure.
  */
-import { isObject } from '../../../src/rules/validation/problem.js'
-import { type Build, type BuildSpec, type Condition, conditionTypes } from '../../../src/rules/model/resources.js'
-import { buildHealth } from '../../../src/rules/model/status.js'
-import type { GameServerBuild } from '../../../src/rules/model/wire.js'
-import {
-  fieldsAt,
-  type FleetResources,
-  headOf,
-  numberAt,
-  rfc3339,
-  textAt,
-  textsAt,
-  timeAt,
-} from './custom-resources.js'
-import type { KubeObject } from '../client/kube-objects.js'
+import { isObject } from '../../../../src/rules/validation/problem.js'
+import { type Build, type BuildSpec, type Condition, conditionTypes } from '../../../../src/rules/model/resources.js'
+import { buildHealth } from '../../../../src/rules/model/status.js'
+import type { GameServerBuild } from '../../../../src/rules/model/wire.js'
+import { fieldsAt, numberAt, rfc3339, textAt, textsAt, timeAt } from '../../client/fields.js'
+import { type KubeObject, typeMetaOf } from '../../client/kube-objects.js'
+import type { FleetResources } from './custom-resources.js'
 
-/** Counts and the like, which are in no record. */
-export type BuildFigures = Partial<GameServerBuild['status']>
+/** Counts and rollout progress, which the record does not have. */
+export type BuildCounts = Partial<GameServerBuild['status']>
 
 /**
- * Undefined when it is none that could be read: an object of another version of the definitions. `made`: the record that is being
- * created under this name, which is who a new object is whose status was not written yet.
+ * Undefined when the object is not a valid build, such as one of another version of the definitions. `creating`: the record
+ * being created under this name, which identifies a new object until its status is written.
  */
 export function readBuild(
   { metadata, ...object }: KubeObject,
   resources: FleetResources,
-  made?: Build,
+  creating?: Build,
 ): Build | undefined {
   const { name, namespace, annotations = {} } = metadata
   const spec = readSpec(object['spec'])
   if (namespace === undefined || !spec) return undefined
   const status = fieldsAt({ metadata, ...object }, 'status')
-  const own = made !== undefined && annotations[resources.madeAsAnnotation] === made.uid ? made : undefined
+  const isOwn = creating !== undefined && annotations[resources.createdAsAnnotation] === creating.uid
+  const own = isOwn ? creating : undefined
   return {
     namespace,
     name,
@@ -49,19 +42,20 @@ export function readBuild(
 
 export function newBuildObject(build: Build, resources: FleetResources): object {
   return {
-    ...headOf(resources.builds),
+    ...typeMetaOf(resources.builds),
     metadata: {
       name: build.name,
       namespace: build.namespace,
-      annotations: { [resources.madeAsAnnotation]: build.uid },
+      annotations: { [resources.createdAsAnnotation]: build.uid },
     },
     spec: build.spec,
   }
 }
 
-export function buildStatus(build: Build, figures: BuildFigures, upon: string): object {
+/** `basedOn`: the revision that the write replaces, so that no write is without effect. */
+export function buildStatus(build: Build, counts: BuildCounts, basedOn: string): object {
   return {
-    ...figures,
+    ...counts,
     uid: build.uid,
     createdAt: rfc3339(build.createdAt),
     crashesCount: build.crashes,
@@ -74,11 +68,11 @@ export function buildStatus(build: Build, figures: BuildFigures, upon: string): 
       lastTransitionTime: rfc3339(since),
     })),
     countedCrashes: build.countedCrashes,
-    writtenUpon: upon,
+    writtenUpon: basedOn,
   }
 }
 
-/** The schema has checked it: whatever breaks a rule beyond that is for the engine to find. */
+/** Checks the shape only; the engine validates the rest. */
 function readSpec(spec: unknown): BuildSpec | undefined {
   return isSpec(spec) ? spec : undefined
 }

@@ -1,35 +1,35 @@
-/** What a node says of itself: where it is reached, and which pods may come to it. Pure. */
+/** Reads a node's addresses, readiness, and which pods it accepts. Pure. */
 import { isIPv4 } from 'node:net'
-import type { Node, Taint } from '../pods/pod-objects.js'
-import { isObject } from '../../../src/rules/validation/problem.js'
 import type { PodTemplateSpec } from '../../../src/rules/model/resources.js'
+import { isObject } from '../../../src/rules/validation/problem.js'
 import { objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
+import type { Node, Taint } from './node-objects.js'
 
-/** Where players connect: the address that the world knows, else the one that the cluster knows. */
-export function addressOf(node: Node): string | undefined {
-  return addressOfType(node, 'ExternalIP') ?? internalAddressOf(node)
+/** Where players connect: the ExternalIP, or else the InternalIP. */
+export function nodeAddress(node: Node): string | undefined {
+  return addressOfType(node, 'ExternalIP') ?? internalAddress(node)
 }
 
-export function internalAddressOf(node: Node): string | undefined {
+export function internalAddress(node: Node): string | undefined {
   return addressOfType(node, 'InternalIP')
 }
 
-/** Of several the first of IPv4: what players and the SDKs of games are told has a field for that alone. */
+/** IPv4 first: the API and the games' SDKs have a field for IPv4 only. */
 function addressOfType({ status }: Node, wanted: string): string | undefined {
   const found = status?.addresses?.flatMap(({ type, address }) => (type === wanted && address ? [address] : []))
   return found?.find(isIPv4) ?? found?.[0]
 }
 
-/** False when nobody knows what becomes of its pods. */
-export function answers({ status }: Node): boolean {
+/** False when its kubelet has stopped reporting: the state of its pods is unknown. */
+export function isReady({ status }: Node): boolean {
   return status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'True'
 }
 
 /**
- * Whether a pod of this template may be put there now, as far as cordons, taints, and labels say. Required affinities are not
- * read: at worst a port is thought free on a node that the pod never comes to.
+ * Whether a pod of this template may be scheduled there now, by cordon, taints and labels. Required affinities are ignored: at
+ * worst a port is considered free on a node that the pod never gets.
  */
-export function accepts({ metadata, spec = {} }: Node, template: PodTemplateSpec): boolean {
+export function acceptsPod({ metadata, spec = {} }: Node, template: PodTemplateSpec): boolean {
   if (spec.unschedulable) return false
   const pod = objectAt(template, 'spec')
   const { name, labels = {} } = metadata ?? {}

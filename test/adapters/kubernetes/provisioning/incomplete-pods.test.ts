@@ -38,7 +38,10 @@ async function scene() {
     if (pathname.endsWith(`/pods/${ref.name}`)) return say(response, 404, statusOf(404, 'NotFound', ref.name))
     say(response, 200, { metadata: { resourceVersion: '100' }, items: pathname.endsWith('/pods') ? cluster.pods : [] })
   })
-  const logger = { ...silentLogger, warn: (_: object, message: string) => void warnings.push(message) }
+  const logger = {
+    ...silentLogger,
+    warn: (fields: object, message: string) => void warnings.push(`${message} ${JSON.stringify(fields)}`),
+  }
   const backend = kubernetesBackend({
     kubeConfig: configFor(server.url),
     namespaces: ['games'],

@@ -1,7 +1,7 @@
 /** A host that was suspended for longer than its lease changes nothing, though none of its timers has fired yet. */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
-import { Fence } from '../../../../adapters/kubernetes/leader-election/fence.js'
+import { WriteFence } from '../../../../adapters/kubernetes/client/write-fence.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { until } from '../../../e2e/until.js'
@@ -32,7 +32,7 @@ async function leader() {
     isHeld = true
     say(response, 200, lease())
   })
-  const fence = new Fence(clock)
+  const fence = new WriteFence(clock)
   const api = apiOf(configFor(server.url), { clock, fence })
   const words: string[] = []
   const lease = { namespace: 'games', name: 'fleet', identity: 'me', leaseMs }

@@ -1,53 +1,45 @@
-/** A Server record as a GameServer object, and back: who it is in its spec, what becomes of it in its status. Pure. */
-import { isObject } from '../../../src/rules/validation/problem.js'
+/** Converts between Server records and GameServer objects: identity in the spec, everything else in the status. Pure. */
+import { isObject } from '../../../../src/rules/validation/problem.js'
 import {
   type Ending,
   endingReasons,
   type Health,
-  type PortPair,
   type Server,
   type ServerDraft,
   serverStates,
-} from '../../../src/rules/model/resources.js'
-import {
-  fieldsAt,
-  type FleetResources,
-  headOf,
-  numberAt,
-  rfc3339,
-  textAt,
-  textsAt,
-  timeAt,
-} from './custom-resources.js'
-import type { KubeObject, OwnerReference } from '../client/kube-objects.js'
+} from '../../../../src/rules/model/resources.js'
+import { formatPortPairs, parsePortPairs } from '../../../shared/port-pairs.js'
+import { fieldsAt, numberAt, rfc3339, textAt, textsAt, timeAt } from '../../client/fields.js'
+import { type KubeObject, type OwnerReference, typeMetaOf } from '../../client/kube-objects.js'
+import type { FleetResources } from './custom-resources.js'
 
-/** Keeps tokens from those who may read servers but not secrets. */
+/** Hides tokens from users who may read servers but not secrets. */
 export interface TokenEncryption {
-  seal(token: string, uid: string): string
-  /** One that nobody was told when it was sealed with another key: nobody can speak for that server any more. */
-  unseal(sealed: string, uid: string): string
+  encrypt(token: string, uid: string): string
+  /** A token encrypted with another key becomes a random-looking one that no game knows, so no heartbeat matches it. */
+  decrypt(encrypted: string, uid: string): string
 }
 
 const healths: readonly Health[] = ['Healthy', 'Unhealthy', 'Unknown']
 
-/** Undefined when it is none that could be read: made by hand, or of another version of the definitions. */
-export function readServer(object: KubeObject, sealing: TokenEncryption): Server | undefined {
+/** Undefined when the object is not a valid server: created by hand, or of another version of the definitions. */
+export function readServer(object: KubeObject, encryption: TokenEncryption): Server | undefined {
   const { name, namespace } = object.metadata
   const spec = fieldsAt(object, 'spec')
   const status = fieldsAt(object, 'status')
-  const [uid, sealed, build, buildUid] = identityFields.map((field) => textAt(spec, field))
-  // Both fields from one place: they are of one template.
-  const runs = textAt(status, 'templateHash') === undefined ? spec : status
-  const templateHash = textAt(runs, 'templateHash')
-  const graceSeconds = numberAt(runs, 'graceSeconds')
+  const [uid, encrypted, build, buildUid] = identityFields.map((field) => textAt(spec, field))
+  // Both fields describe one template, so both come from the same place.
+  const template = textAt(status, 'templateHash') === undefined ? spec : status
+  const templateHash = textAt(template, 'templateHash')
+  const graceSeconds = numberAt(template, 'graceSeconds')
   const createdAt = timeAt(spec, 'createdAt')
-  if (namespace === undefined || uid === undefined || sealed === undefined || build === undefined) return undefined
+  if (namespace === undefined || uid === undefined || encrypted === undefined || build === undefined) return undefined
   if (buildUid === undefined || templateHash === undefined || createdAt === undefined) return undefined
   const server: ServerDraft = {
     namespace,
     name,
     uid,
-    token: sealing.unseal(sealed, uid),
+    token: encryption.decrypt(encrypted, uid),
     build,
     buildUid,
     templateHash,
@@ -59,7 +51,8 @@ export function readServer(object: KubeObject, sealing: TokenEncryption): Server
   const { publicIP, nodeName, ports, sessionID } = status
   if (typeof publicIP === 'string') server.address = publicIP
   if (typeof nodeName === 'string') server.node = nodeName
-  if (typeof ports === 'string') server.ports = readPorts(ports)
+  const pairs = parsePortPairs(ports)
+  if (pairs) server.ports = pairs
   for (const field of times) {
     const at = timeAt(status, field)
     if (at !== undefined) server[field] = at
@@ -80,29 +73,30 @@ const times = ['reachedInitializingOn', 'reachedStandingByOn', 'reachedActiveOn'
 export function newServerObject(
   server: Server,
   resources: FleetResources,
-  sealing: TokenEncryption,
+  encryption: TokenEncryption,
   owner: OwnerReference | undefined,
 ): object {
   const { name, namespace, uid, token, build, buildUid, templateHash, graceSeconds, createdAt } = server
-  const made = { uid, token: sealing.seal(token, uid), build, buildUid, templateHash, graceSeconds }
+  const identity = { uid, token: encryption.encrypt(token, uid), build, buildUid, templateHash, graceSeconds }
   return {
-    ...headOf(resources.servers),
+    ...typeMetaOf(resources.servers),
     metadata: {
       name,
       namespace,
       labels: { [resources.buildLabel]: build },
       ...(owner && { ownerReferences: [owner] }),
     },
-    spec: { ...made, createdAt: rfc3339(createdAt) },
+    spec: { ...identity, createdAt: rfc3339(createdAt) },
   }
 }
 
-export function serverStatus(server: Server, upon: string): object {
+/** `basedOn`: the revision that the write replaces, so that no write is without effect. */
+export function serverStatus(server: Server, basedOn: string): object {
   const { session, ending, state, health, templateHash, graceSeconds } = server
-  const status: Record<string, unknown> = { state, health, templateHash, graceSeconds, writtenUpon: upon }
+  const status: Record<string, unknown> = { state, health, templateHash, graceSeconds, writtenUpon: basedOn }
   if (server.address !== undefined) status['publicIP'] = server.address
   if (server.node !== undefined) status['nodeName'] = server.node
-  if (server.ports) status['ports'] = server.ports.map((pair) => `${pair.container}:${pair.public}`).join(',')
+  if (server.ports) status['ports'] = formatPortPairs(server.ports)
   for (const field of times) {
     const at = server[field]
     if (at !== undefined) status[field] = rfc3339(at)
@@ -116,19 +110,11 @@ export function serverStatus(server: Server, upon: string): object {
   return status
 }
 
-/** Its status says more than the one that every new object has. */
+/** Its status differs from that of every new object. */
 export function hasServerStatus({ state, health, ...server }: Server): boolean {
   const { address, node, ports, session, ending } = server
   const given = [address, node, ports, session, ending, ...times.map((field) => server[field])]
   return state !== 'Pending' || health !== 'Unknown' || given.some((value) => value !== undefined)
-}
-
-function readPorts(text: string): readonly PortPair[] {
-  if (text === '') return []
-  return text.split(',').map((pair) => {
-    const [container = '', outside = ''] = pair.split(':')
-    return { container: Number(container), public: Number(outside) }
-  })
 }
 
 function readEnding(ending: unknown): Ending | undefined {
