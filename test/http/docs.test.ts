@@ -67,7 +67,7 @@ describe('docs/reference/http-api.md', () => {
       .replace('http://127.0.0.1:5000', served.allocationUrl)
       .replace('http://127.0.0.1:5001', served.managementUrl)
       .replace('arena-x7k2p', name)
-    // The event stream does not end.
+    // The stream does not end.
     const asked = url.includes('/events') ? 'HEAD' : method
     expect(await call(asked, real, { body })).toMatchObject({ status: 200 })
     if (method === 'PATCH') await fleet.builds.patch('arena', { standingBy: 2 })
@@ -109,7 +109,7 @@ describe('docs/reference/http-api.md', () => {
 })
 
 describe('docs/guides/securing.md', () => {
-  it('lists every operation with the role that it requires', async () => {
+  it('lists every operation with its role', async () => {
     const page = await readFile(fileURLToPath(new URL('../../docs/guides/securing.md', import.meta.url)), 'utf8')
     const rows = [...page.matchAll(/^\| `(\w+)` \| (\w+) \|$/gm)]
     expect(Object.fromEntries(rows.map(([, name, role]) => [name, role]))).toEqual(operations)
