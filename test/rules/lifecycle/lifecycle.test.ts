@@ -122,7 +122,7 @@ const rows: readonly Row[] = [
     ifIdle(
       `heartbeat ${claims}: is not handed out any more; a match goes on`,
       says(claims),
-      removed('Exited', false, `the game said that it is ${claims}`),
+      removed('Exited', false, `the game reported the state ${claims}`),
       'unchanged',
     ),
   ),
@@ -137,39 +137,39 @@ const rows: readonly Row[] = [
   inAnyState(
     'any | process exits 0 | removed; not a crash',
     { type: 'exited', exitCode: 0 },
-    removed('Exited', false, 'its process exited with 0'),
+    removed('Exited', false, 'the process exited with code 0'),
   ),
   inAnyState(
     'any | process exits otherwise | removed; one crash',
     { type: 'exited', exitCode: 1, reason: 'out of memory' },
-    removed('NonZeroExit', true, 'its process exited with 1: out of memory'),
+    removed('NonZeroExit', true, 'the process exited with code 1: out of memory'),
   ),
   inAnyState(
     'any | process is killed | removed; one crash',
     { type: 'exited', exitCode: 137 },
-    removed('NonZeroExit', true, 'its process exited with 137'),
+    removed('NonZeroExit', true, 'the process exited with code 137'),
   ),
   inAnyState(
     'any | process went down with its engine | removed; not a crash, whatever its code',
     { type: 'exited', exitCode: 137, reason: 'the Docker engine went down', interrupted: true },
-    removed('Gone', false, 'its process ended with its engine: the Docker engine went down'),
+    removed('Gone', false, 'the process was interrupted with its engine or machine: the Docker engine went down'),
   ),
   ifIdle(
     'any | process ends with a code that nobody knows | removed; one crash before Active',
     { type: 'exited' },
-    removed('Gone', true, 'its process ended, its exit code is not known'),
-    removed('Gone', false, 'its process ended, its exit code is not known'),
+    removed('Gone', true, 'the process ended with an unknown exit code'),
+    removed('Gone', false, 'the process ended with an unknown exit code'),
   ),
   ifIdle(
     'any | is gone for an unknown reason before Active | removed; one crash',
     { type: 'gone' },
-    removed('Gone', true, 'its instance disappeared and nobody knows why'),
-    removed('Gone', false, 'its instance disappeared and nobody knows why'),
+    removed('Gone', true, 'its instance disappeared'),
+    removed('Gone', false, 'its instance disappeared'),
   ),
   ifIdle(
     'Pending, Initializing, StandingBy | no first heartbeat within 60 s of running | removed; one crash',
     { type: 'silent', spoke: false, limitMs: 60_000 },
-    removed('NeverSpoke', true, 'no heartbeat within 60 s of its process running'),
+    removed('NeverSpoke', true, 'no heartbeat within 60 s of process start'),
     { health: 'Unhealthy' },
   ),
   ifIdle(
@@ -181,8 +181,8 @@ const rows: readonly Row[] = [
   {
     row: 'Pending, Initializing | not standing by within the limit of its build | removed; one crash',
     event: { type: 'neverReady', limitMs: 90_000 },
-    Pending: removed('NeverReady', true, 'not standing by within 90 s of its process running'),
-    Initializing: removed('NeverReady', true, 'not standing by within 90 s of its process running'),
+    Pending: removed('NeverReady', true, 'not standing by within 90 s of process start'),
+    Initializing: removed('NeverReady', true, 'not standing by within 90 s of process start'),
     StandingBy: 'unchanged',
     Active: 'unchanged',
   },

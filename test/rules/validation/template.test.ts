@@ -240,7 +240,7 @@ describe('refused outside Kubernetes, since it would change the game', () => {
 
   it.each(cases)('%s', (field, parts) => {
     for (const support of limited) {
-      const message = `cannot be honoured by a ${support} backend, and leaving it out could change the game`
+      const message = `is not supported by the ${support} backend, and ignoring it could change the game`
       expect(check(parts, support)).toStrictEqual(refused(field, message))
     }
     expect(check(parts, 'pod'), 'Kubernetes gets it whole').toStrictEqual(runsOn([]))
@@ -250,7 +250,7 @@ describe('refused outside Kubernetes, since it would change the game', () => {
     const game = { name: 'game', image: 'arena:1', command: ['./arena'] }
     const two = { spec: { containers: [game, { name: 'proxy', image: 'proxy:1' }] } }
     for (const support of limited) {
-      const message = `is a second container, which a ${support} backend cannot run beside the first`
+      const message = `is a second container, and the ${support} backend runs only one`
       expect(checkTemplate(two, support, 'spec.template')).toStrictEqual(refused('.spec.containers[1]', message))
     }
     expect(checkTemplate(two, 'pod', 'spec.template')).toStrictEqual(runsOn([]))
@@ -260,9 +260,9 @@ describe('refused outside Kubernetes, since it would change the game', () => {
 describe('what a backend needs', () => {
   const needsCommand = refused(
     '.spec.containers[0].command',
-    'is needed: it names the program that the process backend starts',
+    'is required: it names the program that the process backend starts',
   )
-  const needsImage = refused('.spec.containers[0].image', 'is needed: it names the image that the container runs')
+  const needsImage = refused('.spec.containers[0].image', 'is required: it names the image that the container runs')
 
   it.each([[undefined], [null], [[]], [['']], [['', './arena']]])(
     'a process is not started by the command %j',
