@@ -165,7 +165,7 @@ describe('a build that is written in the store by hand', () => {
     await clock.advance(60_000)
     expect(backend.servers().length).toBe(1)
     const pending = (await fleet.servers.list()).find(({ status }) => status.state === 'Pending')
-    expect(pending?.status.message).toContain('spec.portsToExpose[1] must not repeat a port')
+    expect(pending?.status.message).toContain('spec.portsToExpose[1] must not repeat a value')
     await editSpec({ portsToExpose: [7777] })
     await clock.advance(60_000)
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 2 })
