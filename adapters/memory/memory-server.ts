@@ -1,43 +1,43 @@
-/** What a test holds of one server of the memory backend: it plays the game server's part. */
+/** One server of the memory backend, as a test controls it: the test acts as the game. */
 import type { Instance, InstanceSpec } from '../../src/contracts/backend.js'
 import type { GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../src/rules/game/heartbeat.js'
 import type { Ref } from '../../src/rules/model/resources.js'
 
 export interface MemoryServer {
   readonly ref: Ref
-  /** What it was started with. */
+  /** The spec that it was created with. */
   readonly spec: InstanceSpec
-  /** As `list` shows it; the last one when it is gone. */
+  /** As `list` returns it; the last known one when it is gone. */
   readonly instance: Instance
-  /** `gone`: ended and forgotten. */
+  /** `gone`: destroyed or vanished. */
   readonly phase: Instance['phase'] | 'gone'
-  /** What it says of itself, as its SDK remembers it: Initializing, StandingBy, Active once it was told so… */
+  /** State in its heartbeats: Initializing, StandingBy, Active after the fleet's answer says so… */
   readonly state: GameState
-  /** What it says of its health. Healthy at first. */
+  /** Health in its heartbeats. Healthy at first. */
   readonly health: Heartbeat['health']
-  /** Who it says is connected. */
+  /** Connected players in its heartbeats. */
   readonly connected: readonly string[]
-  /** The session that it was told of. */
+  /** The session that it received. */
   readonly session: SessionConfig | undefined
-  /** The last answer that it got. */
+  /** The last answer to a heartbeat. */
   readonly answer: HeartbeatAnswer | undefined
   /** Resolves with its session; rejects with `closed` when it ends without one. */
   readonly allocated: Promise<SessionConfig>
-  /** Says that it is ready for players: a heartbeat StandingBy. */
+  /** Sends a heartbeat with state StandingBy: ready for players. */
   ready(): HeartbeatAnswer
   /**
-   * Beats now, and from now on by itself when the backend has a clock. What is given is remembered for later beats.
-   * Throws `closed` when it does not run and `unavailable` when no fleet listens.
+   * Sends a heartbeat now and, when the backend has a clock, regularly from now on. Later heartbeats repeat the changes.
+   * Throws `closed` when the server does not run and `unavailable` when no fleet listens.
    */
   heartbeat(change?: Partial<Heartbeat>): HeartbeatAnswer
-  /** Says who is connected now. */
+  /** Sends a heartbeat with these connected players. */
   players(players: readonly string[]): HeartbeatAnswer
-  /** Says that it is unhealthy, now and in later beats. */
+  /** Sends a heartbeat with health Unhealthy. */
   unhealthy(): HeartbeatAnswer
-  /** Hangs: it runs on and says nothing more until the test lets it beat. */
+  /** Hangs: it keeps running but sends no heartbeat until the test sends one. */
   silence(): void
-  /** Its process ends with this code, 0 by default. */
+  /** Its process exits with this code. Default 0. */
   exit(code?: number): void
-  /** It is there no more and nobody knows why, as when its machine is lost. */
+  /** It disappears without an exit, as when its machine is lost. */
   vanish(): void
 }

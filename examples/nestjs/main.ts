@@ -1,5 +1,5 @@
 /**
- * A NestJS app that has the routes of a fleet below a path, on Express or, with PLATFORM=fastify, on Fastify. Run it with
+ * A NestJS app with the routes of a fleet below a path, on Express or, with PLATFORM=fastify, on Fastify. Run it with
  * `node --import tsx <this file>`.
  */
 import 'reflect-metadata'
@@ -8,19 +8,19 @@ import { NestFactory } from '@nestjs/core'
 import { ExpressAdapter } from '@nestjs/platform-express'
 import { FastifyAdapter } from '@nestjs/platform-fastify'
 import { createFleet, systemClock } from 'gamekeeper'
-import { bearerTokens, closeRoutes, fleetRoutes, nodeHandler } from 'gamekeeper/http'
+import { bearerTokens, fleetRoutes } from 'gamekeeper/http'
 import { memoryBackend } from 'gamekeeper/memory'
 
-// Servers in memory, to try it out: processBackend() of gamekeeper/process starts real ones.
+// In-memory servers, for trying it out: processBackend() of gamekeeper/process starts real ones.
 const fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }) })
 const token = process.env['FLEET_TOKEN'] ?? 'a-token-to-try-it-out'
-// Guards stand before controllers only, so who may call is said here.
+// NestJS guards protect controllers only, so the routes check tokens themselves.
 const routes = fleetRoutes(fleet, { authorize: bearerTokens([{ token, roles: ['allocate', 'manage'] }]) })
 
 class FleetModule implements BeforeApplicationShutdown {
   async beforeApplicationShutdown(): Promise<void> {
-    // Who waits for a server is sent away at once, or the app would wait for them.
-    closeRoutes(routes)
+    // Answers callers that wait for a game server; otherwise the app would wait for them.
+    routes.close()
     await fleet.close()
   }
 }
@@ -28,7 +28,7 @@ Module({})(FleetModule)
 
 const adapter = process.env['PLATFORM'] === 'fastify' ? new FastifyAdapter() : new ExpressAdapter()
 const app: INestApplication = await NestFactory.create(FleetModule, adapter, { logger: ['error', 'warn'] })
-app.use('/fleet', nodeHandler(routes))
+app.use('/fleet', routes.nodeHandler)
 app.enableShutdownHooks()
 await app.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1')
 console.log(app.getHttpServer().address())

@@ -1,97 +1,95 @@
 /**
- * What follows when something in the inventory has changed: who is told of it, which build is queued, and what pause begins.
- * Synchronous: the same tick does it all.
+ * What follows a change in the inventory: events, back-offs, and the reconciles that it calls for. Synchronous, in the tick
+ * of the change.
  */
-import { FleetError, messageOf } from '../contracts/errors.js'
 import { sessionKey } from '../rules/planning/allocation.js'
 import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
 import { callsForPause, wasRefused } from '../rules/lifecycle/lifecycle.js'
 import type { Build, Server } from '../rules/model/resources.js'
-import type { BuildOperations } from './build-operations.js'
+import type { WaitQueue } from './allocation/wait-queue.js'
+import type { BuildOperations } from './builds/build-operations.js'
 import { backoffLimits, type EngineContext } from './context.js'
+import { isSaved } from './persistence/server-writer.js'
 import type { Drainer } from './reconcile/drain.js'
+import { needsProtection } from './reconcile/server-actions.js'
+import type { Conditions } from './reporting/conditions.js'
+import type { EventReporter } from './reporting/event-reporter.js'
+import type { StartFailures } from './reporting/start-failures.js'
 import type { Bucket, BuildEntry, ServerEntry } from './state/entries.js'
 import { isCurrent, isDrained } from './state/queries.js'
-import { isSaved } from './persistence/server-writer.js'
-import { needsProtection } from './reconcile/server-actions.js'
-import { eventReporter } from './reporting/event-reporter.js'
-import type { WaitQueue } from './allocation/wait-queue.js'
-
-export interface ChangeHandlers {
-  /** The record of a server is another than `before`. */
-  serverChanged(entry: ServerEntry, before: Server, from: Bucket): void
-  /** Another host has written this record, or may have. */
-  serverAppeared(server: Server): void
-  /** A server does not come to run by itself. */
-  serverStuck(entry: ServerEntry, reason: string): void
-  buildChanged(build: BuildEntry, before: Build): void
-}
 
 export interface ChangeHandlerDependencies {
-  readonly room: Pick<WaitQueue, 'served' | 'total'>
-  readonly drains: Pick<Drainer, 'look'>
-  readonly builds: Pick<BuildOperations, 'renamed'>
-  readonly blocked: (entry: ServerEntry, error: unknown) => Promise<void>
+  readonly builds: Pick<BuildOperations, 'buildIDChanged'>
+  readonly conditions: Pick<Conditions, 'reportChanges'>
+  readonly drainer: Pick<Drainer, 'checkProgress'>
+  readonly events: EventReporter
+  readonly startFailures: StartFailures
+  readonly waitQueue: Pick<WaitQueue, 'sessionAllocated' | 'total'>
 }
 
-export function changeHandlers(ctx: EngineContext, parts: ChangeHandlerDependencies): ChangeHandlers {
-  const { clock } = ctx
-  const tell = eventReporter(ctx)
+export class ChangeHandlers {
+  readonly #ctx: EngineContext
+  readonly #deps: ChangeHandlerDependencies
 
-  /** Most have left the room with this very server; whoever is still there has got it from another host. */
-  function tellWaiting({ session }: Server): void {
-    if (session && parts.room.total > 0) parts.room.served(sessionKey(session.id))
+  constructor(ctx: EngineContext, deps: ChangeHandlerDependencies) {
+    this.#ctx = ctx
+    this.#deps = deps
   }
 
-  function serverStuck(entry: ServerEntry, reason: string): void {
-    parts.blocked(entry, new FleetError('unavailable', reason)).catch((error: unknown) => {
-      // Its own status has it all the same.
-      ctx.logger.warn({ server: entry.record.name, error: messageOf(error) }, 'a condition could not be written')
-    })
+  /** The record of a server has replaced `before`; the server was in the bucket `from`. */
+  serverChanged(entry: ServerEntry, before: Server, from: Bucket): void {
+    const { clock } = this.#ctx
+    const { events } = this.#deps
+    const { record, build, bucket } = entry
+    if (bucket === 'active' && from !== 'active') {
+      entry.activeSince = clock.elapsed()
+      this.#endWait(record)
+    }
+    if (record.state === 'StandingBy' || bucket === 'active') entry.standingBySince ??= clock.elapsed()
+    const saved = isSaved(entry)
+    const isUnprotected = needsProtection(this.#ctx, entry)
+    if (!saved || isUnprotected) build.needsAction.add(entry)
+    // A reserved server counts as Active already, so an allocation costs one reconcile and not two.
+    if (!(saved && from === 'reserved' && bucket === 'active') || isUnprotected) this.#ctx.enqueue(build)
+    events.serverState(entry, before)
+    if (record.state === 'Terminating' && before.state !== 'Terminating') this.#serverTerminating(entry)
+    events.serverHealth(entry, before)
   }
 
-  function serverEnding(entry: ServerEntry): void {
+  /** A server was taken over from the store: another host may have allocated it. */
+  serverAdopted(server: Server): void {
+    this.#endWait(server)
+  }
+
+  buildChanged(build: BuildEntry, before: Build): void {
+    this.#ctx.enqueue(build)
+    const { buildID } = before.spec
+    if (buildID !== build.record.spec.buildID) this.#deps.builds.buildIDChanged(build, buildID)
+    if (isDrained(before) && !build.draining) this.#deps.drainer.checkProgress()
+    this.#deps.events.buildHealth(build, before)
+    this.#deps.conditions.reportChanges(build, before)
+  }
+
+  /** Callers of this host have left the queue with their server already; one that still waits was served by another host. */
+  #endWait({ session }: Server): void {
+    const { waitQueue } = this.#deps
+    if (session && waitQueue.total > 0) waitQueue.sessionAllocated(sessionKey(session.id))
+  }
+
+  #serverTerminating(entry: ServerEntry): void {
+    const { clock } = this.#ctx
+    const { build } = entry
     const { ending, session } = entry.record
-    // Whatever it was to wait for before, its end does not wait for.
+    // A back-off from before must not delay the termination.
     entry.retry = noBackoff
     entry.terminatingSince = clock.elapsed()
-    entry.learnsByHeartbeat = session !== undefined && entry.build.heartbeating.has(entry)
+    entry.learnsByHeartbeat = session !== undefined && build.heartbeating.has(entry)
     if (!ending) return
     if (callsForPause(entry.record)) {
-      entry.build.backoff = afterFailure(entry.build.backoff, clock.elapsed(), backoffLimits(ctx))
-      if (isCurrent(entry)) entry.build.crashedTemplate = entry.build.templateHash
+      build.backoff = afterFailure(build.backoff, clock.elapsed(), backoffLimits(this.#ctx))
+      if (isCurrent(entry)) build.crashedTemplate = build.templateHash
     }
-    if (wasRefused(entry.record)) serverStuck(entry, ending.message)
-    tell.ending(entry, ending)
-  }
-
-  return {
-    serverAppeared: tellWaiting,
-    serverStuck,
-
-    serverChanged(entry, before, from) {
-      const { record, build, bucket } = entry
-      if (bucket === 'active' && from !== 'active') {
-        entry.activeSince = clock.elapsed()
-        tellWaiting(record)
-      }
-      if (record.state === 'StandingBy' || bucket === 'active') entry.standingBySince ??= clock.elapsed()
-      const saved = isSaved(entry)
-      const isExposed = needsProtection(ctx, entry)
-      if (!saved || isExposed) build.needsAction.add(entry)
-      // A reserved server counts as Active already, so that handing it out takes one pass and not two.
-      if (!(saved && from === 'reserved' && bucket === 'active') || isExposed) ctx.enqueue(build)
-      tell.state(entry, before)
-      if (record.state === 'Terminating' && before.state !== 'Terminating') serverEnding(entry)
-      tell.health(entry, before)
-    },
-
-    buildChanged(build, before) {
-      ctx.enqueue(build)
-      const { buildID } = before.spec
-      if (buildID !== build.record.spec.buildID) parts.builds.renamed(build, buildID)
-      if (isDrained(before) && !build.draining) parts.drains.look()
-      tell.build(build, before)
-    },
+    if (wasRefused(entry.record)) this.#deps.startFailures.startReport(entry, ending.message)
+    this.#deps.events.serverTerminating(entry, ending)
   }
 }

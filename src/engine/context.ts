@@ -1,4 +1,4 @@
-/** What the parts of the engine share: the ports to the outside, the inventory, and how to ask for attention. */
+/** What the parts of the engine share: the contracts to the outside, the inventory, and how to queue work. */
 import type { Backend } from '../contracts/backend.js'
 import type { Clock } from '../contracts/clock.js'
 import type { FleetError } from '../contracts/errors.js'
@@ -22,31 +22,28 @@ export interface EngineContext {
   readonly logger: Logger
   readonly emitter: FleetEmitter
   readonly inventory: Inventory
-  /** `host:port` that game servers are told. */
+  /** `host:port` of the agent, as game servers reach it. */
   readonly agentAddress: string
-  readonly creating: Limiter
-  readonly destroying: Limiter
-  /** Asks for a pass over a build. */
+  readonly createLimiter: Limiter
+  readonly destroyLimiter: Limiter
+  /** Queues a reconcile of the build. */
   enqueue(build: BuildEntry): void
-  /** Asks for a pass that looks after this server. */
-  touch(entry: ServerEntry): void
-  /** True once the engine has stopped: nothing new is begun. */
+  /** Queues a reconcile that acts on this server, without waiting for its back-off. */
+  requeue(entry: ServerEntry): void
+  /** True once the engine has stopped: no new work starts. */
   stopped(): boolean
-  /** Why nothing can be handed out any more, once that is so. */
-  over(): FleetError | undefined
-  /** The same, but not while this host closes and what is under way is still brought to its end. */
-  deposed(): FleetError | undefined
+  /** The error for new allocations once the engine is stopping or the guard refuses calls. */
+  stopError(): FleetError | undefined
+  /** The error of the leadership guard once it refuses calls. Undefined while a closing host finishes calls in progress. */
+  deposedError(): FleetError | undefined
 }
 
-/** Names of things, without the rest of their records. */
-export function refOf(ref: Ref): Ref {
-  return { namespace: ref.namespace, name: ref.name }
+/** Only the namespace and the name of a record. */
+export function refOf(record: Ref): Ref {
+  return { namespace: record.namespace, name: record.name }
 }
 
-export function buildRefOf(server: { readonly namespace: string; readonly build: string }): Ref {
-  return { namespace: server.namespace, name: server.build }
-}
-
+/** The fields that every event about a build has. */
 export function buildEvent(
   ctx: Pick<EngineContext, 'clock'>,
   build: Build,
@@ -55,6 +52,7 @@ export function buildEvent(
   return { at: ctx.clock.now(), build: refOf(build), message }
 }
 
+/** The fields that every event about a server has. */
 export function serverEvent(
   ctx: Pick<EngineContext, 'clock'>,
   entry: ServerEntry,

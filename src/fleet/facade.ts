@@ -40,7 +40,7 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
   let closing: Promise<void> | undefined
 
   return Object.freeze<Fleet>({
-    ...withInternals({ emit: (event) => emitter.emit(event), log: emitter.logged() }),
+    ...withInternals({ emit: (event) => emitter.emit(event), log: emitter.logged(), maxWaitMs: limits.maxWaitMs }),
     agentAddress,
     builds: buildCalls(term, view),
     servers: serverCalls(term, view, backend),

@@ -8,6 +8,8 @@ export interface FleetInternals {
   /** Emits an event of a component outside the fleet, such as a webhook, as one of the fleet's. */
   readonly emit: FleetEmitter['emit']
   readonly log: LoggedEvents
+  /** `limits.maxWaitMs`. */
+  readonly maxWaitMs: number
 }
 
 const key = Symbol.for('gamekeeper.internals')

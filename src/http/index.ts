@@ -1,4 +1,4 @@
-/** The HTTP surfaces: routes to mount into a host's own app, and `serve` for those who have none. */
+/** The HTTP APIs: routes to mount into a host's own app, and `serve` for hosts without one. */
 export { agentListener, type AgentListenerOptions, type AgentOperation, type HeartbeatTarget } from '../agent/index.js'
 export { allocationRoutes, type AllocatingFleet, type AllocationRoutesOptions } from './api/allocation.js'
 export { bearerTokens, type BearerToken } from './access/bearer-tokens.js'
@@ -6,6 +6,7 @@ export type { Compat } from './api/compat.js'
 export type { CorsOptions } from './access/cors.js'
 export type { EventStreamOptions, ReadableFleet, StreamedEvent } from './api/event-stream.js'
 export type { ApiRequest, ClientCertificate } from './core/exchange.js'
+export type { HttpResponse } from './core/http-response.js'
 export { fastifyPlugin, type FastifyHost } from './mounts/fastify.js'
 export { fleetRoutes, type FleetRoutesOptions } from './api/fleet-routes.js'
 export type { Authorize, GuardOptions, RateLimit } from './access/guard.js'
@@ -14,11 +15,12 @@ export { defaultServeLimits, type ServeLimits } from './serve/limits.js'
 export { allowedHosts } from './access/allowed-hosts.js'
 export { koaMiddleware, type KoaContext, type KoaOptions } from './mounts/koa.js'
 export { type ManagedFleet, type ManagementOptions, managementRoutes } from './api/management.js'
-export { type NodeHandler, nodeHandler } from './mounts/node-handler.js'
+export type { NodeHandler } from './core/node-handler.js'
 export { openApiDocument, type OpenApiDocument, type OpenApiOptions } from './openapi/document.js'
 export { type Operation, type OperationName, operations, type Role, roles } from './api/operations.js'
 export { verifyWebhook, type VerifyOptions } from './webhooks/signature.js'
-export { webhook, type Webhook, type WebhookOptions } from './webhooks/webhook.js'
+export type { WebhookOptions } from './webhooks/options.js'
+export { webhook, type Webhook } from './webhooks/webhook.js'
 export {
   type MetricsSource,
   type ObservationOptions,
@@ -26,5 +28,5 @@ export {
   type ObservedFleet,
 } from './api/observation.js'
 export { perClientRateLimit, type PerClientRateLimitOptions } from './access/per-client-rate-limit.js'
-export { closeRoutes } from './core/routing.js'
+export type { MatchedRequest, Routes } from './core/routes.js'
 export { type ListenerOptions, serve, type Served, type ServeOptions } from './serve/serve.js'

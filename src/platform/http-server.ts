@@ -1,29 +1,29 @@
 /**
- * HTTP servers as this project opens and closes them: bounds against slow and endless requests, errors that say what to
- * do about a port, and a close that ends. Knows nothing of routes. May touch `node:http`, `node:https` and real time.
+ * Opens and closes HTTP servers: limits for slow and endless requests, actionable errors about ports, and a bounded close.
+ * Knows no routes. May touch `node:http`, `node:https` and real time.
  */
 import { createServer, type IncomingMessage, type RequestListener, type Server as PlainServer } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { systemClock } from '../contracts/clock.js'
-import { FleetError, messageOf } from '../contracts/errors.js'
+import { FleetError } from '../contracts/errors.js'
 import { type Logger, silentLogger } from '../contracts/logger.js'
 import type { TlsFiles } from './tls-files.js'
 
 export type Server = PlainServer | TlsServer
 
 export interface HttpServerLimits {
-  /** A request's head must be complete this long after its first byte, or after the connection. */
+  /** Time for a request's headers, from its first byte or the connection. */
   readonly headersTimeoutMs: number
-  /** The whole request, body included, must be complete this long after its first byte. */
+  /** Time for the whole request, including its body, from its first byte. */
   readonly requestTimeoutMs: number
-  /** How often the two above are looked at: they are late by at most this. */
+  /** How often the two timeouts above are checked, and by how much they may be late. */
   readonly checkIntervalMs: number
-  /** An idle connection is kept this long: longer than any heartbeat interval in use and than clients' pools. */
+  /** How long an idle connection is kept: longer than heartbeat intervals and the pools of clients. */
   readonly keepAliveTimeoutMs: number
-  /** A connection on which nothing moves for this long is cut: longer than any call may wait for a server. */
+  /** A connection without traffic for this long is closed: longer than any call may wait for a server. */
   readonly stallTimeoutMs: number
-  /** Connections beyond this are dropped at once. */
+  /** Further connections are dropped. */
   readonly maxConnections: number
 }
 
@@ -36,7 +36,7 @@ export const defaultHttpServerLimits: HttpServerLimits = Object.freeze({
   maxConnections: 20_000,
 })
 
-/** A server that listens nowhere yet. What is not HTTP, or too slow, Node answers by itself: 400, 408 or 431. */
+/** A server that does not listen yet. Node itself answers malformed and slow requests with 400, 408 or 431. */
 export function httpServer(
   listener: RequestListener,
   limits: Partial<HttpServerLimits> = {},
@@ -55,14 +55,14 @@ export function httpServer(
       : createTlsServer({ ...options, ...tls.serverOptions, handshakeTimeout: all.headersTimeoutMs }, listener)
   server.maxConnections = all.maxConnections
   server.setTimeout(all.stallTimeoutMs)
-  if (tls !== undefined) keepSockets(server)
+  if (tls !== undefined) trackSockets(server)
   return server
 }
 
-/** Those of a TLS server: until its handshake is over, `closeAllConnections` does not know of a connection. */
+/** Sockets of TLS servers: `closeAllConnections` misses connections whose handshake is not finished. */
 const sockets = new WeakMap<Server, Set<Socket>>()
 
-function keepSockets(server: Server): void {
+function trackSockets(server: Server): void {
   const open = new Set<Socket>()
   sockets.set(server, open)
   server.on('connection', (socket: Socket) => {
@@ -73,9 +73,9 @@ function keepSockets(server: Server): void {
 
 export interface ListenOptions {
   readonly host: string
-  /** 0 takes a free one. */
+  /** 0 picks a free port. */
   readonly port: number
-  /** The caller's option that holds `host` and `port`, for messages: `agent`. */
+  /** The option that contains `host` and `port`, for messages: `agent`. */
   readonly option: string
   readonly logger?: Logger
 }
@@ -85,7 +85,7 @@ export interface Listening {
   readonly port: number
 }
 
-/** Resolves with the address in use. Throws `port-in-use`, or `invalid` when host or port cannot be listened on. */
+/** Resolves with the address in use. Rejects with `port-in-use`, or `invalid` when the server cannot listen on host or port. */
 export function listen(server: Server, options: ListenOptions): Promise<Listening> {
   const { host, port, option, logger = silentLogger } = options
   if (!Number.isInteger(port) || port < 0 || port > 65_535) {
@@ -93,35 +93,35 @@ export function listen(server: Server, options: ListenOptions): Promise<Listenin
       new FleetError('invalid', `${option}.port must be an integer from 0 to 65535, but is ${String(port)}`),
     )
   }
-  // Node takes an empty host for "every interface", which nobody means to say by it.
+  // Node would listen on all interfaces, which an empty host is unlikely to mean.
   if (host === '') return Promise.reject(new FleetError('invalid', `${option}.host must not be empty`))
   return new Promise((resolve, reject) => {
     const failed = (error: NodeJS.ErrnoException) => reject(listenError(error, options))
     server.once('error', failed)
     server.listen({ host, port }, () => {
       server.off('error', failed)
-      // From here on an error is a connection that could not be accepted; without a listener it would end the process.
-      server.on('error', (error) => logger.warn({ error: messageOf(error), option }, 'a connection was not accepted'))
+      // From here on errors are about connections that could not be accepted; without a listener they would end the process.
+      server.on('error', (error) => logger.warn({ err: error, option }, 'accepting a connection failed'))
       const address = server.address()
       if (typeof address === 'object' && address !== null) resolve({ host: address.address, port: address.port })
-      else reject(new FleetError('internal', `${option} listens on ${String(address)}, which is no host and port`))
+      else reject(new FleetError('internal', `${option} listens on ${String(address)} instead of a host and port`))
     })
   })
 }
 
-/** How often a closing server looks for connections that have become idle. */
-const sweepMs = 25
+/** How often a closing server closes connections that have become idle. */
+const sweepIntervalMs = 25
 
 /**
- * Stops accepting, lets requests in flight be answered and closes idle connections. Resolves when every connection is
- * closed; those that are busy after `graceMs` are cut.
+ * Stops accepting connections, finishes requests in flight and closes idle connections. Resolves when every connection is
+ * closed; busy ones are cut after `graceMs`.
  */
 export async function closeServer(server: Server, graceMs = 5_000): Promise<void> {
   if (!server.listening) return
   let cancelSweep = () => {}
   const sweep = () => {
     server.closeIdleConnections()
-    cancelSweep = systemClock.after(sweepMs, sweep)
+    cancelSweep = systemClock.after(sweepIntervalMs, sweep)
   }
   const cancelCut = systemClock.after(graceMs, () => {
     server.closeAllConnections()
@@ -142,8 +142,8 @@ const discardMs = 1_000
 const discardBytes = 16 * 1024 * 1024
 
 /**
- * Reads on and forgets: a client that is still sending when it is refused sees the answer only if its connection is not
- * reset under it. A client that does not come to an end soon is cut.
+ * Reads and discards the rest of a request that was rejected early: a client that is still sending sees the response only if
+ * the connection is not reset. Cuts the connection if the rest is too long.
  */
 export function discardRest(incoming: IncomingMessage): void {
   if (incoming.complete || incoming.destroyed) return
@@ -163,12 +163,12 @@ function listenError(error: NodeJS.ErrnoException, { host, port, option }: Liste
   const where = `port ${port} on ${host}`
   const another = `choose another with ${option}: { port }`
   if (code === 'EADDRINUSE') {
-    const hint = port === 5_000 ? '; on macOS that is usually the AirPlay receiver' : ''
-    const message = `${where} is in use by another program${hint}; ${another}, 0 takes a free one`
+    const hint = port === 5_000 ? ' (on macOS usually the AirPlay receiver)' : ''
+    const message = `${where} is in use by another program${hint}; ${another}, or 0 for a free one`
     return new FleetError('port-in-use', message, { cause: error })
   }
   if (code === 'EACCES') {
-    return new FleetError('invalid', `${where} may not be used by this user; ${another}`, { cause: error })
+    return new FleetError('invalid', `this user may not use ${where}; ${another}`, { cause: error })
   }
   if (notAnAddress.has(code)) {
     const message = `${host} is not an address of this machine; set ${option}: { host }`

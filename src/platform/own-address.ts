@@ -1,8 +1,8 @@
-/** Whether an address is one of this machine, or one that nobody else can reach. */
+/** Classifies addresses: of this machine, loopback. */
 import { createSocket } from 'node:dgram'
 import { isIPv6 } from 'node:net'
 
-/** Tries to bind it: the list of interfaces leaves out a bridge that no container is on yet. */
+/** Tries to bind it, since the list of interfaces omits a bridge without containers. */
 export function isOwnAddress(address: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = createSocket(isIPv6(address) ? 'udp6' : 'udp4')
@@ -12,7 +12,7 @@ export function isOwnAddress(address: string): Promise<boolean> {
   })
 }
 
-/** Whom only this machine can reach. */
+/** True for hosts that only this machine can reach. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host)
 }

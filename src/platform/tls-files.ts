@@ -1,26 +1,27 @@
 /**
- * Certificate, key and authorities of a listener, read from files and read again when they change, so that a renewed
- * certificate needs no restart. What cannot be used is never taken over. May touch files and real time.
+ * The certificate, key and authorities of a listener, reloaded when their files change, so that a renewed certificate needs no
+ * restart. Unusable files never replace usable ones. May touch files and real time.
  */
+import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { Server as TlsServer } from 'node:https'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
-import { X509Certificate } from 'node:crypto'
 import { systemClock } from '../contracts/clock.js'
 import { FleetError, messageOf } from '../contracts/errors.js'
 import type { Logger } from '../contracts/logger.js'
+import { codeOf } from './error-code.js'
 
 /** Paths of PEM files. */
 export interface TlsOptions {
-  /** The server's certificate, with those between it and its authority. */
+  /** The server's certificate with its intermediate certificates. */
   readonly cert: string
   /** Its private key. */
   readonly key: string
-  /** Authorities of clients: whose certificate none of these has signed is refused at the handshake. */
+  /** Authorities of client certificates: the handshake rejects a certificate signed by any other. */
   readonly ca?: string
-  /** A client must show a certificate. Default: when `ca` is given; with `false` it may, and is let in without one, too. */
+  /** Whether clients must have a certificate. Default: true with `ca`. With `false` it is optional. */
   readonly requestCert?: boolean
-  /** How often the files are looked at. Default 10 s. */
+  /** How often the files are checked. Default 10 s. */
   readonly checkMs?: number
 }
 
@@ -29,68 +30,94 @@ export interface TlsFiles {
     readonly requestCert: boolean
     readonly rejectUnauthorized: boolean
   }
-  /** Hands every change to the server until the returned function is called. */
+  /** Applies every change to the server until the returned function is called. */
   follow(server: TlsServer): () => void
 }
 
-const usualCheckMs = 10_000
+const defaultCheckMs = 10_000
 
-/** Throws `invalid`, naming option and file, for a file that cannot be read and for a pair that does not fit. */
+/** Throws `invalid`, naming option and file, for a file that cannot be read and for a key that does not match. */
 export async function openTlsFiles(options: TlsOptions, option: string, logger: Logger): Promise<TlsFiles> {
-  const { ca, requestCert = ca !== undefined, checkMs = usualCheckMs } = options
+  const { ca, requestCert = ca !== undefined, checkMs = defaultCheckMs } = options
   if (requestCert && ca === undefined) {
-    throw new FleetError('invalid', `${option}.requestCert needs ${option}.ca: the authorities that sign clients`)
+    throw new FleetError('invalid', `${option}.requestCert needs ${option}.ca: the authorities of client certificates`)
   }
   if (!Number.isInteger(checkMs) || checkMs < 10) {
     throw new FleetError('invalid', `${option}.checkMs must be an integer ≥ 10, but is ${String(checkMs)}`)
   }
-  let current: Files
+  let files: Files
   try {
-    current = await read(options)
-    createSecureContext(current)
+    files = await read(options)
+    createSecureContext(files)
   } catch (error) {
     throw new FleetError('invalid', `${option}: ${reasonOf(error)}`, { cause: error })
   }
-
   return {
-    serverOptions: { ...current, requestCert: ca !== undefined, rejectUnauthorized: requestCert },
+    serverOptions: { ...files, requestCert: ca !== undefined, rejectUnauthorized: requestCert },
     follow(server) {
-      let stopped = false
-      let cancel = () => {}
-      let complained = ''
-
-      const look = async () => {
-        try {
-          const next = await read(options)
-          if (same(next, current)) return
-          // Throws before the server has forgotten the pair that works.
-          createSecureContext(next)
-          if (stopped) return
-          server.setSecureContext(next)
-          current = next
-          complained = ''
-          logger.info({ option, ...validityOf(next.cert) }, `${option}: the files have changed and are in use now`)
-        } catch (error) {
-          const reason = reasonOf(error)
-          if (reason !== complained) {
-            logger.error({ option, error: reason }, `${option}: the files cannot be used; those of before stay in use`)
-          }
-          complained = reason
-        }
-      }
-      const plan = () => {
-        cancel = systemClock.after(checkMs, () => {
-          void look().finally(() => {
-            if (!stopped) plan()
-          })
-        })
-      }
-      plan()
-      return () => {
-        stopped = true
-        cancel()
-      }
+      const reloader = new TlsReloader({ server, files, options, checkMs, option, logger })
+      return () => reloader.stop()
     },
+  }
+}
+
+interface TlsReloaderDependencies {
+  readonly server: TlsServer
+  /** Those that the server uses now. */
+  readonly files: Files
+  readonly options: TlsOptions
+  readonly checkMs: number
+  /** Name of the option, for messages. */
+  readonly option: string
+  readonly logger: Logger
+}
+
+class TlsReloader {
+  readonly #deps: TlsReloaderDependencies
+  #current: Files
+  #lastFailure = ''
+  #cancel: () => void = () => {}
+  #stopped = false
+
+  constructor(deps: TlsReloaderDependencies) {
+    this.#deps = deps
+    this.#current = deps.files
+    this.#schedule()
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#cancel()
+  }
+
+  #schedule(): void {
+    this.#cancel = systemClock.after(this.#deps.checkMs, () => {
+      void this.#check().finally(() => {
+        if (!this.#stopped) this.#schedule()
+      })
+    })
+  }
+
+  /** Never rejects. Logs a repeated failure once. */
+  async #check(): Promise<void> {
+    const { server, options, option, logger } = this.#deps
+    try {
+      const next = await read(options)
+      if (same(next, this.#current)) return
+      // Throws for unusable files, while the server still uses the current ones.
+      createSecureContext(next)
+      if (this.#stopped) return
+      server.setSecureContext(next)
+      this.#current = next
+      this.#lastFailure = ''
+      logger.info({ option, ...validityOf(next.cert) }, 'reloaded changed TLS files')
+    } catch (error) {
+      const reason = reasonOf(error)
+      if (reason !== this.#lastFailure) {
+        logger.error({ err: error, option }, 'changed TLS files are unusable; keeping the current ones')
+      }
+      this.#lastFailure = reason
+    }
   }
 }
 
@@ -106,7 +133,7 @@ async function read({ cert, key, ca }: TlsOptions): Promise<Files> {
     readFile(key),
     ca === undefined ? undefined : readFile(ca),
   ])
-  // Without this an empty file of authorities would mean those of every browser.
+  // An empty file would mean Node's default authorities.
   if (caBytes !== undefined) checkAuthorities(caBytes, ca)
   return { cert: certBytes, key: keyBytes, ...(caBytes !== undefined && { ca: caBytes }) }
 }
@@ -115,7 +142,7 @@ function checkAuthorities(bytes: Buffer, path: string | undefined): void {
   try {
     void new X509Certificate(bytes)
   } catch (error) {
-    throw new Error(`${String(path)} holds no certificate: ${messageOf(error)}`, { cause: error })
+    throw new Error(`${String(path)} contains no certificate: ${messageOf(error)}`, { cause: error })
   }
 }
 
@@ -129,9 +156,8 @@ function validityOf(cert: Buffer): { readonly validTo: string } {
   return { validTo: new X509Certificate(cert).validTo }
 }
 
-/** OpenSSL's words for the mistakes that are made, in words of ours. */
+/** Replaces OpenSSL's message for a common mistake. */
 function reasonOf(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  if (code === 'ERR_OSSL_X509_KEY_VALUES_MISMATCH') return 'the key is not that of the certificate'
+  if (codeOf(error) === 'ERR_OSSL_X509_KEY_VALUES_MISMATCH') return 'the key does not match the certificate'
   return messageOf(error)
 }

@@ -1,17 +1,17 @@
-/** Opens the store that a backend names, when the host names none. */
+/** Opens a backend's default store, for hosts that choose none. */
 import type { DefaultStore } from '../contracts/backend.js'
 import type { Logger } from '../contracts/logger.js'
 import type { Store } from '../contracts/store.js'
 import { fileStore } from './file.js'
 import { memoryStore } from './memory.js'
 
-export async function openDefaultStore(named: DefaultStore, logger: Logger): Promise<Store> {
-  switch (named.kind) {
+export async function openDefaultStore(store: DefaultStore, logger: Logger): Promise<Store> {
+  switch (store.kind) {
     case 'memory':
       return memoryStore()
     case 'file':
-      return fileStore({ directory: named.directory, logger })
+      return fileStore({ directory: store.directory, logger })
     case 'own':
-      return named.open()
+      return store.open()
   }
 }

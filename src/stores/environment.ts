@@ -1,8 +1,8 @@
 /**
- * The lmdb environment of a file store: one file, a database for each collection and one for the store itself.
- * Touches the directory through lmdb.
+ * The lmdb environment of a file store: one file with a database per collection and one about the store itself. Touches the
+ * directory through lmdb.
  *
- * Commits are flushed before they are visible (no `overlappingSync`): whatever can be read survives a loss of power.
+ * Commits are flushed before they become visible (no `overlappingSync`): everything that can be read survives a loss of power.
  */
 import type { Database, RootDatabase } from 'lmdb'
 import { isObject } from '../rules/validation/problem.js'
@@ -15,47 +15,47 @@ export type Lmdb = Pick<typeof import('lmdb'), 'open'>
 
 export interface Environment {
   readonly root: RootDatabase<string, string>
-  /** What the store knows of itself: `format`, `holder`, `versions`. */
+  /** Keys: `format`, `holder`, `versions`. */
   readonly about: Database<string, string>
 }
 
 export type Collections = Readonly<Record<CollectionName, Database<string, string>>>
 
 export interface Claim {
-  /** The holder before, when it went without letting go. */
-  readonly gone: ProcessIdentity | undefined
-  /** Every version ever given to a record is below or equal. */
+  /** A previous holder that ended without releasing the directory. */
+  readonly deadHolder: ProcessIdentity | undefined
+  /** At least the highest version ever given to a record. */
   readonly lastVersion: number
 }
 
-/** The format of the data in a directory. A change that older code would misread gets the next number. */
+/** Data format of a directory. Increase it for changes that older code would misread. */
 const dataFormat = 1
 
-/** Loaded only here, so that importing gamekeeper does not load a native binary that may not be there. */
+/** Loaded on demand, since importing gamekeeper must not need a native binary. */
 export async function loadLmdb(): Promise<Lmdb> {
   try {
     return await import('lmdb')
   } catch (error) {
-    const message = `the file store needs the package lmdb with its native part, which cannot be loaded: ${messageOf(error)}`
+    const message = `the file store needs the package lmdb and its native binary, which cannot be loaded: ${messageOf(error)}`
     throw new FleetError('internal', message, { cause: error })
   }
 }
 
 export function openEnvironment(lmdb: Lmdb, directory: string): Environment {
   const options = {
-    // A directory's name may hold a dot, which lmdb would else take for a file's.
+    // Otherwise lmdb takes a path with a dot for a file.
     noSubdir: false,
     maxDbs: 4,
     permissionsMode: 0o600,
     overlappingSync: false,
-    // With it lmdb makes promises of its own, whose rejection nobody can handle. The group writer batches instead.
+    // With it lmdb creates promises whose rejection cannot be handled. The group writer batches instead.
     eventTurnBatching: false,
   }
   const root = lmdb.open<string, string>(directory, { ...options, encoding: 'string' })
   return { root, about: root.openDB<string, string>('about', { encoding: 'string' }) }
 }
 
-/** After `claim`, so that nothing is written to a directory of somebody else's or of a later format. */
+/** Call after `claim`: nothing may be written to a directory in use or of a later format. */
 export function openCollections({ root }: Environment): Collections {
   const collection = (name: CollectionName) =>
     root.openDB<string, string>(name, { encoding: 'string', useVersions: true })
@@ -63,14 +63,14 @@ export function openCollections({ root }: Environment): Collections {
 }
 
 /**
- * Makes this process the only writer of the directory, in one transaction: of two that try at once, one fails. A holder
- * that was killed holds nothing. Throws `directory-in-use`, or `directory-unusable` for data of a later format.
+ * Makes this process the only writer of the directory, in one transaction, so that one of two concurrent claims fails. The
+ * claim of a dead process is void. Throws `directory-in-use`, or `directory-unusable` for data of a later format.
  */
 export function claim({ root, about }: Environment, directory: string): Claim {
   return root.transactionSync(() => {
     const format = Number(about.get('format') ?? dataFormat)
     if (format > dataFormat) {
-      const message = `the directory ${directory} holds data of format ${format}, and this gamekeeper knows up to ${dataFormat}: use the version that wrote it, or a later one`
+      const message = `the directory ${directory} holds data of format ${format}, but this version of gamekeeper supports formats up to ${dataFormat}: use the version that wrote it or a later one`
       throw new FleetError('directory-unusable', message)
     }
     const holder = readHolder(about.get('holder'))
@@ -80,11 +80,11 @@ export function claim({ root, about }: Environment, directory: string): Claim {
     }
     about.putSync('format', String(dataFormat))
     about.putSync('holder', JSON.stringify(currentProcess()))
-    return { gone: holder, lastVersion: Number(about.get('versions') ?? 0) }
+    return { deadHolder: holder, lastVersion: Number(about.get('versions') ?? 0) }
   })
 }
 
-/** Lets the next process in. */
+/** Allows another process to claim the directory. */
 export function release({ root, about }: Environment): void {
   root.transactionSync(() => about.removeSync('holder'))
 }

@@ -1,11 +1,11 @@
-/** One collection of a file store: records as JSON, so that what JSON can say comes back exactly. Touches lmdb. */
+/** One collection of a file store, with records as JSON. Touches lmdb. */
 import type { Database } from 'lmdb'
 import type { CallOptions } from '../contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
 import { shown } from '../rules/validation/problem.js'
 import { keyOf, type Ref } from '../rules/model/resources.js'
 import type { Collection, Versioned } from '../contracts/store.js'
-import { changed, missing, reasonOf, storeClosed, taken, type CollectionName } from './failures.js'
+import { alreadyExists, notFound, reasonOf, revisionConflict, storeClosed, type CollectionName } from './failures.js'
 import type { GroupWriter, Write } from './group-writer.js'
 
 export class FileCollection<T extends Ref> implements Collection<T> {
@@ -20,42 +20,43 @@ export class FileCollection<T extends Ref> implements Collection<T> {
   }
 
   async get(ref: Ref, options?: CallOptions): Promise<Versioned<T> | undefined> {
-    this.#throwIfOver(options)
+    this.#throwIfDone(options)
     const entry = this.#read((records) => records.getEntry(keyOf(ref)))
     return entry && this.#versioned(entry)
   }
 
   async list(options?: CallOptions): Promise<readonly Versioned<T>[]> {
-    this.#throwIfOver(options)
+    this.#throwIfDone(options)
     return this.#read((records) => Array.from(records.getRange({ versions: true }), (entry) => this.#versioned(entry)))
   }
 
   async create(record: T, options?: CallOptions): Promise<string> {
     const version = await this.#write(record, { value: JSON.stringify(record) }, options)
-    if (version === undefined) throw taken(this.#name, record)
+    if (version === undefined) throw alreadyExists(this.#name, record)
     return String(version)
   }
 
   async update(record: T, revision: string, options?: CallOptions): Promise<string> {
     const change = { value: JSON.stringify(record), ifVersion: versionOf(revision) }
     const version = await this.#write(record, change, options)
-    if (version === undefined) throw this.#has(record) ? changed(this.#name, record) : missing(this.#name, record)
+    if (version === undefined)
+      throw this.#has(record) ? revisionConflict(this.#name, record) : notFound(this.#name, record)
     return String(version)
   }
 
   async delete(ref: Ref, revision: string, options?: CallOptions): Promise<void> {
     const version = await this.#write(ref, { ifVersion: versionOf(revision) }, options)
-    if (version === undefined && this.#has(ref)) throw changed(this.#name, ref)
+    if (version === undefined && this.#has(ref)) throw revisionConflict(this.#name, ref)
   }
 
   #write(ref: Ref, change: Change, options: CallOptions | undefined): Promise<number | undefined> {
-    this.#throwIfOver(options)
+    this.#throwIfDone(options)
     const key = keyOf(ref)
     if (Buffer.byteLength(key) > maxKeyBytes || key.includes('\0')) {
-      throw new FleetError('invalid', `the store cannot keep a record named ${shown(key)}`)
+      throw new FleetError('invalid', `invalid record name ${shown(key)}: too long or with a NUL character`)
     }
     const signal = options?.signal
-    return orAborted(this.#writer.write({ collection: this.#name, key, signal, ...change }), signal)
+    return rejectOnAbort(this.#writer.write({ collection: this.#name, key, signal, ...change }), signal)
   }
 
   #has(ref: Ref): boolean {
@@ -76,7 +77,7 @@ export class FileCollection<T extends Ref> implements Collection<T> {
     return { record, revision: String(entry.version) }
   }
 
-  #throwIfOver(options: CallOptions | undefined): void {
+  #throwIfDone(options: CallOptions | undefined): void {
     if (this.#life.closed) throw storeClosed()
     throwIfAborted(options?.signal)
   }
@@ -84,24 +85,24 @@ export class FileCollection<T extends Ref> implements Collection<T> {
 
 type Change = Pick<Write, 'value' | 'ifVersion'>
 
-/** lmdb takes 1978; names that gamekeeper accepts stay far below. */
+/** The limit of lmdb is 1978; valid names are far shorter. */
 const maxKeyBytes = 1_024
 
-/** What this store did not give out is the version of nothing. */
+/** NaN, which matches no version, for a revision that is not of this store. */
 function versionOf(revision: string): number {
   return /^[1-9]\d{0,15}$/.test(revision) ? Number(revision) : Number.NaN
 }
 
-/** Lets a caller go when its signal fires, also while the disk does not answer. */
-function orAborted<R>(write: Promise<R>, signal: AbortSignal | undefined): Promise<R> {
+/** Rejects when the signal fires, also while the disk does not respond. */
+function rejectOnAbort<R>(write: Promise<R>, signal: AbortSignal | undefined): Promise<R> {
   if (!signal) return write
   return new Promise((resolve, reject) => {
-    const leave = () => {
-      const message = 'the call was aborted by its signal while its write was under way, which may still happen'
+    const abort = () => {
+      const message = 'the call was aborted by its signal; its write may still take effect'
       reject(new FleetError('aborted', message, { cause: signal.reason }))
     }
-    signal.addEventListener('abort', leave, { once: true })
-    const settled = () => signal.removeEventListener('abort', leave)
+    signal.addEventListener('abort', abort, { once: true })
+    const settled = () => signal.removeEventListener('abort', abort)
     write.then(resolve, reject).then(settled, settled)
   })
 }

@@ -1,13 +1,13 @@
 /**
- * A store in a directory: what was answered survives the process and a loss of power. One process at a time.
- * Touches that directory, through lmdb.
+ * A store in a directory, for one process at a time. Acknowledged writes survive the process and a loss of power. Touches the
+ * directory through lmdb.
  */
 import { resolve } from 'node:path'
 import { FleetError } from '../contracts/errors.js'
 import { silentLogger, type Logger } from '../contracts/logger.js'
 import type { Build, Detail, Server } from '../rules/model/resources.js'
 import type { Collection, Store } from '../contracts/store.js'
-import { checkFiles, directoryUnusable, flushDirectories, makeDirectory } from './directory.js'
+import { checkFiles, directoryUnusable, flushDirectories, createDirectory } from './directory.js'
 import {
   claim,
   loadLmdb,
@@ -22,34 +22,35 @@ import { GroupWriter } from './group-writer.js'
 import { DiskReserve } from './disk-reserve.js'
 
 export interface FileStoreOptions {
-  /** Made when it is not there, parents included. It must be on a local disk, and be nobody else's. */
+  /** Created with its parents when missing. It must be on a local disk and used by nothing else. */
   readonly directory: string
   readonly logger?: Logger
 }
 
 /**
- * Opens the store. Throws `directory-in-use` when a live process has it open, this one included, and
- * `directory-unusable` with the system's reason when it cannot be made or opened.
+ * Opens the store. Throws `directory-in-use` when a live process, including this one, has it open, and
+ * `directory-unusable` with the system's reason when the directory cannot be created or opened.
  */
 export async function fileStore(options: FileStoreOptions): Promise<Store> {
   const directory = resolve(options.directory)
   const logger = options.logger ?? silentLogger
-  const newNames = await makeDirectory(directory)
+  const changedDirectories = await createDirectory(directory)
   await checkFiles(directory)
   const lmdb = await loadLmdb()
   let environment: Environment | undefined
   let claimed: Claim | undefined
   try {
     environment = openEnvironment(lmdb, directory)
-    await flushDirectories(newNames)
+    await flushDirectories(changedDirectories)
     claimed = claim(environment, directory)
-    if (claimed.gone) logger.info({ directory, pid: claimed.gone.pid }, 'took over a directory whose holder is gone')
+    const { deadHolder } = claimed
+    if (deadHolder) logger.info({ directory, pid: deadHolder.pid }, 'took over the store of a process that has ended')
     const writer = new GroupWriter({
       environment: { ...environment, collections: openCollections(environment) },
-      room: new DiskReserve(directory),
+      diskReserve: new DiskReserve(directory),
       lastVersion: claimed.lastVersion,
       async reopen() {
-        logger.warn({ directory }, 'opening the database again after a write that failed')
+        logger.warn({ directory }, 'reopening the database after a failed write')
         await checkFiles(directory)
         const reopened = openEnvironment(lmdb, directory)
         return { ...reopened, collections: openCollections(reopened) }
@@ -66,7 +67,7 @@ async function abandon(environment: Environment, claimed: Claim | undefined): Pr
   try {
     if (claimed) release(environment)
   } catch {
-    // Why it could not be opened is what the caller must know. The claim ends with this process.
+    // The caller gets the original error. The claim becomes void when this process ends.
   }
   await environment.root.close()
 }

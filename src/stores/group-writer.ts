@@ -1,9 +1,9 @@
 /**
- * Writes to lmdb in groups: all that is asked for while one transaction is flushed shares the next one, so that a
- * thousand callers wait little longer than one. Touches the environment that it is given, with one thread at a time.
+ * Writes to lmdb in groups: writes that arrive while one transaction is flushed share the next one, so that a thousand
+ * callers wait little longer than one. Touches the given environment, with one transaction at a time.
  *
- * A transaction that failed may leave lmdb's environment dead for good, and a write to a dead one would never return.
- * So no transaction starts before the one before it ended well, or the environment answered, or it was opened again.
+ * A failed transaction may leave lmdb's environment unusable, and a write to it would then never return. So after a failure
+ * the next transaction starts only once the environment has responded or was reopened.
  */
 import type { Database } from 'lmdb'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -12,14 +12,14 @@ import { release, type Collections, type Environment } from './environment.js'
 import { reasonOf, type CollectionName } from './failures.js'
 import type { DiskReserve } from './disk-reserve.js'
 
-/** What happens to one record: a value and no version creates it, both replace it, a version alone removes it. */
+/** A value without version creates the record, a value with version replaces it, a version alone removes it. */
 export interface Write {
   readonly collection: CollectionName
   readonly key: string
   readonly value?: string
-  /** The version that the record must have. */
+  /** The write fails unless the record has this version. */
   readonly ifVersion?: number
-  /** A write whose signal fires before its turn is left out. */
+  /** A write whose signal fires before its transaction is skipped. */
   readonly signal: AbortSignal | undefined
 }
 
@@ -27,13 +27,13 @@ export interface OpenEnvironment extends Environment {
   readonly collections: Collections
 }
 
-export interface GroupWriterOptions {
+export interface GroupWriterDependencies {
   readonly environment: OpenEnvironment
-  /** Where the environment grows. The writer closes both. */
-  readonly room: DiskReserve
-  /** Every version ever given out is below or equal. */
+  /** The writer closes both. */
+  readonly diskReserve: DiskReserve
+  /** At least the highest version ever given to a record. */
   readonly lastVersion: number
-  /** Opens the environment again, once the dead one is closed. */
+  /** Reopens the environment after a dead one was closed. */
   readonly reopen: () => Promise<OpenEnvironment>
 }
 
@@ -43,13 +43,13 @@ interface Pending {
   readonly reject: (error: unknown) => void
 }
 
-const maxGroup = 2_000
-/** Versions are set aside in blocks, the block recorded with its first use, so that none is ever given out twice. */
+const maxGroupSize = 2_000
+/** Versions are reserved in blocks, recorded with the first use of a block, so that none is ever used twice. */
 const versionBlock = 1_000_000
 
 export class GroupWriter {
-  readonly #reopen: GroupWriterOptions['reopen']
-  readonly #room: DiskReserve
+  readonly #reopen: GroupWriterDependencies['reopen']
+  readonly #diskReserve: DiskReserve
   readonly #queue: Pending[] = []
   #environment: OpenEnvironment
   #state: 'open' | 'dead' | 'closed' = 'open'
@@ -57,22 +57,22 @@ export class GroupWriter {
   #lastVersion: number
   #lastReserved: number
 
-  constructor(options: GroupWriterOptions) {
-    this.#environment = options.environment
-    this.#reopen = options.reopen
-    this.#room = options.room
-    this.#lastVersion = options.lastVersion
-    this.#lastReserved = options.lastVersion
+  constructor(deps: GroupWriterDependencies) {
+    this.#environment = deps.environment
+    this.#reopen = deps.reopen
+    this.#diskReserve = deps.diskReserve
+    this.#lastVersion = deps.lastVersion
+    this.#lastReserved = deps.lastVersion
   }
 
-  /** Where to read. Throws `unavailable` while the database is dead, and sees to it that it is opened again. */
+  /** For reads. Throws `unavailable` while the database is dead, and triggers reopening it. */
   get environment(): OpenEnvironment {
     if (this.#state === 'open') return this.#environment
     this.#running ??= this.#run()
-    throw new FleetError('unavailable', 'the database is being opened again after a write that failed')
+    throw new FleetError('unavailable', 'the database is being reopened after a failed write; retry')
   }
 
-  /** Resolves, once it is on the disk, to the record's new version; to undefined if the condition did not hold. */
+  /** Resolves, once the write is flushed, with the record's new version; with undefined if its condition failed. */
   write(write: Write): Promise<number | undefined> {
     return new Promise((resolve, reject) => {
       this.#queue.push({ write, resolve, reject })
@@ -80,32 +80,32 @@ export class GroupWriter {
     })
   }
 
-  /** Writes what is left, lets the next process in, and closes the environment. */
+  /** Finishes queued writes, releases the directory and closes the environment. */
   async close(): Promise<void> {
     await this.#running
     try {
       await this.#revive()
       release(this.#environment)
     } catch (error) {
-      const message = `the store is closed, but its directory stays taken until this process ends: ${reasonOf(error)}`
+      const message = `the store is closed, but its directory stays in use until this process ends: ${reasonOf(error)}`
       throw new FleetError('unavailable', message, { cause: error })
     } finally {
-      this.#room.close()
+      this.#diskReserve.close()
       if (this.#state === 'open') await this.#environment.root.close()
     }
   }
 
   async #run(): Promise<void> {
-    await this.#revive().catch(nobodyWaits)
+    await this.#revive().catch(ignoreFailure)
     for (;;) {
-      // Whoever asks in the same turn of the event loop shares the transaction.
+      // Writes of the same turn of the event loop share the transaction.
       await nextTurn()
       if (this.#queue.length === 0) break
-      const group = this.#queue.splice(0, maxGroup).filter(({ write }) => !write.signal?.aborted)
+      const group = this.#queue.splice(0, maxGroupSize).filter(({ write }) => !write.signal?.aborted)
       try {
         await this.#revive()
         const writes = group.map(({ write }) => write)
-        this.#queue.unshift(...group.splice(this.#room.make(this.#environment.root, writes)))
+        this.#queue.unshift(...group.splice(this.#diskReserve.reserve(this.#environment.root, writes)))
         if (group.length > 0) await this.#commit(group)
       } catch (error) {
         await this.#fail(group, error)
@@ -142,11 +142,11 @@ export class GroupWriter {
     }
   }
 
-  /** Rejects last, so that whoever then reads back finds the environment open. */
+  /** Rejects last, so that callers that then read back find the environment open. */
   async #fail(group: readonly Pending[], error: unknown): Promise<void> {
     const cause = await causeOf(error)
-    if (this.#state === 'open' && !answers(this.#environment)) this.#state = 'dead'
-    await this.#revive().catch(nobodyWaits)
+    if (this.#state === 'open' && !responds(this.#environment)) this.#state = 'dead'
+    await this.#revive().catch(ignoreFailure)
     for (const { write, reject } of group) {
       const message = `writing ${write.key} to ${write.collection} failed: ${reasonOf(cause)}`
       reject(new FleetError('unavailable', message, { cause }))
@@ -158,29 +158,29 @@ function put(database: Database<string, string>, write: Write, version: number):
   const { key, value, ifVersion } = write
   if (ifVersion === undefined) {
     return database.ifNoExists(key, () => {
-      // Settles with the condition around it.
+      // Settles with the enclosing condition.
       void database.put(key, value ?? '', version)
     })
   }
   return value === undefined ? database.remove(key, ifVersion) : database.put(key, value, version, ifVersion)
 }
 
-/** lmdb rejects with "see commitError", a promise that rejects with what the system said, in the same turn. */
+/** lmdb's error has a `commitError`, a promise that rejects in the same turn with the system's error. */
 async function causeOf(error: unknown): Promise<unknown> {
   if (!(error instanceof Error) || !('commitError' in error)) return error
   return Promise.race([Promise.resolve(error.commitError).catch((cause: unknown) => cause), nextTurn(error)])
 }
 
-/** Whoever reads or writes next tries again, and is told if it fails again. */
-function nobodyWaits(): void {}
+/** The next read or write tries again and reports a failure. */
+function ignoreFailure(): void {}
 
-/** True when a transaction can be begun. It is empty, so nothing is written. */
-function answers({ root }: Environment): boolean {
+/** True when an empty transaction, which writes nothing, succeeds. */
+function responds({ root }: Environment): boolean {
   try {
     root.transactionSync(() => undefined)
     return true
   } catch {
-    // Why it does not is of no use: it is opened again either way.
+    // The environment is reopened whatever the reason.
     return false
   }
 }

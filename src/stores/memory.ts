@@ -1,14 +1,14 @@
 /**
- * A store that lives and dies with its process: for the memory backend and for unit tests. Touches nothing outside.
+ * A store in the memory of its process, for the memory backend and for unit tests.
  *
- * Every call does its work before it returns, so nothing ever waits. Records are handed out as they came in, not copied:
- * they are readonly by type, and a copy would cost more than the write itself.
+ * Every call does its work synchronously. Records are not copied: they are readonly by type, and a copy would cost more than
+ * the write itself.
  */
 import type { CallOptions } from '../contracts/call-options.js'
 import { throwIfAborted } from '../contracts/errors.js'
 import type { Build, Detail, Ref, Server } from '../rules/model/resources.js'
 import type { Collection, Store, Versioned } from '../contracts/store.js'
-import { changed, missing, storeClosed, taken, type CollectionName } from './failures.js'
+import { alreadyExists, notFound, revisionConflict, storeClosed, type CollectionName } from './failures.js'
 
 export function memoryStore(): Store {
   const life = { closed: false }
@@ -27,9 +27,9 @@ export function memoryStore(): Store {
 class MemoryCollection<T extends Ref> implements Collection<T> {
   readonly #name: CollectionName
   readonly #life: { readonly closed: boolean }
-  /** By namespace, then by name: looking up twice is faster than making one key of two strings. */
+  /** By namespace, then by name: two lookups are faster than building a key of two strings. */
   readonly #namespaces = new Map<string, Map<string, Versioned<T>>>()
-  /** Never goes back, so that a revision of a deleted record matches no later record of that name. */
+  /** Never reset, so that a deleted record's revision matches no later record of the same name. */
   #lastRevision = 0
 
   constructor(name: CollectionName, life: { readonly closed: boolean }) {
@@ -38,12 +38,12 @@ class MemoryCollection<T extends Ref> implements Collection<T> {
   }
 
   async get(ref: Ref, options?: CallOptions): Promise<Versioned<T> | undefined> {
-    this.#throwIfOver(options)
+    this.#throwIfDone(options)
     return this.#namespaces.get(ref.namespace)?.get(ref.name)
   }
 
   async list(options?: CallOptions): Promise<readonly Versioned<T>[]> {
-    this.#throwIfOver(options)
+    this.#throwIfDone(options)
     const all: Versioned<T>[] = []
     for (const records of this.#namespaces.values()) {
       for (const versioned of records.values()) all.push(versioned)
@@ -52,27 +52,27 @@ class MemoryCollection<T extends Ref> implements Collection<T> {
   }
 
   async create(record: T, options?: CallOptions): Promise<string> {
-    this.#throwIfOver(options)
+    this.#throwIfDone(options)
     const records = this.#recordsIn(record.namespace)
-    if (records.has(record.name)) throw taken(this.#name, record)
+    if (records.has(record.name)) throw alreadyExists(this.#name, record)
     return this.#write(records, record)
   }
 
   async update(record: T, revision: string, options?: CallOptions): Promise<string> {
-    this.#throwIfOver(options)
+    this.#throwIfDone(options)
     const records = this.#recordsIn(record.namespace)
     const present = records.get(record.name)
-    if (present === undefined) throw missing(this.#name, record)
-    if (present.revision !== revision) throw changed(this.#name, record)
+    if (present === undefined) throw notFound(this.#name, record)
+    if (present.revision !== revision) throw revisionConflict(this.#name, record)
     return this.#write(records, record)
   }
 
   async delete(ref: Ref, revision: string, options?: CallOptions): Promise<void> {
-    this.#throwIfOver(options)
+    this.#throwIfDone(options)
     const records = this.#recordsIn(ref.namespace)
     const present = records.get(ref.name)
     if (present === undefined) return
-    if (present.revision !== revision) throw changed(this.#name, ref)
+    if (present.revision !== revision) throw revisionConflict(this.#name, ref)
     records.delete(ref.name)
   }
 
@@ -91,7 +91,7 @@ class MemoryCollection<T extends Ref> implements Collection<T> {
     return revision
   }
 
-  #throwIfOver(options: CallOptions | undefined): void {
+  #throwIfDone(options: CallOptions | undefined): void {
     if (this.#life.closed) throw storeClosed()
     throwIfAborted(options?.signal)
   }

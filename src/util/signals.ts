@@ -1,4 +1,4 @@
-/** Waiting with an abort signal. */
+/** Abort signals: stop waiting for work that continues, and combine two signals into one. */
 import { FleetError } from '../contracts/errors.js'
 
 /** Settles like `work`, or rejects with `aborted` when the signal fires. The work itself continues. */
@@ -16,5 +16,32 @@ export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | u
     return await Promise.race([work, aborted])
   } finally {
     stop()
+  }
+}
+
+export interface EitherSignal {
+  readonly signal: AbortSignal
+  /** Aborts `signal` as if one of the two had fired. */
+  abort(reason?: unknown): void
+  /** Removes the listeners from both. */
+  release(): void
+}
+
+/** Fires when one of the two does. `AbortSignal.any` leaks on a long-lived signal: it leaves something behind at every use. */
+export function eitherSignal(one: AbortSignal, other: AbortSignal | undefined): EitherSignal {
+  const either = new AbortController()
+  const onOne = () => either.abort(one.reason)
+  const onOther = () => either.abort(other?.reason)
+  if (one.aborted) onOne()
+  if (other?.aborted) onOther()
+  one.addEventListener('abort', onOne)
+  other?.addEventListener('abort', onOther)
+  return {
+    signal: either.signal,
+    abort: (reason) => either.abort(reason),
+    release() {
+      one.removeEventListener('abort', onOne)
+      other?.removeEventListener('abort', onOther)
+    },
   }
 }

@@ -4,7 +4,7 @@ import { createContext, runInContext } from 'node:vm'
 import { build as bundle } from 'esbuild'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type FleetClient, fleetClient, FleetError } from '../../src/client/index.js'
-import { bearerTokens, fleetRoutes, nodeHandler, serve } from '../../src/http/index.js'
+import { bearerTokens, fleetRoutes, serve } from '../../src/http/index.js'
 import type { Fleet } from '../../src/index.js'
 import { build, buildID, memoryFleet, sessionID, standingBy } from '../http/fleet.js'
 import { type Listener, listening, until } from '../http/client.js'
@@ -30,7 +30,7 @@ describe('a client of a fleet', () => {
   let client: FleetClient
   beforeAll(async () => {
     fleet = await memoryFleet()
-    server = await listening(nodeHandler(fleetRoutes(fleet)))
+    server = await listening(fleetRoutes(fleet).nodeHandler)
     client = fleetClient({ url: `${server.url}/`, fetch: fetchAndCheck, retries: 0 })
   })
   afterAll(async () => {

@@ -132,7 +132,7 @@ describe('an allocation', () => {
     const { code, message } = await failureOf(fleet.allocate(ask(2)))
     expect([code, message]).toEqual([
       'max-reached',
-      'all 1 servers of build arena are in use; a match has to end first',
+      'every server of build arena is in use, and max is 1; retry when a match has ended',
     ])
   })
 
@@ -150,7 +150,7 @@ describe('an allocation', () => {
     const { code, message } = await failureOf(fleet.allocate(ask(1)))
     expect([code, message]).toEqual([
       'none-standing-by',
-      'no server of build arena is standing by, and it gets no new ones: it is Unhealthy, ' +
+      'no server of build arena is standing by; the build is Unhealthy and gets no new ones ' +
         'until its crashesToMarkUnhealthy is raised or removed',
     ])
   })
@@ -224,7 +224,7 @@ describe('an allocation', () => {
       sessionID: session(1),
       server: server.ref,
       waitedMs: 0,
-      message: `${server.ref.name} was handed to session ${session(1)}`,
+      message: `${server.ref.name} was allocated to session ${session(1)}`,
     })
   })
 

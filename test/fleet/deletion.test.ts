@@ -50,7 +50,7 @@ describe('a deleted server', () => {
     expect(kept?.record).toMatchObject({ state: 'Terminating', ending: { reason: 'Deleted', crash: false } })
     expect((await fleet.servers.get(server.ref)).status).toMatchObject({
       state: 'Terminating',
-      message: 'it was deleted by an operator',
+      message: 'deleted by an operator',
     })
   })
 

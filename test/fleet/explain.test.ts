@@ -23,7 +23,7 @@ describe('explain', () => {
       'ServerEnding',
       'ServerRemoved',
     ])
-    expect(text).toContain(`${metadata.name} ends: the process exited with code 3`)
+    expect(text).toContain(`${metadata.name} is terminating: the process exited with code 3`)
   })
 
   it('tells of one that is still there as well', async () => {
@@ -35,7 +35,7 @@ describe('explain', () => {
     const { ref } = await playing(s, fleet, 1)
     const { server, text } = await fleet.explain(ref)
     expect(server?.status.state).toBe('Active')
-    expect(text).toContain(`was handed to session ${ask(1).sessionID}`)
+    expect(text).toContain(`was allocated to session ${ask(1).sessionID}`)
   })
 
   it('is not-found for a name that nobody knows', async () => {

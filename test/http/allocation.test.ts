@@ -1,6 +1,6 @@
 /** The allocation API over real sockets and a real fleet: its 200, each of its errors, and waiting. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { allocationRoutes, nodeHandler } from '../../src/http/index.js'
+import { allocationRoutes } from '../../src/http/index.js'
 import { type ErrorCode, errorCodes, type Fleet, FleetError } from '../../src/index.js'
 import { call, type CallOptions, type Listener, listening, rawConnection, until } from './client.js'
 import { build, buildID, memoryFleet, noServers, sessionID, standingBy } from './fleet.js'
@@ -11,7 +11,7 @@ let allocate: (body: unknown, query?: string, options?: CallOptions) => ReturnTy
 
 beforeAll(async () => {
   fleet = await memoryFleet()
-  server = await listening(nodeHandler(allocationRoutes(fleet)))
+  server = await listening(allocationRoutes(fleet).nodeHandler)
   allocate = (body, query = '', options = {}) =>
     call('POST', `${server.url}/api/v1/allocate${query}`, { ...options, body })
 })
@@ -51,7 +51,7 @@ describe('an allocation', () => {
     expect(second).toMatchObject({ status: 200, text: first.text })
   })
 
-  it.each(['/api/v1/allocate', '/api/v1/allocate/', '/api/v1/%61llocate?wait=0'])('is taken at %s', async (path) => {
+  it.each(['/api/v1/allocate', '/api/v1/allocate/', '/api/v1/allocate?wait=0'])('is served at %s', async (path) => {
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
     expect((await call('POST', server.url + path, { body: request })).status).toBe(200)
@@ -124,7 +124,7 @@ describe('an allocation is refused', () => {
 
   it.each(errorCodes)('with its status when the fleet says %s', async (code) => {
     const error = new FleetError(code, 'no', { cause: new Error('because') })
-    const failing = await listening(nodeHandler(allocationRoutes({ allocate: () => Promise.reject(error) })))
+    const failing = await listening(allocationRoutes({ allocate: () => Promise.reject(error) }).nodeHandler)
     const reply = await call('POST', `${failing.url}/api/v1/allocate`, { body: request })
     await failing.close()
     expect(reply).toMatchObject({ status: statuses[code], text: '{"error":"no: because"}' })
@@ -149,7 +149,7 @@ describe('an allocation is refused', () => {
 describe('an allocation that waits', () => {
   afterEach(() => server.close())
   beforeEach(async () => {
-    server = await listening(nodeHandler(allocationRoutes(fleet)))
+    server = await listening(allocationRoutes(fleet).nodeHandler)
   })
 
   /** Nobody stands by and none may be created, until somebody patches. */
@@ -173,7 +173,7 @@ describe('an allocation that waits', () => {
   it('gives its place up at once when its caller goes away: the next in line gets the server', async () => {
     await nobody()
     const waiting = observed()
-    const observer = await listening(nodeHandler(allocationRoutes(waiting)))
+    const observer = await listening(allocationRoutes(waiting).nodeHandler)
     const url = `${observer.url}/api/v1/allocate?wait=60`
     const gone = new AbortController()
     const first = call('POST', url, { body: request, signal: gone.signal })
@@ -195,7 +195,7 @@ describe('an allocation that waits', () => {
   it('gives its place up when the caller only closes its half of the connection', async () => {
     await nobody()
     const waiting = observed()
-    const observer = await listening(nodeHandler(allocationRoutes(waiting)))
+    const observer = await listening(allocationRoutes(waiting).nodeHandler)
     const body = JSON.stringify(request)
     const connection = rawConnection(
       observer.url,
@@ -208,23 +208,9 @@ describe('an allocation that waits', () => {
     await observer.close()
   })
 
-  it('gives its place up in an app that a host wraps in its own middleware', async () => {
-    await nobody()
-    const waiting = observed()
-    const routes = allocationRoutes(waiting)
-    const observer = await listening(nodeHandler({ fetch: (...args) => routes.fetch(...args) }))
-    const gone = new AbortController()
-    const reply = call('POST', `${observer.url}/api/v1/allocate?wait=60`, { body: request, signal: gone.signal })
-    await until(() => waiting.begun === 1)
-    gone.abort()
-    await expect(reply).rejects.toThrow()
-    await until(() => waiting.failures.length === 1)
-    await observer.close()
-  })
-
   it('is answered on a connection that ends when another host leads: the next one may reach that', async () => {
     const refusing = { allocate: () => Promise.reject(new FleetError('not-leader', 'host-b does')) }
-    const follower = await listening(nodeHandler(allocationRoutes(refusing)))
+    const follower = await listening(allocationRoutes(refusing).nodeHandler)
     const body = JSON.stringify(request)
     const head = `POST /api/v1/allocate HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n`
     expect(await rawConnection(follower.url, head + body).closed()).toMatch(/^HTTP\/1\.1 503 [^]*host-b does/)
@@ -233,12 +219,12 @@ describe('an allocation that waits', () => {
 
   it('is answered with 503 when this host closes', async () => {
     await nobody()
-    const closing = new AbortController()
     const waiting = observed()
-    const observer = await listening(nodeHandler(allocationRoutes(waiting, { closing: closing.signal })))
+    const routes = allocationRoutes(waiting)
+    const observer = await listening(routes.nodeHandler)
     const reply = call('POST', `${observer.url}/api/v1/allocate?wait=60`, { body: request })
     await until(() => waiting.begun === 1)
-    closing.abort(new FleetError('closed', 'this host is closing'))
+    routes.close()
     expect(await reply).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
     expect((await reply).text).toContain('this host is closing')
     const late = await call('POST', `${observer.url}/api/v1/allocate?wait=60`, { body: request })
@@ -250,7 +236,7 @@ describe('an allocation that waits', () => {
     const closable = await memoryFleet()
     await closable.builds.create(build({ standingBy: 0, max: 0 }))
     const waiting = observed(closable)
-    const observer = await listening(nodeHandler(allocationRoutes(waiting)))
+    const observer = await listening(allocationRoutes(waiting).nodeHandler)
     const reply = call('POST', `${observer.url}/api/v1/allocate?wait=60`, { body: request })
     await until(() => waiting.begun === 1)
     await closable.close()

@@ -1,13 +1,11 @@
 /** Who may ask for what: the `authorize` hook on every factory, bearer tokens with roles, and calls per caller. */
-import { Hono } from 'hono'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
   agentListener,
   allocationRoutes,
   type Authorize,
   bearerTokens,
-  managementRoutes,
-  nodeHandler,
+  fleetRoutes,
   operations,
   perClientRateLimit,
   type Role,
@@ -16,6 +14,7 @@ import {
 import { FleetError } from '../../src/index.js'
 import { virtualClock } from '../../src/testing/index.js'
 import { callFake as call, type Listener, listening } from './client.js'
+import { entryPoints } from './entry-points.js'
 import { build, buildID, sessionID } from './fleet.js'
 
 const token = (name: string) => `${name}-${'x'.repeat(20)}`
@@ -52,18 +51,11 @@ beforeEach(() => {
 })
 afterEach(() => Promise.all(listeners.map((listener) => listener.close())))
 
-/** Both factories, as `nodeHandler` serves them straight and through Hono. */
+/** The routes behind both entry points; returns their URLs. */
 async function served(options: object): Promise<readonly string[]> {
-  const apps = [managementRoutes(fleet, options), allocationRoutes(fleet, options)]
-  const [management, allocation] = apps.map((app) => nodeHandler(app))
-  const straight = await listening((request, response) =>
-    (request.url?.includes('allocate') ? allocation : management)?.(request, response),
-  )
-  const around = new Hono()
-  for (const app of apps) around.route('/', app)
-  const throughHono = await listening(nodeHandler(around))
-  listeners.push(straight, throughHono)
-  return [straight.url, throughHono.url]
+  const opened = await Promise.all(entryPoints.map(({ open }) => open(fleetRoutes(fleet, options))))
+  listeners.push(...opened)
+  return opened.map(({ url }) => url)
 }
 
 describe('the authorize hook', () => {
@@ -104,7 +96,7 @@ describe('the authorize hook', () => {
     const nothing = () => {}
     const logger = { debug: nothing, info: nothing, warn: nothing, error: (fields: object) => errors.push(fields) }
     const options = { authorize: verdict as unknown as Authorize, logger }
-    const host = await listening(nodeHandler(allocationRoutes(counting, options)))
+    const host = await listening(allocationRoutes(counting, options).nodeHandler)
     listeners.push(host)
     const reply = await call('POST', `${host.url}/api/v1/allocate`, { body: { buildID, sessionID } })
     expect(reply.status).toBe(status)
@@ -204,9 +196,12 @@ describe('bearer tokens', () => {
   it.each([
     [[], 'bearerTokens needs at least one token'],
     [[{ token: 'short', roles: ['read'] }], 'tokens[0].token must have at least 16 characters'],
-    [[{ token: `${'x'.repeat(20)} y`, roles: ['read'] }], 'tokens[0].token may hold letters, digits and -._~+/= only'],
-    [[{ token: token('a'), roles: [] }], 'tokens[0].roles must name some of allocate, read, manage'],
-    [[{ token: token('a'), roles: ['admin'] }], 'tokens[0].roles must name some of allocate, read, manage'],
+    [
+      [{ token: `${'x'.repeat(20)} y`, roles: ['read'] }],
+      'tokens[0].token may contain only letters, digits and -._~+/=',
+    ],
+    [[{ token: token('a'), roles: [] }], 'tokens[0].roles must list one or more of allocate, read, manage'],
+    [[{ token: token('a'), roles: ['admin'] }], 'tokens[0].roles must list one or more of allocate, read, manage'],
   ])('refuse %j', (tokens, message) => {
     expect(() => bearerTokens(tokens as never)).toThrow(expect.objectContaining({ code: 'invalid', message }))
   })

@@ -1,6 +1,6 @@
 /** `compat: 'thundernetes'`: each row of its table in docs/reference/http-api.md, and the calls that its web console makes. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { managementRoutes, nodeHandler } from '../../src/http/index.js'
+import { managementRoutes } from '../../src/http/index.js'
 import { createFleet, type Fleet, systemClock } from '../../src/index.js'
 import { memoryBackend } from '../../adapters/memory/index.js'
 import { call, type Listener, listening } from './client.js'
@@ -17,7 +17,7 @@ let server: Listener
 beforeAll(async () => {
   fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }), apiGroup: 'mps.playfab.com' })
   const routes = managementRoutes(fleet, { compat: 'thundernetes', allowedOrigins: [origin] })
-  server = await listening(nodeHandler(routes))
+  server = await listening(routes.nodeHandler)
 })
 afterAll(async () => {
   await server.close()
@@ -152,9 +152,9 @@ describe('allowedOrigins', () => {
       [[], undefined],
       [['*'], 'https://any.example'],
     ] as const) {
-      const reply = await managementRoutes(fleet, { allowedOrigins }).request('/api/v1/gameservers', {
-        headers: { Origin: 'https://any.example' },
-      })
+      const reply = await managementRoutes(fleet, { allowedOrigins }).fetch(
+        new Request('http://a/api/v1/gameservers', { headers: { Origin: 'https://any.example' } }),
+      )
       expect(reply.headers.get('access-control-allow-origin') ?? undefined).toBe(allowed)
     }
   })

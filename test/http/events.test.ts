@@ -1,26 +1,17 @@
 /** `GET /api/v1/events`: what happens, as server-sent events over real sockets. */
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { managementRoutes, nodeHandler, serve, type StreamedEvent } from '../../src/http/index.js'
+import { managementRoutes, serve, type StreamedEvent } from '../../src/http/index.js'
 import { createFleet, type Fleet, type FleetEvent, systemClock } from '../../src/index.js'
 import { memoryBackend } from '../../adapters/memory/index.js'
-import { call, type Listener, listening, rawConnection, until } from './client.js'
+import { call, type Listener, rawConnection, until } from './client.js'
+import { entryPoints } from './entry-points.js'
 import { build, memoryFleet, standingBy } from './fleet.js'
 
 let fleet: Fleet
 let listener: Listener
 
 type Options = NonNullable<Parameters<typeof managementRoutes>[1]>
-type Source = Parameters<typeof managementRoutes>[0]
-
-const ways = {
-  straight: (source: Source, options?: Options) => nodeHandler(managementRoutes(source, options)),
-  'through Hono': (source: Source, options?: Options) => {
-    const app = managementRoutes(source, options)
-    return nodeHandler({ fetch: (...args) => app.fetch(...args) })
-  },
-}
-
 beforeEach(async () => {
   fleet = await memoryFleet()
 })
@@ -65,9 +56,9 @@ function read(path = '', headers: Readonly<Record<string, string>> = {}, at = li
 
 const has = (reading: Reading, type: string) => () => reading.events().some((event) => event.type === type)
 
-describe.each(Object.entries(ways))('events, %s', (_, handler) => {
+describe.each(entryPoints)('events through $name', (entryPoint) => {
   const open = async (options?: Options) => {
-    listener = await listening(handler(fleet, options))
+    listener = await entryPoint.open(managementRoutes(fleet, options))
   }
 
   it('come as they happen, with number, type and all they hold', async () => {
@@ -104,7 +95,7 @@ describe.each(Object.entries(ways))('events, %s', (_, handler) => {
     await fleet.builds.delete('arena')
     await until(has(second, 'BuildDeleted'))
     const numbers = [...seen, ...second.events()].map(({ seq }) => seq)
-    expect(numbers).toEqual(numbers.map((__, index) => index + 1))
+    expect(numbers).toEqual(numbers.map((_, index) => index + 1))
     second.stop()
   })
 
@@ -167,7 +158,7 @@ describe.each(Object.entries(ways))('events, %s', (_, handler) => {
     const small = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { eventLogSize: 5 } })
     await small.builds.create(build())
     await standingBy(small, 2)
-    listener = await listening(handler(small))
+    listener = await entryPoint.open(managementRoutes(small))
     const reading = await read('?from=1')
     await until(() => reading.events().length >= 6)
     const [dropped, next] = reading.events()
@@ -192,13 +183,13 @@ describe.each(Object.entries(ways))('events, %s', (_, handler) => {
   })
 
   it('answer HEAD without a stream, and end when this host closes', async () => {
-    const closing = new AbortController()
-    await open({ closing: closing.signal, events: { maxReaders: 1 } })
+    const routes = managementRoutes(fleet, { events: { maxReaders: 1 } })
+    listener = await entryPoint.open(routes)
     const head = await call('HEAD', `${listener.url}/api/v1/events`)
     expect(head).toMatchObject({ status: 200, text: '', headers: { 'content-type': 'text/event-stream' } })
     const reading = await read()
     await until(() => reading.text() !== '')
-    closing.abort()
+    routes.close()
     await until(reading.ended)
     expect(reading.response.complete).toBe(true)
   })
@@ -220,7 +211,7 @@ describe.each(Object.entries(ways))('events, %s', (_, handler) => {
 
   it('a reader that takes nothing is cut off, costs no memory, harms nobody, and can go on where it was', async () => {
     const large = flood()
-    listener = await listening(handler({ ...fleet, events: large.events }, { events: { stallMs: 200 } }))
+    listener = await entryPoint.open(managementRoutes({ ...fleet, events: large.events }, { events: { stallMs: 200 } }))
     const before = process.memoryUsage().rss
     const slow = rawConnection(listener.url, 'GET /api/v1/events?from=1 HTTP/1.1\r\nHost: a\r\n\r\n')
     await slow.until(/^HTTP\/1\.1 200 /)

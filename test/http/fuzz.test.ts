@@ -4,7 +4,7 @@
  */
 import { fc, test } from '@fast-check/vitest'
 import { afterAll, beforeAll, describe, expect } from 'vitest'
-import { fleetRoutes, nodeHandler, openApiDocument, type OpenApiOptions } from '../../src/http/index.js'
+import { fleetRoutes, openApiDocument, type OpenApiOptions } from '../../src/http/index.js'
 import type { Fleet } from '../../src/index.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 import { call, type Listener, listening } from './client.js'
@@ -24,7 +24,7 @@ describe.each<OpenApiOptions>([{}, { compat: 'thundernetes' }])('requests made f
   beforeAll(async () => {
     fleet = await memoryFleet()
     const { compat } = options
-    server = await listening(nodeHandler(fleetRoutes(fleet, compat ? { compat } : {})))
+    server = await listening(fleetRoutes(fleet, compat ? { compat } : {}).nodeHandler)
   })
   afterAll(async () => {
     await server.close()

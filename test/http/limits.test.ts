@@ -3,17 +3,12 @@ import { execFileSync, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import {
-  allocationRoutes,
-  managementRoutes,
-  nodeHandler,
-  serve,
-  type Served,
-  type ServeLimits,
-} from '../../src/http/index.js'
-import type { Fleet } from '../../src/index.js'
+import { allocationRoutes, managementRoutes, serve, type Served, type ServeLimits } from '../../src/http/index.js'
+import { memoryBackend } from '../../adapters/memory/index.js'
+import { createFleet, type Fleet, systemClock } from '../../src/index.js'
 import { closeServer, httpServer, listen } from '../../src/platform/http-server.js'
 import { call, listening, rawConnection, until } from './client.js'
+import { entryPoints } from './entry-points.js'
 import { build, buildID, memoryFleet, sessionID, standingBy } from './fleet.js'
 
 let fleet: Fleet
@@ -42,58 +37,76 @@ async function othersAreServed(): Promise<void> {
 }
 
 describe('too many at once', () => {
-  it('who wait are refused with 503 and when to come back; who do not wait are served', async () => {
-    await open({ maxWaiting: 2 })
+  it('callers that wait are refused by the fleet with 503 and Retry-After; other calls are served', async () => {
+    await fleet.close()
+    fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { maxWaiting: 2 } })
+    await open()
     await fleet.builds.create(build({ standingBy: 0, max: 0 }))
     const gone = new AbortController()
     const url = `${served.allocationUrl}/api/v1/allocate?wait=30`
-    const sessions = [1, 2].map((n) => sessionID.replace(/.$/, String(n)))
+    const sessions = [2, 3].map((n) => sessionID.replace(/.$/, String(n)))
     const waiting = sessions.map((id) => call('POST', url, { body: { buildID, sessionID: id }, signal: gone.signal }))
     const ended = Promise.allSettled(waiting)
-    await until(async () => (await allocate('?wait=30')).status === 503)
+    await until(() => fleet.stats().builds[0]?.waiting === 2)
     const refused = await allocate('?wait=30')
     expect(refused).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
-    expect(refused.text).toContain('2 callers wait for a server')
+    expect(refused.text).toContain('2 callers wait already')
     expect((await allocate()).status).toBe(429)
     gone.abort()
     await ended
-    // Whoever has gone has made room.
+    // Callers that disconnect make room.
     await until(async () => (await allocate('?wait=0.05')).status === 429)
   })
 
-  it.each([
-    ['straight', (app: Parameters<typeof nodeHandler>[0]) => app],
-    ['through Hono', ({ fetch }: Parameters<typeof nodeHandler>[0]) => ({ fetch })],
-  ])('in work are refused with 503, %s, on the management API as well', async (_, way) => {
+  it.each(entryPoints)(
+    'in flight are refused with 503, also by the management API, through $name',
+    async ({ open: at }) => {
+      await open()
+      let release = () => {}
+      const released = new Promise<void>((resolve) => (release = resolve))
+      let inside = 0
+      const builds = {
+        ...fleet.builds,
+        async list() {
+          inside++
+          await released
+          return []
+        },
+      }
+      const host = await at(managementRoutes({ ...fleet, builds }, { maxInFlight: 2 }))
+      const held = [1, 2].map(() => call('GET', `${host.url}/api/v1/gameserverbuilds`))
+      await until(() => inside === 2)
+      const refused = await call('GET', `${host.url}/api/v1/gameservers`)
+      expect(refused).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
+      release()
+      expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200])
+      expect((await call('GET', `${host.url}/api/v1/gameservers`)).status).toBe(200)
+      await host.close()
+    },
+  )
+
+  it('callers that wait do not count as requests in flight', async () => {
     await open()
-    let release = () => {}
-    const released = new Promise<void>((resolve) => (release = resolve))
-    let inside = 0
-    const builds = {
-      ...fleet.builds,
-      async list() {
-        inside++
-        await released
-        return []
-      },
-    }
-    const host = await listening(nodeHandler(way(managementRoutes({ ...fleet, builds }, { maxInFlight: 2 }))))
-    const held = [1, 2].map(() => call('GET', `${host.url}/api/v1/gameserverbuilds`))
-    await until(() => inside === 2)
-    const refused = await call('GET', `${host.url}/api/v1/gameservers`)
-    expect(refused).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
-    release()
-    expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200])
-    expect((await call('GET', `${host.url}/api/v1/gameservers`)).status).toBe(200)
+    await fleet.builds.create(build({ standingBy: 0, max: 0 }))
+    const host = await listening(allocationRoutes(fleet, { maxInFlight: 1 }).nodeHandler)
+    const gone = new AbortController()
+    const waiting = call('POST', `${host.url}/api/v1/allocate?wait=60`, { body, signal: gone.signal })
+    const ended = Promise.allSettled([waiting])
+    await until(() => fleet.stats().builds[0]?.waiting === 1)
+    expect((await call('POST', `${host.url}/api/v1/allocate`, { body })).status).toBe(429)
+    gone.abort()
+    await ended
     await host.close()
   })
 
-  it('leave most of the room to those who do not wait, also where only maxInFlight is set', async () => {
+  it('the longest wait is limits.maxWaitMs of the fleet', async () => {
+    await fleet.close()
+    fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { maxWaitMs: 2_500 } })
     await open()
-    await fleet.builds.create(build({ standingBy: 0, max: 0 }))
-    const host = await listening(nodeHandler(allocationRoutes(fleet, { maxInFlight: 1 })))
-    expect((await call('POST', `${host.url}/api/v1/allocate?wait=0.01`, { body })).status).toBe(429)
-    await host.close()
+    const refused = await allocate('?wait=3')
+    expect(refused).toMatchObject({ status: 400, headers: { 'gamekeeper-error': 'invalid' } })
+    expect(refused.text).toBe('{"error":"wait must be a number of seconds from 0 to 2.5, but is \\"3\\""}')
+    expect((await allocate('?wait=2.5')).status).toBe(404)
   })
 
   it.each<[object, string]>([
@@ -151,7 +164,7 @@ describe('whoever is slow', () => {
     const large = Array.from({ length: 100_000 }, (_, i) => ({ name: `${'x'.repeat(200)}${i}` }))
     const servers = { ...fleet.servers, list: () => Promise.resolve(large as never) }
     await open()
-    const server = httpServer(nodeHandler(managementRoutes({ ...fleet, servers })), { stallTimeoutMs: 300 })
+    const server = httpServer(managementRoutes({ ...fleet, servers }).nodeHandler, { stallTimeoutMs: 300 })
     const { port } = await listen(server, { host: '127.0.0.1', port: 0, option: 'test' })
     const held = rawConnection(
       `http://127.0.0.1:${port}`,

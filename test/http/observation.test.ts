@@ -4,7 +4,6 @@ import { memoryBackend } from '../../adapters/memory/index.js'
 import {
   bearerTokens,
   managementRoutes,
-  nodeHandler,
   observationRoutes,
   type openApiDocument,
   serve,
@@ -142,7 +141,7 @@ describe('/metrics', () => {
       authorize,
       metrics: { contentType: 'text/plain', text: () => Promise.resolve('a 1\n') },
     })
-    const host = await listening(nodeHandler(routes))
+    const host = await listening(routes.nodeHandler)
     const paths = ['/metrics', '/healthz', '/readyz']
     const statuses = async (headers: Record<string, string>) => {
       const replies = await Promise.all(paths.map((path) => call('GET', host.url + path, { headers })))
@@ -157,7 +156,7 @@ describe('/metrics', () => {
     const none = await serve({ fleet, allocation: { port: 0 }, management: { port: 0 } })
     expect((await call('GET', `${none.managementUrl}/metrics`)).status).toBe(404)
     await none.close()
-    const host = await listening(nodeHandler(managementRoutes(fleet)))
+    const host = await listening(managementRoutes(fleet).nodeHandler)
     for (const path of ['/metrics', '/healthz', '/readyz'])
       expect((await call('GET', host.url + path)).status).toBe(404)
     await host.close()

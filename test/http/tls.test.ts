@@ -7,14 +7,7 @@ import { join } from 'node:path'
 import { connect, type TLSSocket } from 'node:tls'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import {
-  type ApiRequest,
-  fleetRoutes,
-  nodeHandler,
-  serve,
-  type Served,
-  type ServeOptions,
-} from '../../src/http/index.js'
+import { type ApiRequest, fleetRoutes, serve, type Served, type ServeOptions } from '../../src/http/index.js'
 import type { Fleet } from '../../src/index.js'
 import { type Authority, type Certified, certificates, type Workshop } from './certificates.js'
 import { until } from './client.js'
@@ -191,7 +184,10 @@ describe('files that change', () => {
     await place(await ours.issue('renewed'))
     await until(async () => (await shownBy(url)) === 'renewed')
     expect(said.filter(({ level }) => level === 'info')).toEqual([
-      expect.objectContaining({ message: 'management.tls: the files have changed and are in use now' }),
+      expect.objectContaining({
+        message: 'reloaded changed TLS files',
+        fields: expect.objectContaining({ option: 'management.tls' }),
+      }),
     ])
   })
 
@@ -209,7 +205,10 @@ describe('files that change', () => {
     await until(() => complaints().length > 0)
     expect(await shownBy(url)).toBe('server')
     expect(complaints()).toEqual([
-      expect.objectContaining({ message: 'management.tls: the files cannot be used; those of before stay in use' }),
+      expect.objectContaining({
+        message: 'changed TLS files are unusable; keeping the current ones',
+        fields: expect.objectContaining({ option: 'management.tls' }),
+      }),
     ])
     await copyFile(ours.cert, at('ca'))
     await place(await ours.issue('mended'))
@@ -250,9 +249,9 @@ describe('what cannot be served is refused at the start', () => {
     [
       'a key of another certificate',
       () => ({ ...server, key: stranger.key }),
-      /the key is not that of the certificate/,
+      /the key does not match the certificate/,
     ],
-    ['authorities that are none', () => ({ ...server, ca: server.key }), /holds no certificate/],
+    ['authorities that are none', () => ({ ...server, ca: server.key }), /contains no certificate/],
     [
       'certificates that nobody signs',
       () => ({ ...server, requestCert: true }),
@@ -271,7 +270,7 @@ it("the routes in a host's own node:https server know who has shown a certificat
   const authorize = (request: ApiRequest) => names.push(request.clientCertificate()?.commonName) > 0
   const [cert, key, ca] = await Promise.all([server.cert, server.key, ours.cert].map((path) => readFile(path)))
   const pair = { ...(cert && { cert }), ...(key && { key }), ...(ca && { ca }) }
-  const host = createServer({ ...pair, requestCert: true }, nodeHandler(fleetRoutes(fleet, { authorize })))
+  const host = createServer({ ...pair, requestCert: true }, fleetRoutes(fleet, { authorize }).nodeHandler)
   await new Promise<void>((resolve) => host.listen(0, '127.0.0.1', resolve))
   const address = host.address()
   const url = `https://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/api/v1`

@@ -30,7 +30,7 @@ describe('the directory', () => {
     await writeFile(directory, 'something else')
     await expect(fileStore({ directory })).rejects.toMatchObject({
       code: 'directory-unusable',
-      message: expect.stringMatching(new RegExp(`the directory ${directory} cannot be used: .*exists`)),
+      message: expect.stringMatching(new RegExp(`cannot use the directory ${directory}: .*exists`)),
     })
   })
 

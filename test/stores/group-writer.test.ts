@@ -8,7 +8,7 @@ import { temporaryDirectory } from './temporary.js'
 interface Faults {
   /** The next transaction fails, and the environment answers nothing from then on. */
   die: boolean
-  noRoom: boolean
+  diskFull: boolean
 }
 
 test('after a write that left the database dead it is opened again, and reads and writes go on', async () => {
@@ -39,11 +39,11 @@ test('all that wait for one transaction fail with it, and what is asked for mean
 
 test('while there is no room writes are refused, and once there is they work again', async () => {
   const { writer, faults, opened } = await startWriter()
-  faults.noRoom = true
+  faults.diskFull = true
   for (const name of ['arena-1', 'arena-2']) {
     await expect(create(writer, name)).rejects.toMatchObject({ code: 'unavailable', cause: new Error('no space left') })
   }
-  faults.noRoom = false
+  faults.diskFull = false
   expect(await create(writer, 'arena-1')).toBeGreaterThan(0)
   expect(opened()).toBe(1)
 })
@@ -68,7 +68,7 @@ function create(writer: GroupWriter, name: string): Promise<number | undefined> 
 
 async function startWriter() {
   const directory = await temporaryDirectory()
-  const faults: Faults = { die: false, noRoom: false }
+  const faults: Faults = { die: false, diskFull: false }
   let opened = 0
   const openIt = () => {
     opened++
@@ -76,13 +76,13 @@ async function startWriter() {
     return mortal({ ...environment, collections: openCollections(environment) }, faults)
   }
   const environment = openIt()
-  const room = new DiskReserve(directory)
-  const make = room.make.bind(room)
-  room.make = (...args) => {
-    if (faults.noRoom) throw new Error('no space left')
-    return make(...args)
+  const diskReserve = new DiskReserve(directory)
+  const reserve = diskReserve.reserve.bind(diskReserve)
+  diskReserve.reserve = (...args) => {
+    if (faults.diskFull) throw new Error('no space left')
+    return reserve(...args)
   }
-  const writer = new GroupWriter({ environment, room, lastVersion: 0, reopen: () => Promise.resolve(openIt()) })
+  const writer = new GroupWriter({ environment, diskReserve, lastVersion: 0, reopen: () => Promise.resolve(openIt()) })
   onTestFinished(() => writer.close())
   return { writer, faults, opened: () => opened }
 }

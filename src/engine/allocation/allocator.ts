@@ -1,141 +1,99 @@
 /**
- * Hands out servers: one session, one server, however many ask and whatever fails. A server is reserved before the
- * first await, is given in one conditional write, and nobody is told before that is durable.
+ * Allocates servers: one session gets one server, whatever runs in parallel and whatever fails. A server is reserved
+ * before the first await and allocated in one conditional write, and no caller gets an answer before that is durable.
  */
-import { FleetError, messageOf, throwIfAborted } from '../../contracts/errors.js'
-import { pick, refusal, sessionKey } from '../../rules/planning/allocation.js'
+import { FleetError, throwIfAborted } from '../../contracts/errors.js'
+import { pick, sessionKey } from '../../rules/planning/allocation.js'
 import type { AllocationRequest, Session } from '../../rules/model/resources.js'
-import { buildHealth } from '../../rules/model/status.js'
 import { type Allocation, allocationOf } from '../../rules/model/wire.js'
 import { type EngineContext, serverEvent } from '../context.js'
-import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import type { RetryGrace } from './retry-grace.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
+import type { BuildEntry, ServerEntry } from '../state/entries.js'
+import { isNoServerError, noServerError, outcomeUnknownError } from './allocation-errors.js'
+import { type AllocateOptions, type CallInProgress, newCall, resultWithin } from './call-in-progress.js'
+import type { RetryGrace } from './retry-grace.js'
 import type { WaitQueue } from './wait-queue.js'
 
 export interface AllocatorDependencies {
   readonly writer: ServerWriter
-  readonly room: WaitQueue
-  readonly expected: RetryGrace
+  readonly waitQueue: WaitQueue
+  readonly retryGrace: RetryGrace
   readonly isDraining: () => boolean
 }
 
-export interface AllocatorOptions {
-  readonly waitMs: number
-  readonly signal?: AbortSignal | undefined
-}
+export class Allocator {
+  readonly #ctx: EngineContext
+  readonly #deps: AllocatorDependencies
+  /** By session: a second call for the same session joins the first instead of taking another server. */
+  readonly #calls = new Map<string, CallInProgress>()
+  #lastTicket = 0
 
-export interface Allocator {
-  allocate(request: AllocationRequest, options: AllocatorOptions): Promise<Allocation>
-}
+  constructor(ctx: EngineContext, deps: AllocatorDependencies) {
+    this.#ctx = ctx
+    this.#deps = deps
+  }
 
-interface UnderWay {
-  readonly buildID: string
-  /** Who came first is served first, also when it comes back. */
-  readonly turn: number
-  /** It was given a server. If it waits all the same, that was lost. */
-  hadServer: boolean
-  /** Ends the waiting of those who have joined it, and whose time is up: they stay for a server that is on its way only. */
-  overdue: (() => void)[] | undefined
-  /** Set before anybody else can come in. */
-  result: Promise<Allocation>
-}
-
-const unanswered = new Promise<never>(() => {})
-
-export function allocator(ctx: EngineContext, parts: AllocatorDependencies): Allocator {
-  const { clock, inventory } = ctx
-  const { writer, room, expected, isDraining } = parts
-  /** Calls under way by session: a second one for the same session joins instead of taking another server. */
-  const underWay = new Map<string, UnderWay>()
-  let turns = 0
-
-  function allocate(request: AllocationRequest, options: AllocatorOptions): Promise<Allocation> {
+  allocate(request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
     const key = sessionKey(request.sessionID)
-    const held = inventory.serverBySession(key)
+    const held = this.#ctx.inventory.serverBySession(key)
     if (held?.record.session) return Promise.resolve(allocationOf(held.record))
-    const first = underWay.get(key)
-    if (first) return join(first, request, options)
-    const call: UnderWay = {
-      buildID: request.buildID,
-      turn: ++turns,
-      hadServer: false,
-      overdue: undefined,
-      result: unanswered,
-    }
-    underWay.set(key, call)
-    return (call.result = find(key, call, request, options))
+    const first = this.#calls.get(key)
+    if (first) return this.#join(first, request, options)
+    const call = newCall(request.buildID, ++this.#lastTicket)
+    this.#calls.set(key, call)
+    return (call.result = this.#run(key, call, request, options))
   }
 
   /**
-   * Takes what the call before gets, waiting no longer than it may itself. Where that one gives up for reasons of its
-   * own, this one goes on by itself.
+   * Takes the result of the call in progress, within its own timeout. When that call fails for a reason that does not apply
+   * to this one, this one goes on alone.
    */
-  async function join(first: UnderWay, request: AllocationRequest, options: AllocatorOptions): Promise<Allocation> {
+  async #join(first: CallInProgress, request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
+    const { clock, inventory } = this.#ctx
     const since = clock.elapsed()
     const leftMs = () => Math.max(0, options.waitMs - (clock.elapsed() - since))
+    const hasServer = () => inventory.serverBySession(request.sessionID) !== undefined
     try {
-      const allocation = await outcomeOf(first, request, options)
+      const allocation = await resultWithin(clock, first, hasServer, options)
       if (allocation) return allocation
     } catch (error) {
       throwIfAborted(options.signal)
-      const ofItsOwn =
-        first.buildID !== request.buildID || FleetError.is(error, 'aborted') || (isRefusal(error) && leftMs() > 0)
-      if (!ofItsOwn) throw error
-      return allocate(request, { ...options, waitMs: leftMs() })
+      const concernsOnlyFirst =
+        first.buildID !== request.buildID || FleetError.is(error, 'aborted') || (isNoServerError(error) && leftMs() > 0)
+      if (!concernsOnlyFirst) throw error
+      return this.allocate(request, { ...options, waitMs: leftMs() })
     }
-    throw refused(buildOf(request), clock.elapsed() - since)
+    throw noServerError(this.#buildFor(request), clock.elapsed() - since)
   }
 
-  /** What the call before gets; undefined when the time is up and no server is on its way to the session, or no more. */
-  function outcomeOf(
-    first: UnderWay,
-    { sessionID }: AllocationRequest,
-    { waitMs, signal }: AllocatorOptions,
-  ): Promise<Allocation | undefined> {
-    return new Promise((resolve, reject) => {
-      const aborted = () => reject(new FleetError('aborted', 'the caller stopped waiting', { cause: signal?.reason }))
-      const cancel = clock.after(waitMs, () => {
-        const timeUp = () => resolve(undefined)
-        if (inventory.serverBySession(sessionID)) (first.overdue ??= []).push(timeUp)
-        else timeUp()
-      })
-      signal?.addEventListener('abort', aborted, { once: true })
-      first.result.then(resolve, reject).finally(() => {
-        cancel()
-        signal?.removeEventListener('abort', aborted)
-      })
-    })
-  }
-
-  async function find(
+  async #run(
     key: string,
-    call: UnderWay,
+    call: CallInProgress,
     request: AllocationRequest,
-    options: AllocatorOptions,
+    options: AllocateOptions,
   ): Promise<Allocation> {
+    const { clock, inventory } = this.#ctx
+    const { writer } = this.#deps
     const { signal } = options
     const session = sessionOf(request)
     const since = clock.elapsed()
     try {
       for (;;) {
         throwIfAborted(signal)
-        const over = ctx.over()
-        if (over) throw over
+        const stopError = this.#ctx.stopError()
+        if (stopError) throw stopError
         const held = inventory.serverBySession(key)
         if (held?.uncertain) {
-          await settle(held)
+          await this.#resolveUncertain(held)
           continue
         }
         if (held?.record.session) return allocationOf(held.record)
 
-        const build = buildOf(request)
-        if (build.draining || isDraining()) {
-          throw new FleetError('draining', `build ${build.record.name} is being drained and hands out no servers`)
-        }
-        let entry = reserveNow(build, session)
+        const build = this.#buildFor(request)
+        this.#checkNotDraining(build)
+        let entry = this.#reserveReady(build, session)
         if (!entry) {
-          entry = await waitFor(build, call, session, since, options)
+          entry = await this.#waitForServer(build, call, session, since, options)
           if (!entry) continue
           if (signal?.aborted) {
             inventory.release(entry)
@@ -145,92 +103,95 @@ export function allocator(ctx: EngineContext, parts: AllocatorDependencies): All
         call.hadServer = true
         try {
           await writer.save(entry)
-          // It ended while it was being handed out: the store must forget the session before another server may have it.
+          // The server ended meanwhile: the store must forget the session before another server may have it.
           if (entry.intent) await writer.save(entry)
         } catch (error) {
-          notSaved(entry, session, since, error)
+          this.#saveFailed(entry, session, since, error)
           continue
         }
-        // It was written under a lead that has been lost since: what is true now, only the next leader knows.
-        const deposed = ctx.deposed()
-        if (deposed) throw deposed
+        // Another host leads by now, and only that host knows what has become of this write.
+        const deposedError = this.#ctx.deposedError()
+        if (deposedError) throw deposedError
         if (entry.record.session?.id !== session.id) continue
-        tellAllocated(entry, session, since)
+        this.#reportAllocated(entry, session, since)
         return allocationOf(entry.record)
       }
     } finally {
-      underWay.delete(key)
+      this.#calls.delete(key)
     }
   }
 
-  function tellAllocated(entry: ServerEntry, session: Session, since: number): void {
-    const waitedMs = clock.elapsed() - since
-    const { at, build, server, message } = serverEvent(
-      ctx,
-      entry,
-      `${entry.record.name} was handed to session ${session.id}`,
-    )
-    ctx.emitter.emit({ type: 'Allocated', at, build, server, message, sessionID: session.id, waitedMs })
-  }
-
-  function buildOf({ buildID }: AllocationRequest): BuildEntry {
-    const build = inventory.buildByID(buildID)
+  #buildFor({ buildID }: AllocationRequest): BuildEntry {
+    const build = this.#ctx.inventory.buildByID(buildID)
     if (!build) throw new FleetError('not-found', `no build has the buildID ${JSON.stringify(buildID)}`)
     return build
   }
 
-  function reserveNow(build: BuildEntry, session: Session): ServerEntry | undefined {
+  #checkNotDraining(build: BuildEntry): void {
+    if (!build.draining && !this.#deps.isDraining()) return
+    throw new FleetError('draining', `build ${build.record.name} is draining and allocates no servers`)
+  }
+
+  #reserveReady(build: BuildEntry, session: Session): ServerEntry | undefined {
     const entry = pick(build.buckets.ready, build.buckets.outdatedReady)
-    if (entry) reserve(entry, session)
+    if (entry) this.#reserve(entry, session)
     return entry
   }
 
-  function reserve(entry: ServerEntry, session: Session): void {
-    inventory.reserve(entry, session)
-    expected.remove(entry.build, sessionKey(session.id))
-    ctx.enqueue(entry.build)
+  #reserve(entry: ServerEntry, session: Session): void {
+    this.#ctx.inventory.reserve(entry, session)
+    this.#deps.retryGrace.remove(entry.build, sessionKey(session.id))
+    this.#ctx.enqueue(entry.build)
   }
 
-  function waitFor(
+  #waitForServer(
     build: BuildEntry,
-    call: UnderWay,
+    call: CallInProgress,
     session: Session,
     since: number,
-    { waitMs, signal }: AllocatorOptions,
+    { waitMs, signal }: AllocateOptions,
   ): Promise<ServerEntry | undefined> {
-    for (const timeUp of call.overdue?.splice(0) ?? []) timeUp()
-    const waitedMs = clock.elapsed() - since
+    const { waitQueue } = this.#deps
+    for (const timeOut of call.timedOutJoins?.splice(0) ?? []) timeOut()
+    const waitedMs = this.#ctx.clock.elapsed() - since
     const leftMs = waitMs - waitedMs
-    if (leftMs <= 0) throw refused(build, waitedMs)
-    if (room.total >= ctx.limits.maxWaiting && !call.hadServer) {
-      throw new FleetError('unavailable', `${room.total} callers wait already, and no more are let in`)
+    if (leftMs <= 0) throw noServerError(build, waitedMs)
+    const { maxWaiting } = this.#ctx.limits
+    if (waitQueue.total >= maxWaiting && !call.hadServer) {
+      throw new FleetError('unavailable', `${waitQueue.total} callers are waiting, and maxWaiting is ${maxWaiting}`)
     }
-    const timedOut = () => refused(build, waitedMs + leftMs)
-    const waiting = { session: sessionKey(session.id), turn: call.turn, waitMs: leftMs, timedOut, signal }
-    return room.wait(build, waiting, (entry) => reserve(entry, session))
+    const timeoutError = () => noServerError(build, waitedMs + leftMs)
+    const waiting = { session: sessionKey(session.id), ticket: call.ticket, waitMs: leftMs, timeoutError, signal }
+    return waitQueue.wait(build, waiting, (entry) => this.#reserve(entry, session))
   }
 
-  /** Returns when another server must be found; throws when nobody knows what the store holds now. */
-  function notSaved(entry: ServerEntry, session: Session, since: number, error: unknown): void {
-    ctx.touch(entry)
+  /** Returns when another server must be found; throws when it is unknown what the store holds. */
+  #saveFailed(entry: ServerEntry, session: Session, since: number, error: unknown): void {
+    this.#ctx.requeue(entry)
     if (error instanceof LostServer) return
-    // Whether the session is in the store, nobody knows. It stays bound to this server until that is found out.
-    writer.markUncertain(entry, () => {
-      if (!ctx.deposed()) tellAllocated(entry, session, since)
+    // The session stays bound to this server until the store has been read back.
+    this.#deps.writer.markUncertain(entry, () => {
+      if (!this.#ctx.deposedError()) this.#reportAllocated(entry, session, since)
     })
-    throw unavailable(error)
+    throw outcomeUnknownError(error)
   }
 
-  async function settle(entry: ServerEntry): Promise<void> {
+  async #resolveUncertain(entry: ServerEntry): Promise<void> {
     try {
-      await writer.resolveUncertain(entry)
+      await this.#deps.writer.resolveUncertain(entry)
     } catch (error) {
-      if (!(error instanceof LostServer)) throw unavailable(error)
-      ctx.touch(entry)
+      if (!(error instanceof LostServer)) throw outcomeUnknownError(error)
+      this.#ctx.requeue(entry)
     }
   }
 
-  return { allocate }
+  #reportAllocated(entry: ServerEntry, session: Session, since: number): void {
+    const { clock, emitter } = this.#ctx
+    const waitedMs = clock.elapsed() - since
+    const text = `${entry.record.name} was allocated to session ${session.id}`
+    const { at, build, server, message } = serverEvent(this.#ctx, entry, text)
+    emitter.emit({ type: 'Allocated', at, build, server, message, sessionID: session.id, waitedMs })
+  }
 }
 
 function sessionOf({ sessionID, sessionCookie, initialPlayers = noPlayers }: AllocationRequest): Session {
@@ -240,35 +201,3 @@ function sessionOf({ sessionID, sessionCookie, initialPlayers = noPlayers }: All
 }
 
 const noPlayers: readonly string[] = Object.freeze([])
-
-function refused(build: BuildEntry, waitedMs: number): FleetError {
-  const { record, buckets } = build
-  const { name, spec } = record
-  const after = waitedMs > 0 ? ` after ${Math.round(waitedMs / 100) / 10} s of waiting` : ''
-  const isUnhealthy = buildHealth(record) === 'Unhealthy'
-  const code = refusal(buckets.active.size + buckets.reserved.size, spec.max)
-  switch (code) {
-    case 'max-reached': {
-      const hope = isUnhealthy ? noNewOnes : '; a match has to end first'
-      return new FleetError(code, `all ${spec.max} servers of build ${name} are in use${after}${hope}`)
-    }
-    case 'none-standing-by': {
-      const hope = isUnhealthy ? noNewOnes : '; try again soon'
-      return new FleetError(code, `no server of build ${name} is standing by${after}${hope}`)
-    }
-  }
-}
-
-const noNewOnes = ', and it gets no new ones: it is Unhealthy, until its crashesToMarkUnhealthy is raised or removed'
-
-function isRefusal(error: unknown): boolean {
-  return FleetError.is(error, 'none-standing-by') || FleetError.is(error, 'max-reached')
-}
-
-function unavailable(cause: unknown): FleetError {
-  return new FleetError(
-    'unavailable',
-    `the store did not answer, so nothing was handed out for certain; the same call again settles it (${messageOf(cause)})`,
-    { cause },
-  )
-}

@@ -1,58 +1,60 @@
 /**
- * Callers who were told to ask again, and will: for a moment they still count as demand, so that the server that is being
- * started for each is there when he comes back.
+ * Callers whose wait timed out: each counts as demand for a few more seconds, so that the server being started for it is
+ * not scaled down before it retries.
  */
 import type { Clock } from '../../contracts/clock.js'
 import type { BuildEntry } from '../state/entries.js'
 
-/** `Retry-After` is a second, and it takes a while to come back. */
+/** `Retry-After` is 1 s; the rest is time for the retry to arrive. */
 export const retryGraceMs = 3_000
 
-/** By the keys of their sessions. */
-export interface RetryGrace {
-  /** For 3 s. Nobody is added where there are as many already as may wait. */
-  add(build: BuildEntry, session: string): void
-  /** He is back, or has got his server. */
-  remove(build: BuildEntry, session: string): void
-  /** Of one build, or of all. */
-  clear(build?: BuildEntry): void
-  count(build: BuildEntry): number
-}
+export class RetryGrace {
+  readonly #clock: Clock
+  readonly #maxCallers: number
+  readonly #expired: (build: BuildEntry) => void
+  /** By build and session key: cancels the timer of that caller. */
+  readonly #builds = new Map<BuildEntry, Map<string, () => void>>()
+  #total = 0
 
-/** `gone` is called when somebody did not come back in time. */
-export function retryGrace(clock: Clock, most: number, gone: (build: BuildEntry) => void): RetryGrace {
-  /** How to stop expecting each. */
-  const builds = new Map<BuildEntry, Map<string, () => void>>()
-  let total = 0
+  /** `expired` is called when a caller has not retried in time. */
+  constructor(clock: Clock, maxCallers: number, expired: (build: BuildEntry) => void) {
+    this.#clock = clock
+    this.#maxCallers = maxCallers
+    this.#expired = expired
+  }
 
-  function remove(build: BuildEntry, session: string): void {
-    const callers = builds.get(build)
+  /** Counts the caller for `retryGraceMs`, unless `maxCallers` are counted already. */
+  add(build: BuildEntry, session: string): void {
+    this.remove(build, session)
+    if (this.#total >= this.#maxCallers) return
+    const cancel = this.#clock.after(retryGraceMs, () => {
+      this.remove(build, session)
+      this.#expired(build)
+    })
+    const callers = this.#builds.get(build) ?? new Map<string, () => void>()
+    this.#builds.set(build, callers.set(session, cancel))
+    this.#total++
+  }
+
+  /** Stops counting a caller: it has retried, or has a server. */
+  remove(build: BuildEntry, session: string): void {
+    const callers = this.#builds.get(build)
     const cancel = callers?.get(session)
     if (!callers || !cancel) return
     cancel()
     callers.delete(session)
-    total--
-    if (callers.size === 0) builds.delete(build)
+    this.#total--
+    if (callers.size === 0) this.#builds.delete(build)
   }
 
-  return {
-    add(build, session) {
-      remove(build, session)
-      if (total >= most) return
-      const cancel = clock.after(retryGraceMs, () => {
-        remove(build, session)
-        gone(build)
-      })
-      const callers = builds.get(build) ?? new Map<string, () => void>()
-      builds.set(build, callers.set(session, cancel))
-      total++
-    },
-    remove,
-    clear(build) {
-      for (const [of, callers] of [...builds]) {
-        if (build === undefined || of === build) for (const session of [...callers.keys()]) remove(of, session)
-      }
-    },
-    count: (build) => builds.get(build)?.size ?? 0,
+  /** Removes the callers of one build, or all. */
+  clear(build?: BuildEntry): void {
+    for (const [of, callers] of [...this.#builds]) {
+      if (build === undefined || of === build) for (const session of [...callers.keys()]) this.remove(of, session)
+    }
+  }
+
+  count(build: BuildEntry): number {
+    return this.#builds.get(build)?.size ?? 0
   }
 }

@@ -1,126 +1,139 @@
-/** Callers who wait for a server, per build, first come first served. They count as demand; whoever is sent away is expected back. */
+/**
+ * Callers that wait for a server, per build, first come, first served. They count as demand; a caller whose wait times out
+ * goes on counting for the retry grace.
+ */
 import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { RetryGrace } from './retry-grace.js'
 import { type Link, LinkedSet, unlinked } from '../state/linked-set.js'
 
-export interface Waiter {
-  /** Its place in the row. */
+interface Waiter {
+  /** Its position in the queue. */
   readonly link: Link<Waiter>
-  readonly turn: number
+  readonly ticket: number
   readonly session: string
-  /** The server is the caller's now; undefined: he has one already. */
-  take(entry: ServerEntry | undefined): void
-  fail(error: unknown): void
+  /** Ends the wait with a server, or with undefined when the session has one already. */
+  resolve(entry: ServerEntry | undefined): void
+  reject(error: unknown): void
 }
 
 export interface WaitOptions {
-  /** The key of his session. */
+  /** Key of the session. */
   readonly session: string
-  /** Grows with each caller who comes; who comes back has the one of before, and so its place in the row. */
-  readonly turn: number
+  /** Position in the queue: lower goes first. A caller that waits again keeps its ticket. */
+  readonly ticket: number
   readonly waitMs: number
-  /** What to say when the time is up. */
-  readonly timedOut: () => FleetError
+  /** Makes the error for a wait that times out. */
+  readonly timeoutError: () => FleetError
   readonly signal?: AbortSignal | undefined
 }
 
-export interface WaitQueue {
+export class WaitQueue {
+  readonly #clock: Clock
+  readonly #retryGrace: RetryGrace
+  readonly #changed: (build: BuildEntry) => void
+  readonly #queues = new Map<BuildEntry, LinkedSet<Waiter>>()
+  readonly #bySession = new Map<string, Waiter>()
+
+  /** `changed` is called when a caller has joined or left the queue of a build. */
+  constructor(clock: Clock, retryGrace: RetryGrace, changed: (build: BuildEntry) => void) {
+    this.#clock = clock
+    this.#retryGrace = retryGrace
+    this.#changed = changed
+  }
+
+  /** Callers in all queues. */
+  get total(): number {
+    return this.#bySession.size
+  }
+
+  /** Callers in the queue of one build. */
+  waiting(build: BuildEntry): number {
+    return this.#queues.get(build)?.size ?? 0
+  }
+
   /**
-   * Resolves with a server that `reserve` was called for, in the tick in which it became ready; or with undefined once the
-   * session has one. A session waits once.
+   * Resolves with a server, after calling `reserve` for it in the tick in which it became ready; or with undefined once the
+   * session has a server. A session has one waiter at a time.
    */
-  wait(build: BuildEntry, options: WaitOptions, reserve: (entry: ServerEntry) => void): Promise<ServerEntry | undefined>
-  /** Gives a ready server to whoever waits longest. */
-  serve(entry: ServerEntry): void
-  /** The session of that key has a server: another host gave it that. Whoever waits for one waits no more. */
-  served(session: string): void
-  waiting(build: BuildEntry): number
-  readonly total: number
-  /** Sends the callers of one build away, or all. */
-  dismiss(error: FleetError, build?: BuildEntry): void
-}
-
-/** `changed` is called when somebody has come or left. */
-export function waitQueue(clock: Clock, expected: RetryGrace, changed: (build: BuildEntry) => void): WaitQueue {
-  const rooms = new Map<BuildEntry, LinkedSet<Waiter>>()
-  const bySession = new Map<string, Waiter>()
-
-  function leave(build: BuildEntry, waiter: Waiter): void {
-    const room = rooms.get(build)
-    if (!room?.delete(waiter)) return
-    bySession.delete(waiter.session)
-    if (room.size === 0) rooms.delete(build)
-  }
-
-  return {
-    wait(build, { session, turn, waitMs, timedOut, signal }, reserve) {
-      return new Promise<ServerEntry | undefined>((resolve, reject) => {
-        const done = () => {
-          cancel()
-          signal?.removeEventListener('abort', aborted)
-          leave(build, waiter)
-        }
-        const waiter: Waiter = {
-          link: unlinked(),
-          session,
-          turn,
-          take(entry) {
-            if (entry) reserve(entry)
-            done()
-            changed(build)
-            resolve(entry)
-          },
-          fail(error) {
-            done()
-            // A turn later: another call for the same session may take its place, and wants the server it asked for.
-            clock.after(0, () => changed(build))
-            reject(error)
-          },
-        }
-        const aborted = () =>
-          waiter.fail(new FleetError('aborted', 'the caller stopped waiting', { cause: signal?.reason }))
-        const cancel = clock.after(waitMs, () => {
-          expected.add(build, session)
-          waiter.fail(timedOut())
-        })
-        signal?.addEventListener('abort', aborted, { once: true })
-        const room = rooms.get(build) ?? new LinkedSet<Waiter>(({ link }) => link)
-        enter(room, waiter)
-        expected.remove(build, session)
-        rooms.set(build, room)
-        bySession.set(session, waiter)
-        changed(build)
-      })
-    },
-
-    serve(entry) {
-      rooms.get(entry.build)?.first?.take(entry)
-    },
-
-    served(session) {
-      bySession.get(session)?.take(undefined)
-    },
-
-    waiting: (build) => rooms.get(build)?.size ?? 0,
-
-    get total() {
-      return bySession.size
-    },
-
-    dismiss(error, build) {
-      for (const [of, room] of [...rooms]) {
-        if (build === undefined || of === build) for (const waiter of [...room]) waiter.fail(error)
+  wait(
+    build: BuildEntry,
+    { session, ticket, waitMs, timeoutError, signal }: WaitOptions,
+    reserve: (entry: ServerEntry) => void,
+  ): Promise<ServerEntry | undefined> {
+    return new Promise<ServerEntry | undefined>((resolve, reject) => {
+      const leave = () => {
+        cancel()
+        signal?.removeEventListener('abort', abort)
+        this.#remove(build, waiter)
       }
-      expected.clear(build)
-    },
+      const waiter: Waiter = {
+        link: unlinked(),
+        session,
+        ticket,
+        resolve: (entry) => {
+          if (entry) reserve(entry)
+          leave()
+          this.#changed(build)
+          resolve(entry)
+        },
+        reject: (error) => {
+          leave()
+          // One tick later: another call for the same session may take over and need the server that is being started.
+          this.#clock.after(0, () => this.#changed(build))
+          reject(error)
+        },
+      }
+      const abort = () =>
+        waiter.reject(new FleetError('aborted', 'the caller stopped waiting', { cause: signal?.reason }))
+      const cancel = this.#clock.after(waitMs, () => {
+        this.#retryGrace.add(build, session)
+        waiter.reject(timeoutError())
+      })
+      signal?.addEventListener('abort', abort, { once: true })
+      this.#add(build, waiter)
+    })
+  }
+
+  /** Gives a ready server to the caller at the head of its build's queue. */
+  serve(entry: ServerEntry): void {
+    this.#queues.get(entry.build)?.first?.resolve(entry)
+  }
+
+  /** Ends the wait for a session that was allocated a server by another host. */
+  sessionAllocated(session: string): void {
+    this.#bySession.get(session)?.resolve(undefined)
+  }
+
+  /** Fails the callers of one build, or all. */
+  rejectAll(error: FleetError, build?: BuildEntry): void {
+    for (const [of, queue] of [...this.#queues]) {
+      if (build === undefined || of === build) for (const waiter of [...queue]) waiter.reject(error)
+    }
+    this.#retryGrace.clear(build)
+  }
+
+  #add(build: BuildEntry, waiter: Waiter): void {
+    const queue = this.#queues.get(build) ?? new LinkedSet<Waiter>(({ link }) => link)
+    insertByTicket(queue, waiter)
+    this.#retryGrace.remove(build, waiter.session)
+    this.#queues.set(build, queue)
+    this.#bySession.set(waiter.session, waiter)
+    this.#changed(build)
+  }
+
+  #remove(build: BuildEntry, waiter: Waiter): void {
+    const queue = this.#queues.get(build)
+    if (!queue?.delete(waiter)) return
+    this.#bySession.delete(waiter.session)
+    if (queue.size === 0) this.#queues.delete(build)
   }
 }
 
-function enter(room: LinkedSet<Waiter>, waiter: Waiter): void {
-  if (room.last && room.last.turn > waiter.turn) {
-    for (const other of room) if (other.turn > waiter.turn) return room.addBefore(other, waiter)
+function insertByTicket(queue: LinkedSet<Waiter>, waiter: Waiter): void {
+  if (queue.last && queue.last.ticket > waiter.ticket) {
+    for (const other of queue) if (other.ticket > waiter.ticket) return queue.addBefore(other, waiter)
   }
-  room.add(waiter)
+  queue.add(waiter)
 }

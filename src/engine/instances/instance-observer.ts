@@ -64,7 +64,7 @@ export class InstanceObserver {
     entry.instance = undefined
     entry.observationSeq = ++this.#lastSeq
     if (existed) inventory.update(entry, transition(entry.record, { type: 'gone' }, clock.now()))
-    this.#ctx.touch(entry)
+    this.#ctx.requeue(entry)
   }
 
   #observeRunning(entry: ServerEntry, { address, node, ports }: Instance): void {
@@ -87,6 +87,6 @@ export class InstanceObserver {
       ...(interrupted && { interrupted }),
     }
     inventory.update(entry, transition(entry.record, event, clock.now()))
-    this.#ctx.touch(entry)
+    this.#ctx.requeue(entry)
   }
 }

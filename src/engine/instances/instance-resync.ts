@@ -7,7 +7,7 @@ import { messageOf } from '../../contracts/errors.js'
 import { afterFailure, noBackoff } from '../../rules/lifecycle/backoff.js'
 import { keyOf } from '../../rules/model/resources.js'
 import { withTimeout } from '../../util/with-timeout.js'
-import { backoffLimits, type EngineContext, refOf } from '../context.js'
+import { backoffLimits, type EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
 import type { InstanceObserver } from './instance-observer.js'
 import type { Orphans } from './orphans.js'
@@ -94,7 +94,7 @@ export class InstanceResync {
   async #confirmMissing(entry: ServerEntry, isMissing: (entry: ServerEntry) => boolean): Promise<void> {
     const { backend, clock, limits, logger } = this.#ctx
     const { uid, name, ports = [] } = entry.record
-    const known = { ref: refOf(entry.record), uid, ports }
+    const known = { ref: entry.ref, uid, ports }
     let found: Instance | undefined
     try {
       if (backend.find) {

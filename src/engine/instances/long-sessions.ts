@@ -1,9 +1,7 @@
 /** Reports sessions that exceed the build's limit in the `LongSession` condition, and ends them if the build says so. */
-import { messageOf } from '../../contracts/errors.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
-import { withCondition, withoutCondition } from '../../rules/model/status.js'
-import { buildEvent, type EngineContext } from '../context.js'
-import type { BuildWriter } from '../persistence/build-writer.js'
+import type { EngineContext } from '../context.js'
+import type { Conditions } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 
 /** Servers that the condition's message names. */
@@ -11,11 +9,11 @@ const maxNames = 5
 
 export class LongSessions {
   readonly #ctx: EngineContext
-  readonly #buildWriter: Pick<BuildWriter, 'change'>
+  readonly #conditions: Conditions
 
-  constructor(ctx: EngineContext, buildWriter: Pick<BuildWriter, 'change'>) {
+  constructor(ctx: EngineContext, conditions: Conditions) {
     this.#ctx = ctx
-    this.#buildWriter = buildWriter
+    this.#conditions = conditions
   }
 
   /** Without a limit no session is too long. */
@@ -28,7 +26,7 @@ export class LongSessions {
     }
     const seconds = (limitMs ?? 0) / 1000
     if (build.record.spec.health?.endLongSessions) this.#end(long, seconds)
-    this.#updateCondition(build, seconds, long)
+    this.#conditions.updateLongSession(build, long.length > 0 ? describe(long, seconds) : undefined)
   }
 
   #end(long: readonly ServerEntry[], seconds: number): void {
@@ -38,29 +36,6 @@ export class LongSessions {
       const event = { type: 'end' as const, reason: 'SessionTooLong' as const, message }
       inventory.update(entry, transition(entry.record, event, clock.now()))
     }
-  }
-
-  #updateCondition(build: BuildEntry, seconds: number, long: readonly ServerEntry[]): void {
-    const { clock, emitter } = this.#ctx
-    const current = build.record.conditions.find(({ type }) => type === 'LongSession')
-    const message = describe(long, seconds)
-    if (build.writing || build.deleted || (long.length === 0 ? !current : current?.message === message)) return
-    this.#buildWriter
-      .change(build, (record) => ({
-        ...record,
-        conditions:
-          long.length === 0
-            ? withoutCondition(record.conditions, 'LongSession')
-            : withCondition(record.conditions, {
-                type: 'LongSession',
-                reason: 'SessionTooLong',
-                message,
-                since: clock.now(),
-              }),
-      }))
-      .catch((error: unknown) => {
-        emitter.emit({ type: 'ReconcileFailed', ...buildEvent(this.#ctx, build.record, messageOf(error)) })
-      })
   }
 }
 

@@ -86,7 +86,7 @@ export class Orphans {
   }
 
   async #destroy(key: string, orphan: Orphan): Promise<void> {
-    const { backend, clock, destroying, limits, logger, store } = this.#ctx
+    const { backend, clock, destroyLimiter, limits, logger, store } = this.#ctx
     orphan.isBeingDestroyed = true
     try {
       const { ref, uid, phase } = orphan.instance
@@ -99,7 +99,7 @@ export class Orphans {
         return
       }
       const graceMs = phase === 'exited' ? 0 : limits.silenceMs
-      await destroying(() =>
+      await destroyLimiter(() =>
         withTimeout(clock, graceMs + limits.callTimeoutMs, `the destruction of ${ref.name}`, (signal) =>
           backend.destroy(ref, uid, { graceMs, signal }),
         ),

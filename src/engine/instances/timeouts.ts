@@ -5,7 +5,7 @@
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import { type LifeLimits, lifeLimits } from '../../rules/lifecycle/limits.js'
 import type { EngineContext } from '../context.js'
-import type { BuildWriter } from '../persistence/build-writer.js'
+import type { Conditions } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { LinkedSet } from '../state/linked-set.js'
 import { LongSessions } from './long-sessions.js'
@@ -14,9 +14,9 @@ export class Timeouts {
   readonly #ctx: EngineContext
   readonly #longSessions: LongSessions
 
-  constructor(ctx: EngineContext, buildWriter: Pick<BuildWriter, 'change'>) {
+  constructor(ctx: EngineContext, conditions: Conditions) {
     this.#ctx = ctx
-    this.#longSessions = new LongSessions(ctx, buildWriter)
+    this.#longSessions = new LongSessions(ctx, conditions)
   }
 
   /** Called once a second. */

@@ -1,8 +1,7 @@
 /**
- * Empties a server, a build or the whole fleet: idle servers end, Active ones go on to their end, unless it is asked to
- * end them too. Says how far it is after every server that has gone.
+ * Drains a server, a build or the whole fleet: idle servers are terminated, Active ones end by themselves unless the caller
+ * asks to terminate them too. Reports progress after every server that is gone.
  */
-import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { DrainResult, DrainOptions } from '../../contracts/options.js'
 import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
@@ -12,124 +11,121 @@ import type { ServerEntry } from '../state/entries.js'
 export interface DrainScope {
   /** For messages: `the fleet`, `build arena`, `server arena-x7k2p`. */
   readonly what: string
-  /** What is still there of it. */
+  /** The servers that are still there. */
   entries(): Iterable<ServerEntry>
-  /** An operator wants it back: what is still there of it stays. */
+  /** An operator has resumed it: the remaining servers stay. */
   isResumed(): boolean
 }
 
-export interface Drainer {
-  /** Resolves when all are gone, at the deadline, when its scope is resumed, or when the engine stops. */
-  drain(scope: DrainScope, options: DrainOptions): Promise<DrainResult>
-  /** Tells that a server which was being handed out is nobody's after all. */
-  released(entry: ServerEntry): void
-  /** Tells that a server is gone, or that a scope is resumed. */
-  look(): void
-  /** Whoever waits is told what is left: on this host nobody will see the end of it. */
-  stop(): void
+interface DrainWait {
+  check(): void
+  finish(): void
 }
 
-interface Waiting {
-  look(): void
-  over(): void
-}
+export class Drainer {
+  readonly #ctx: EngineContext
+  readonly #waits = new Set<DrainWait>()
+  /** Servers that a drain left alone because they were being allocated. */
+  readonly #skipped = new WeakMap<ServerEntry, DrainScope>()
 
-interface Wait {
-  /** There may be some left, but nobody is to wait for them any more. */
-  isOver(): boolean
-  count(): number
-  readonly deadlineMs: number | undefined
-  readonly signal: AbortSignal | undefined
-}
+  constructor(ctx: EngineContext) {
+    this.#ctx = ctx
+  }
 
-export function drainer(ctx: EngineContext): Drainer {
-  const { clock, inventory } = ctx
-  const waiting = new Set<Waiting>()
-  /** Spared because they were being handed out: should that come to nothing, they end like the others. */
-  const spared = new WeakMap<ServerEntry, DrainScope>()
+  /** Resolves when all servers are gone, at the deadline, when the scope is resumed, or when the engine stops. */
+  async drain(scope: DrainScope, options: DrainOptions): Promise<DrainResult> {
+    // Both may have happened while the condition of the build was being written.
+    if (this.#isOver(scope)) return { remaining: [...scope.entries()].length }
+    this.#terminateAll(scope, options.active ?? 'wait')
+    const remaining = await this.#untilOver(scope, options)
+    return { remaining }
+  }
 
-  function begin(scope: DrainScope, active: NonNullable<DrainOptions['active']>): void {
+  /** Call when the allocation of a server has come to nothing: a drain that left it alone terminates it now. */
+  released(entry: ServerEntry): void {
+    const scope = this.#skipped.get(entry)
+    if (scope && !scope.isResumed() && isIdle(entry.record)) this.#terminate(entry, scope)
+  }
+
+  /** Call when a server is gone or a scope is resumed. */
+  checkProgress(): void {
+    for (const { check } of [...this.#waits]) check()
+  }
+
+  /** Resolves every drain with the servers that remain. */
+  stop(): void {
+    for (const { finish } of [...this.#waits]) finish()
+  }
+
+  #terminateAll(scope: DrainScope, active: NonNullable<DrainOptions['active']>): void {
     for (const entry of [...scope.entries()]) {
       if (active !== 'terminate') {
         if (!isIdle(entry.record)) continue
         if (entry.intent) {
-          // As good as Active.
-          spared.set(entry, scope)
+          this.#skipped.set(entry, scope)
           continue
         }
       }
-      end(entry, scope)
+      this.#terminate(entry, scope)
     }
   }
 
-  function end(entry: ServerEntry, { what }: DrainScope): void {
-    const event = { type: 'end' as const, reason: 'Drained' as const, message: `${what} is being drained` }
+  #terminate(entry: ServerEntry, { what }: DrainScope): void {
+    const { clock, inventory } = this.#ctx
+    const event = { type: 'end' as const, reason: 'Drained' as const, message: `${what} is draining` }
     inventory.update(entry, transition(entry.record, event, clock.now()))
   }
 
-  return {
-    async drain(scope, { active = 'wait', deadlineMs, signal }) {
-      const isOver = () => scope.isResumed() || ctx.stopped()
-      // That may have come while the condition of the build was being written.
-      if (isOver()) return { remaining: [...scope.entries()].length }
-      begin(scope, active)
-      let told: number | undefined
-      const count = () => {
-        let remaining = 0
-        let matches = 0
-        for (const entry of scope.entries()) {
-          remaining++
-          if (entry.record.state === 'Active') matches++
-        }
-        if (remaining === told) return remaining
-        told = remaining
-        const message = `draining ${scope.what}: ${remaining} servers left, ${matches} of them with a match`
-        ctx.emitter.emit({ type: 'DrainProgress', at: clock.now(), message, remaining, active: matches })
-        return remaining
-      }
-      const remaining = await untilOver(clock, waiting, { isOver, count, deadlineMs, signal })
-      return { remaining }
-    },
-
-    released(entry) {
-      const scope = spared.get(entry)
-      if (scope && !scope.isResumed() && isIdle(entry.record)) end(entry, scope)
-    },
-
-    look() {
-      for (const { look } of [...waiting]) look()
-    },
-
-    stop() {
-      for (const { over } of [...waiting]) over()
-    },
+  #isOver(scope: DrainScope): boolean {
+    return scope.isResumed() || this.#ctx.stopped()
   }
-}
 
-/** Resolves with what is left: 0, or more when it is over before. */
-function untilOver(clock: Clock, waiting: Set<Waiting>, { isOver, count, deadlineMs, signal }: Wait): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const stop = () => {
-      cancel()
-      waiting.delete(self)
-      signal?.removeEventListener('abort', aborted)
+  /** Resolves with the number of servers that remain: 0, or more when the drain is over before. */
+  #untilOver(scope: DrainScope, { deadlineMs, signal }: DrainOptions): Promise<number> {
+    const { clock } = this.#ctx
+    const reportProgress = this.#progressReporter(scope)
+    return new Promise((resolve, reject) => {
+      const stop = () => {
+        cancel()
+        this.#waits.delete(wait)
+        signal?.removeEventListener('abort', abort)
+      }
+      const finish = () => {
+        stop()
+        resolve(reportProgress())
+      }
+      const check = () => {
+        if (this.#isOver(scope) || reportProgress() === 0) finish()
+      }
+      const abort = () => {
+        stop()
+        reject(new FleetError('aborted', 'the caller stopped waiting for the drain; the drain continues'))
+      }
+      const cancel = deadlineMs === undefined ? () => {} : clock.after(deadlineMs, finish)
+      const wait = { check, finish }
+      this.#waits.add(wait)
+      signal?.addEventListener('abort', abort, { once: true })
+      if (signal?.aborted) abort()
+      else check()
+    })
+  }
+
+  /** The function it returns counts the remaining servers, and emits an event when their number has changed. */
+  #progressReporter(scope: DrainScope): () => number {
+    const { clock, emitter } = this.#ctx
+    let reported: number | undefined
+    return () => {
+      let remaining = 0
+      let active = 0
+      for (const entry of scope.entries()) {
+        remaining++
+        if (entry.record.state === 'Active') active++
+      }
+      if (remaining === reported) return remaining
+      reported = remaining
+      const message = `draining ${scope.what}: ${remaining} servers left, ${active} of them Active`
+      emitter.emit({ type: 'DrainProgress', at: clock.now(), message, remaining, active })
+      return remaining
     }
-    const over = () => {
-      stop()
-      resolve(count())
-    }
-    const look = () => {
-      if (isOver() || count() === 0) over()
-    }
-    const aborted = () => {
-      stop()
-      reject(new FleetError('aborted', 'waiting for the drain was aborted; what was begun goes on'))
-    }
-    const cancel = deadlineMs === undefined ? () => {} : clock.after(deadlineMs, over)
-    const self = { look, over }
-    waiting.add(self)
-    signal?.addEventListener('abort', aborted, { once: true })
-    if (signal?.aborted) aborted()
-    else look()
-  })
+  }
 }

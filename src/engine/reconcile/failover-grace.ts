@@ -1,41 +1,44 @@
 /**
- * The servers that a term found beyond what their builds want: whoever waited at the host before is on his way here, so for
- * a moment they are not too many.
+ * Servers that a new leader finds beyond its builds' standingBy. Callers that waited at the previous leader are about to
+ * retry here, so these servers are not scaled down for the length of the retry grace.
  */
 import type { EngineContext } from '../context.js'
 import type { BuildEntry } from '../state/entries.js'
 import { countsOf } from '../state/queries.js'
 import { retryGraceMs } from '../allocation/retry-grace.js'
 
-export interface FailoverGrace {
-  /** Counts those that are there now. */
-  count(): void
-  /** From now on it takes 3 s until none is spared any more. */
-  start(): void
-  stop(): void
-  /** How many servers of this build are spared. */
-  spared(build: BuildEntry): number
-}
+export class FailoverGrace {
+  readonly #ctx: EngineContext
+  readonly #surplus = new Map<BuildEntry, number>()
+  #cancel = () => {}
 
-/** `over` is called when none is spared any more. */
-export function failoverGrace({ clock, inventory }: EngineContext, over: () => void): FailoverGrace {
-  const beyondWanted = new Map<BuildEntry, number>()
-  let stop = () => {}
+  constructor(ctx: EngineContext) {
+    this.#ctx = ctx
+  }
 
-  return {
-    count() {
-      for (const build of inventory.everyBuild) {
-        const { pending, initializing, standingBy } = countsOf(build)
-        beyondWanted.set(build, Math.max(0, pending + initializing + standingBy - build.record.spec.standingBy))
-      }
-    },
-    start() {
-      stop = clock.after(retryGraceMs, () => {
-        beyondWanted.clear()
-        over()
-      })
-    },
-    stop: () => stop(),
-    spared: (build) => beyondWanted.get(build) ?? 0,
+  /** Records the present surplus of each build. */
+  recordSurplus(): void {
+    for (const build of this.#ctx.inventory.everyBuild) {
+      const { pending, initializing, standingBy } = countsOf(build)
+      const idle = pending + initializing + standingBy
+      this.#surplus.set(build, Math.max(0, idle - build.record.spec.standingBy))
+    }
+  }
+
+  /** Starts the timer that ends the grace, and reconciles every build then. */
+  start(): void {
+    this.#cancel = this.#ctx.clock.after(retryGraceMs, () => {
+      this.#surplus.clear()
+      for (const build of this.#ctx.inventory.everyBuild) this.#ctx.enqueue(build)
+    })
+  }
+
+  stop(): void {
+    this.#cancel()
+  }
+
+  /** Surplus servers of this build that must not be scaled down yet. */
+  surplusOf(build: BuildEntry): number {
+    return this.#surplus.get(build) ?? 0
   }
 }

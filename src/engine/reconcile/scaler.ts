@@ -1,4 +1,4 @@
-/** Carries out the plan of a build: adds servers as records, and begins the end of idle ones. Synchronous. */
+/** Carries out the plan of a build: adds records of new servers and terminates idle ones. Synchronous. */
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import { serverName, suffixLength } from '../../rules/model/names.js'
 import { type BuildSpec, draftOf, type EndingReason, keyOf, type Server } from '../../rules/model/resources.js'
@@ -10,101 +10,97 @@ import { type EngineContext, serverEvent } from '../context.js'
 import type { Bucket, BuildEntry } from '../state/entries.js'
 
 export interface ScalerDependencies {
-  /** Callers who wait for a server of it, or are expected back in a moment. */
+  /** Callers that wait for a server of the build, or timed out and are expected to retry. */
   readonly callers: (build: BuildEntry) => number
-  /** Servers beyond what is wanted that are not too many yet. */
-  readonly spared: (build: BuildEntry) => number
+  /** Surplus servers that must not be scaled down yet. */
+  readonly protectedSurplus: (build: BuildEntry) => number
   readonly isDraining: () => boolean
-  /** Its spec was written past the API, and cannot be followed. */
-  readonly breaksRule: (build: BuildEntry) => boolean
+  /** False: the spec is invalid, and the build gets no new servers. */
+  readonly validateSpec: (build: BuildEntry) => boolean
 }
 
-/** Scales one build; returns in how many ms to come again when a crash is what holds it back until then. */
-export type Scaler = (build: BuildEntry) => number | undefined
+/** In the order in which they are terminated: servers that cannot be allocated before those that can. */
+const currentBuckets = ['pending', 'initializing', 'unready', 'ready'] as const
+const outdatedBuckets = ['outdatedPending', 'outdatedInitializing', 'outdatedUnready', 'outdatedReady'] as const
+const startingBuckets: ReadonlySet<Bucket> = new Set([
+  'pending',
+  'initializing',
+  'outdatedPending',
+  'outdatedInitializing',
+])
 
-/** In the order in which they are ended; those that cannot be handed out go before those that can. */
-const current = ['pending', 'initializing', 'unready', 'ready'] as const
-const outdated = ['outdatedPending', 'outdatedInitializing', 'outdatedUnready', 'outdatedReady'] as const
-const onTheWay: ReadonlySet<Bucket> = new Set(['pending', 'initializing', 'outdatedPending', 'outdatedInitializing'])
+export class Scaler {
+  readonly #ctx: EngineContext
+  readonly #deps: ScalerDependencies
 
-export function scaler(ctx: EngineContext, parts: ScalerDependencies): Scaler {
-  const { clock, inventory, limits } = ctx
-
-  function scale(build: BuildEntry): number | undefined {
-    if (build.deleted) return undefined
-    const pauseMs = build.backoff.until - clock.elapsed()
-    // Looked at in any case: what is wrong with its spec is told whatever else keeps it from new servers.
-    const breaksRule = parts.breaksRule(build)
-    const mayCreate = pauseMs <= 0 && !breaksRule && buildHealth(build.record) === 'Healthy'
-    const draining = build.draining || parts.isDraining()
-    renewBegun(build)
-    const isChanging = !draining && outdatedIn(build) > 0
-    // What crashed before a change is no reason to hold it up.
-    if (!isChanging) build.crashedTemplate = undefined
-    const proven = provenOf(build)
-    const partial = isChanging ? renew(build, mayCreate, proven.count) : keep(build, mayCreate, draining)
-    if (partial) ctx.enqueue(build)
-    return soonest(pauseMs, proven.nextMs)
+  constructor(ctx: EngineContext, deps: ScalerDependencies) {
+    this.#ctx = ctx
+    this.#deps = deps
   }
 
-  /** Every server runs what the build says, or all are to go: only their number may be wrong. */
-  function keep(build: BuildEntry, mayCreate: boolean, draining: boolean): boolean {
+  /** Scales one build; returns in how many ms to scale it again when a back-off or an unproven template holds it back. */
+  scale(build: BuildEntry): number | undefined {
+    if (build.deleted) return undefined
+    const backoffMs = build.backoff.until - this.#ctx.clock.elapsed()
+    // In any case, so that the conditions are right even when something else prevents new servers.
+    const isValid = this.#deps.validateSpec(build)
+    const mayCreate = backoffMs <= 0 && isValid && buildHealth(build.record) === 'Healthy'
+    const draining = build.draining || this.#deps.isDraining()
+    this.#updateUnstarted(build)
+    const isRollingUpdate = !draining && outdatedIn(build) > 0
+    // A crash before the update is no reason to hold the update up.
+    if (!isRollingUpdate) build.crashedTemplate = undefined
+    const proven = this.#provenServers(build)
+    const partial = isRollingUpdate
+      ? this.#rollOut(build, mayCreate, proven.count)
+      : this.#scaleTo(build, mayCreate, draining)
+    if (partial) this.#ctx.enqueue(build)
+    return earliest(backoffMs, proven.nextMs)
+  }
+
+  /** No rolling update: only the number of servers may be wrong. Returns true when the limits allowed part of the plan. */
+  #scaleTo(build: BuildEntry, mayCreate: boolean, draining: boolean): boolean {
+    const { limits } = this.#ctx
     const { buckets } = build
     const { create, destroy, partial } = plan({
       pending: buckets.pending.size + buckets.outdatedPending.size,
       initializing: buckets.initializing.size + buckets.outdatedInitializing.size,
       standingBy: buckets.ready.size + buckets.unready.size + buckets.outdatedReady.size + buckets.outdatedUnready.size,
-      active: takenOf(build),
-      ending: endingIn(build),
-      callers: parts.callers(build),
-      spared: parts.spared(build),
-      spec: withinBounds(build.record.spec),
+      active: activeOrReserved(build),
+      ending: unsavedTerminations(build),
+      callers: this.#deps.callers(build),
+      spared: this.#deps.protectedSurplus(build),
+      spec: clamped(build.record.spec),
       mayCreate,
       draining,
       maxCreatesPerReconcile: limits.maxCreatesPerReconcile,
       maxDeletesPerReconcile: limits.maxDeletesPerReconcile,
       maxPending: limits.maxPending,
     })
-    add(build, create)
+    this.#addServers(build, create)
     if (destroy.pending + destroy.initializing + destroy.standingBy === 0) return partial
     const reason: EndingReason = draining ? 'Drained' : 'ScaledDown'
-    const message = draining ? 'its build is being drained' : 'there are more idle servers than its build wants'
-    end(build, ['outdatedPending', 'pending'], destroy.pending, reason, message)
-    end(build, ['outdatedInitializing', 'initializing'], destroy.initializing, reason, message)
-    end(build, ['outdatedUnready', 'unready', 'outdatedReady', 'ready'], destroy.standingBy, reason, message)
+    const message = draining ? 'its build is draining' : surplusMessage
+    this.#terminate(build, ['outdatedPending', 'pending'], destroy.pending, reason, message)
+    this.#terminate(build, ['outdatedInitializing', 'initializing'], destroy.initializing, reason, message)
+    this.#terminate(
+      build,
+      ['outdatedUnready', 'unready', 'outdatedReady', 'ready'],
+      destroy.standingBy,
+      reason,
+      message,
+    )
     return partial
   }
 
-  /** What nobody was asked for yet runs what its build says now. */
-  function renewBegun(build: BuildEntry): void {
-    for (const entry of build.buckets.outdatedPending) {
-      if (entry.createRequested) continue
-      inventory.update(entry, { ...draftOf(entry.record), ...toRun(build) })
-    }
-  }
-
-  /**
-   * How many of the present template are a reason to let old ones go: all that can be handed out, but after a crash of one
-   * only those that have stayed up for `backoffResetMs`. `nextMs`: when there is one more of them, 0 when all are.
-   */
-  function provenOf({ buckets, crashedTemplate, templateHash }: BuildEntry): { count: number; nextMs: number } {
-    if (crashedTemplate !== templateHash) return { count: buckets.ready.size, nextMs: 0 }
-    let count = 0
-    for (const { standingBySince: readySince = Infinity } of buckets.ready) {
-      const nextMs = readySince + limits.backoffResetMs - clock.elapsed()
-      if (nextMs > 0) return { count, nextMs }
-      count++
-    }
-    return { count, nextMs: 0 }
-  }
-
-  /** Some idle servers run an earlier template: they make way for new ones. */
-  function renew(build: BuildEntry, mayCreate: boolean, proven: number): boolean {
+  /** Rolling update: idle servers of an earlier template make way for new ones. Returns true when part of it is left. */
+  #rollOut(build: BuildEntry, mayCreate: boolean, proven: number): boolean {
+    const { limits } = this.#ctx
     const { buckets } = build
     const { create, replace, surplus, partial } = planRollout({
       current: {
         pending: buckets.pending.size,
-        // One that stands by and cannot be handed out, or is not to be trusted yet, is no reason to let an old one go.
+        // A server that cannot be allocated or is not proven yet must not replace an old one.
         initializing: buckets.initializing.size + buckets.unready.size + buckets.ready.size - proven,
         standingBy: proven,
       },
@@ -113,26 +109,51 @@ export function scaler(ctx: EngineContext, parts: ScalerDependencies): Scaler {
         initializing: buckets.outdatedInitializing.size,
         standingBy: buckets.outdatedReady.size + buckets.outdatedUnready.size,
       },
-      active: takenOf(build),
-      ending: endingIn(build),
-      callers: parts.callers(build),
-      spec: withinBounds(build.record.spec),
+      active: activeOrReserved(build),
+      ending: unsavedTerminations(build),
+      callers: this.#deps.callers(build),
+      spec: clamped(build.record.spec),
       mayCreate,
       maxCreatesPerReconcile: limits.maxCreatesPerReconcile,
       maxDeletesPerReconcile: limits.maxDeletesPerReconcile,
       maxPending: limits.maxPending,
     })
-    add(build, create)
-    end(build, outdated, replace, 'Replaced', 'it runs a template that its build no longer has')
-    end(build, current, surplus, 'ScaledDown', 'there are more idle servers than its build wants')
+    this.#addServers(build, create)
+    this.#terminate(build, outdatedBuckets, replace, 'Replaced', 'it runs an earlier template of its build')
+    this.#terminate(build, currentBuckets, surplus, 'ScaledDown', surplusMessage)
     return partial
   }
 
-  function add(build: BuildEntry, count: number): void {
-    for (let i = 0; i < count; i++) addServer(build)
+  /** Servers that the backend has not been called for yet start with the present template. */
+  #updateUnstarted(build: BuildEntry): void {
+    for (const entry of build.buckets.outdatedPending) {
+      if (entry.createRequested) continue
+      this.#ctx.inventory.update(entry, { ...draftOf(entry.record), ...templateOf(build) })
+    }
   }
 
-  function addServer(build: BuildEntry): void {
+  /**
+   * How many servers of the present template prove that it works: all that are ready or, after a crash of one, those that have
+   * been ready for `backoffResetMs`. `nextMs`: when the next one is proven, 0 when all are.
+   */
+  #provenServers({ buckets, crashedTemplate, templateHash }: BuildEntry): { count: number; nextMs: number } {
+    if (crashedTemplate !== templateHash) return { count: buckets.ready.size, nextMs: 0 }
+    const { clock, limits } = this.#ctx
+    let count = 0
+    for (const { standingBySince = Infinity } of buckets.ready) {
+      const nextMs = standingBySince + limits.backoffResetMs - clock.elapsed()
+      if (nextMs > 0) return { count, nextMs }
+      count++
+    }
+    return { count, nextMs: 0 }
+  }
+
+  #addServers(build: BuildEntry, count: number): void {
+    for (let i = 0; i < count; i++) this.#addServer(build)
+  }
+
+  #addServer(build: BuildEntry): void {
+    const { clock, emitter, inventory } = this.#ctx
     const { namespace, name: buildName, uid: buildUid } = build.record
     let name = serverName(buildName, clock.randomBytes(suffixLength))
     while (inventory.servers.has(keyOf({ namespace, name }))) {
@@ -145,70 +166,72 @@ export function scaler(ctx: EngineContext, parts: ScalerDependencies): Scaler {
       token: hex(clock.randomBytes(16)),
       build: buildName,
       buildUid,
-      ...toRun(build),
+      ...templateOf(build),
       createdAt: clock.now(),
       state: 'Pending',
       health: 'Unknown',
     }
     const entry = inventory.addServer(build, record, undefined)
     build.needsAction.add(entry)
-    ctx.emitter.emit({ type: 'ServerCreated', ...serverEvent(ctx, entry, `${name} was created`) })
+    emitter.emit({ type: 'ServerCreated', ...serverEvent(this.#ctx, entry, `${name} was created`) })
   }
 
-  function end(
+  #terminate(
     build: BuildEntry,
     buckets: readonly Bucket[],
     count: number,
     reason: EndingReason,
     message: string,
   ): void {
+    const { clock, inventory } = this.#ctx
     let left = count
     for (const name of buckets) {
       const bucket = build.buckets[name]
       for (; left > 0 && bucket.size > 0; left--) {
-        // Of those on their way to ready the youngest: the others get there sooner.
-        const entry = onTheWay.has(name) ? bucket.last : bucket.first
+        // Of those that are starting, the youngest: the others are ready sooner.
+        const entry = startingBuckets.has(name) ? bucket.last : bucket.first
         if (entry) inventory.update(entry, transition(entry.record, { type: 'end', reason, message }, clock.now()))
       }
     }
   }
-
-  return scale
 }
 
-/** What a server's record says of the template that it is to run. */
-function toRun({ templateHash, record }: BuildEntry): Pick<Server, 'templateHash' | 'graceSeconds'> {
+const surplusMessage = 'its build has more idle servers than it needs'
+
+/** What the record of a server says about the template that the server runs. */
+function templateOf({ templateHash, record }: BuildEntry): Pick<Server, 'templateHash' | 'graceSeconds'> {
   return { templateHash, graceSeconds: graceSecondsOf(record.spec.template) }
 }
 
-/** Past the API a standingBy above max can be asked for: it counts as max. */
-function withinBounds(spec: BuildSpec): BuildSpec {
+/** A spec that was written past the API may have standingBy above max, which counts as max. */
+function clamped(spec: BuildSpec): BuildSpec {
   return spec.standingBy <= spec.max ? spec : { ...spec, standingBy: spec.max }
 }
 
-/** A server being handed out is as good as Active: it must neither be ended nor be counted as idle. */
-function takenOf({ buckets }: BuildEntry): number {
+/** A server that is being allocated counts as Active: it must be neither terminated nor counted as idle. */
+function activeOrReserved({ buckets }: BuildEntry): number {
   return buckets.active.size + buckets.reserved.size
 }
 
-function endingIn({ buckets }: BuildEntry): number {
+/** Terminating servers that the store does not have as Terminating yet. */
+function unsavedTerminations({ buckets }: BuildEntry): number {
   let count = 0
-  for (const { stored, recordDeleted: recordGone } of buckets.terminating) {
-    if (stored?.state !== 'Terminating' && !recordGone) count++
+  for (const { stored, recordDeleted } of buckets.terminating) {
+    if (stored?.state !== 'Terminating' && !recordDeleted) count++
   }
   return count
-}
-
-/** The shortest of these waits; undefined when none has a known end that lies ahead. */
-function soonest(...waitsMs: readonly number[]): number | undefined {
-  const ms = Math.min(...waitsMs.filter((waitMs) => waitMs > 0))
-  return ms < Infinity ? ms : undefined
 }
 
 /** Idle servers that run an earlier template. */
 function outdatedIn({ buckets }: BuildEntry): number {
   const { outdatedPending, outdatedInitializing, outdatedUnready, outdatedReady } = buckets
   return outdatedPending.size + outdatedInitializing.size + outdatedUnready.size + outdatedReady.size
+}
+
+/** The shortest of the waits that lie ahead; undefined when there is none. */
+function earliest(...waitsMs: readonly number[]): number | undefined {
+  const ms = Math.min(...waitsMs.filter((waitMs) => waitMs > 0))
+  return ms < Infinity ? ms : undefined
 }
 
 function hex(bytes: Uint8Array): string {

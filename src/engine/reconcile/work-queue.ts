@@ -1,76 +1,79 @@
 /**
- * A queue of keys to attend to. A key that is added twice is attended to once; one that is added while it is being
- * attended to comes again afterwards; no key runs twice at once. Passes run in a later microtask, so that all that one
- * event changes is seen together; now and then in a later turn of the event loop, which the rest of the host needs, too.
+ * A queue of keys to reconcile. A key that is added twice runs once; one that is added while it runs runs again
+ * afterwards; no key runs twice at once. Runs start in a later microtask, so that they see everything that one event
+ * changes; every hundredth run yields to the event loop, which the rest of the host needs too.
  */
 import type { Clock } from '../../contracts/clock.js'
 
-/** After so many passes the queue lets everybody else have a turn. */
-const passesPerTurn = 100
+const runsPerTurn = 100
 
-export interface WorkQueue<K> {
-  add(key: K): void
-  /** Lets go of all that is queued or planned; nothing runs any more. */
-  stop(): void
+interface ScheduledRun {
+  readonly due: number
+  readonly cancel: () => void
 }
 
-/**
- * `attend` looks at the key's present state and returns after how many ms it wants to look again, or `undefined` for
- * not before something happens. It must not throw.
- */
-export function workQueue<K>(clock: Clock, attend: (key: K) => number | undefined): WorkQueue<K> {
-  const queued = new Set<K>()
-  const planned = new Map<K, { readonly due: number; readonly cancel: () => void }>()
-  const settled = Promise.resolve()
-  /** A run is under way or about to begin. */
-  let scheduled = false
-  let stopped = false
-  let passes = 0
+export class WorkQueue<K> {
+  readonly #clock: Clock
+  readonly #reconcile: (key: K) => number | undefined
+  readonly #queued = new Set<K>()
+  readonly #scheduled = new Map<K, ScheduledRun>()
+  readonly #resolved = Promise.resolve()
+  /** The queue is being drained or is about to be. */
+  #isRunning = false
+  #isStopped = false
+  #runs = 0
 
-  function run(): void {
-    // Keys added by a pass are taken in the same run: a Set yields what is added while it is read.
-    for (const key of queued) {
-      if (stopped) return
-      if (passes === passesPerTurn) {
-        passes = 0
-        clock.after(0, run)
+  /**
+   * `reconcile` reads the present state of the key and returns in how many ms to run again, or undefined to run only when
+   * the key is added. It must not throw.
+   */
+  constructor(clock: Clock, reconcile: (key: K) => number | undefined) {
+    this.#clock = clock
+    this.#reconcile = reconcile
+  }
+
+  add(key: K): void {
+    if (this.#isStopped || this.#queued.has(key)) return
+    this.#queued.add(key)
+    if (this.#isRunning) return
+    this.#isRunning = true
+    void this.#resolved.then(this.#run)
+  }
+
+  /** Drops what is queued or scheduled; nothing runs any more. */
+  stop(): void {
+    this.#isStopped = true
+    this.#queued.clear()
+    for (const { cancel } of this.#scheduled.values()) cancel()
+    this.#scheduled.clear()
+  }
+
+  readonly #run = (): void => {
+    // Keys added by a run are taken in the same loop: a Set yields what is added during iteration.
+    for (const key of this.#queued) {
+      if (this.#isStopped) return
+      if (this.#runs === runsPerTurn) {
+        this.#runs = 0
+        this.#clock.after(0, this.#run)
         return
       }
-      passes++
-      queued.delete(key)
-      const again = attend(key)
-      if (again !== undefined) addAfter(key, again)
+      this.#runs++
+      this.#queued.delete(key)
+      const againMs = this.#reconcile(key)
+      if (againMs !== undefined) this.#addAfter(key, againMs)
     }
-    scheduled = false
+    this.#isRunning = false
   }
 
-  function add(key: K): void {
-    if (stopped || queued.has(key)) return
-    queued.add(key)
-    if (scheduled) return
-    scheduled = true
-    void settled.then(run)
-  }
-
-  function addAfter(key: K, ms: number): void {
-    const due = clock.elapsed() + ms
-    const before = planned.get(key)
+  #addAfter(key: K, ms: number): void {
+    const due = this.#clock.elapsed() + ms
+    const before = this.#scheduled.get(key)
     if (before && before.due <= due) return
     before?.cancel()
-    const cancel = clock.after(ms, () => {
-      planned.delete(key)
-      add(key)
+    const cancel = this.#clock.after(ms, () => {
+      this.#scheduled.delete(key)
+      this.add(key)
     })
-    planned.set(key, { due, cancel })
-  }
-
-  return {
-    add,
-    stop() {
-      stopped = true
-      queued.clear()
-      for (const { cancel } of planned.values()) cancel()
-      planned.clear()
-    },
+    this.#scheduled.set(key, { due, cancel })
   }
 }

@@ -1,82 +1,82 @@
-/** Tells in events, and in the log where somebody should look, what has become of builds and servers. Changes nothing. */
+/** Reports changes of builds and servers as events, and in the log what an operator should act on. Changes nothing. */
+import { messageOf } from '../../contracts/errors.js'
 import type { Build, Ending, Server } from '../../rules/model/resources.js'
 import { buildHealth } from '../../rules/model/status.js'
 import { buildEvent, type EngineContext, serverEvent } from '../context.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 
-export interface EventReporter {
-  /** Its health and its conditions, as far as they are others than before. */
-  build(build: BuildEntry, before: Build): void
-  state(entry: ServerEntry, before: Server): void
-  health(entry: ServerEntry, before: Server): void
-  ending(entry: ServerEntry, ending: Ending): void
-}
+export class EventReporter {
+  readonly #ctx: EngineContext
 
-export function eventReporter(ctx: EngineContext): EventReporter {
-  const { emitter, logger } = ctx
-
-  function conditions({ record }: BuildEntry, before: Build): void {
-    for (const { type, message } of record.conditions) {
-      if (before.conditions.some((known) => known.type === type && known.message === message)) continue
-      emitter.emit({
-        type: 'ConditionChanged',
-        ...buildEvent(ctx, record, message),
-        condition: type,
-        status: true,
-      })
-    }
-    for (const { type } of before.conditions) {
-      if (record.conditions.some((condition) => condition.type === type)) continue
-      emitter.emit({
-        type: 'ConditionChanged',
-        ...buildEvent(ctx, record, `build ${record.name}: ${type} is over`),
-        condition: type,
-        status: false,
-      })
-    }
+  constructor(ctx: EngineContext) {
+    this.#ctx = ctx
   }
 
-  return {
-    build(build, before) {
-      const { record } = build
-      const { crashes, name } = record
-      const health = buildHealth(record)
-      if (health !== buildHealth(before)) {
-        const message = `build ${name} is ${health} now, with ${crashes} crashes`
-        logger.warn({ build: name, crashes }, message)
-        emitter.emit({ type: 'BuildHealthChanged', ...buildEvent(ctx, record, message), health })
-      }
-      conditions(build, before)
-    },
+  buildHealth({ record }: BuildEntry, before: Build): void {
+    const { crashes, name } = record
+    const health = buildHealth(record)
+    if (health === buildHealth(before)) return
+    const message = `build ${name} is now ${health}, with ${crashes} crashes`
+    this.#ctx.logger.warn({ build: name, health, crashes }, 'build health changed')
+    this.#ctx.emitter.emit({ type: 'BuildHealthChanged', ...buildEvent(this.#ctx, record, message), health })
+  }
 
-    state(entry, before) {
-      const { name, state } = entry.record
-      if (state === before.state) return
-      // Spelt out, as every hand-out comes by here.
-      const said = serverEvent(ctx, entry, `${name} went from ${before.state} to ${state}`)
-      const { at, build, server, message } = said
-      emitter.emit({ type: 'ServerStateChanged', at, build, server, message, from: before.state, to: state })
-    },
+  /** Fields of the template that concern another backend only. */
+  fieldsSkipped(build: Build, fields: readonly string[]): void {
+    if (fields.length === 0) return
+    const { backend, emitter, logger } = this.#ctx
+    const message = `the ${backend.name} backend ignores ${fields.join(', ')}`
+    logger.info({ build: build.name, backend: backend.name, fields }, 'backend ignores template fields')
+    emitter.emit({ type: 'TemplateFieldsSkipped', ...buildEvent(this.#ctx, build, message), fields })
+  }
 
-    health(entry, before) {
-      const { name, health } = entry.record
-      if (health === before.health) return
-      emitter.emit({
-        type: 'ServerHealthChanged',
-        ...serverEvent(ctx, entry, `${name} is ${health} now`),
-        health,
-      })
-    },
+  serverState(entry: ServerEntry, before: Server): void {
+    const { name, state } = entry.record
+    if (state === before.state) return
+    // Without a spread: every allocation comes through here.
+    const { at, build, server, message } = serverEvent(
+      this.#ctx,
+      entry,
+      `${name} went from ${before.state} to ${state}`,
+    )
+    this.#ctx.emitter.emit({
+      type: 'ServerStateChanged',
+      at,
+      build,
+      server,
+      message,
+      from: before.state,
+      to: state,
+    })
+  }
 
-    ending(entry, { crash, message, reason }) {
-      const { name } = entry.record
-      if (crash) logger.warn({ server: name, reason }, `${name} crashed: ${message}`)
-      emitter.emit({
-        type: 'ServerEnding',
-        ...serverEvent(ctx, entry, `${name} ends: ${message}`),
-        reason,
-        crash,
-      })
-    },
+  serverHealth(entry: ServerEntry, before: Server): void {
+    const { name, health } = entry.record
+    if (health === before.health) return
+    this.#ctx.emitter.emit({
+      type: 'ServerHealthChanged',
+      ...serverEvent(this.#ctx, entry, `${name} is now ${health}`),
+      health,
+    })
+  }
+
+  serverTerminating(entry: ServerEntry, { crash, message, reason }: Ending): void {
+    const { name } = entry.record
+    if (crash) this.#ctx.logger.warn({ server: name, reason, cause: message }, 'server crashed')
+    this.#ctx.emitter.emit({
+      type: 'ServerEnding',
+      ...serverEvent(this.#ctx, entry, `${name} is terminating: ${message}`),
+      reason,
+      crash,
+    })
+  }
+
+  startFailed(entry: ServerEntry, error: unknown): void {
+    const reason = messageOf(error)
+    this.#ctx.emitter.emit({
+      type: 'ServerStartFailed',
+      ...serverEvent(this.#ctx, entry, `${entry.record.name} could not be started: ${reason}`),
+      reason,
+    })
   }
 }

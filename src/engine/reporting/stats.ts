@@ -1,4 +1,4 @@
-/** Numbers of every build at this moment, for metrics. Walks over all servers: not for hot paths. */
+/** Current numbers of every build, for metrics. Iterates over all servers: not for hot paths. */
 import type { BuildStats } from '../../contracts/observer.js'
 import { buildHealth } from '../../rules/model/status.js'
 import type { BuildEntry } from '../state/entries.js'

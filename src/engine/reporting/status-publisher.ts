@@ -1,43 +1,42 @@
-/** Shows the counts of builds to those who look into the store: when they have changed, and not more often than people read. */
+/** Publishes the counts of builds to the store's status, for people who read it there: at most every 250 ms per build. */
 import { gameServerBuild } from '../../rules/model/wire.js'
 import type { EngineContext } from '../context.js'
 import type { BuildEntry } from '../state/entries.js'
 import { countsOf, generationsOf } from '../state/queries.js'
 
-export interface StatusPublisher {
-  /** Something about the build may have changed. */
-  touch(build: BuildEntry): void
-  stop(): void
-}
-
 const delayMs = 250
 
-export function statusPublisher(ctx: EngineContext): StatusPublisher {
-  const { clock, store } = ctx
-  const planned = new Map<BuildEntry, () => void>()
-  const shown = new WeakMap<BuildEntry, string>()
+export class StatusPublisher {
+  readonly #ctx: EngineContext
+  readonly #cancelScheduled = new Map<BuildEntry, () => void>()
+  readonly #published = new WeakMap<BuildEntry, string>()
 
-  function show(build: BuildEntry): void {
-    planned.delete(build)
-    if (build.deleted || ctx.stopped()) return
-    const { status } = gameServerBuild(build.record, countsOf(build), '', generationsOf(build))
-    const text = JSON.stringify(status)
-    if (shown.get(build) === text) return
-    shown.set(build, text)
-    store.display?.build(build.ref, status)
+  constructor(ctx: EngineContext) {
+    this.#ctx = ctx
   }
 
-  return {
-    touch(build) {
-      if (!store.display || planned.has(build)) return
-      planned.set(
-        build,
-        clock.after(delayMs, () => show(build)),
-      )
-    },
-    stop() {
-      for (const cancel of planned.values()) cancel()
-      planned.clear()
-    },
+  /** Publishes the status of the build soon, if it has changed by then. */
+  schedule(build: BuildEntry): void {
+    const { clock, store } = this.#ctx
+    if (!store.display || this.#cancelScheduled.has(build)) return
+    this.#cancelScheduled.set(
+      build,
+      clock.after(delayMs, () => this.#publish(build)),
+    )
+  }
+
+  stop(): void {
+    for (const cancel of this.#cancelScheduled.values()) cancel()
+    this.#cancelScheduled.clear()
+  }
+
+  #publish(build: BuildEntry): void {
+    this.#cancelScheduled.delete(build)
+    if (build.deleted || this.#ctx.stopped()) return
+    const { status } = gameServerBuild(build.record, countsOf(build), '', generationsOf(build))
+    const text = JSON.stringify(status)
+    if (this.#published.get(build) === text) return
+    this.#published.set(build, text)
+    this.#ctx.store.display?.build(build.ref, status)
   }
 }

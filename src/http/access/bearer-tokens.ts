@@ -1,23 +1,23 @@
-/** A ready-made `authorize`: several bearer tokens, each with its roles, compared in constant time. */
+/** A ready-made `authorize` hook: bearer tokens with roles, compared in constant time. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { FleetError } from '../../contracts/errors.js'
 import type { Authorize } from './guard.js'
 import { type Role, roles as everyRole } from '../api/operations.js'
 
 export interface BearerToken {
-  /** At least 16 characters that a header can hold: `openssl rand -hex 32` makes a good one. */
+  /** At least 16 letters, digits or `-._~+/=`. Generate one with `openssl rand -hex 32`. */
   readonly token: string
-  /** `manage` may also read. */
+  /** `manage` includes `read`. */
   readonly roles: readonly Role[]
 }
 
-const leastLength = 16
+const minLength = 16
 const tokenCharacters = /^[\w.~+/=-]+$/
 
 /**
- * `authorize: bearerTokens([{ token, roles: ['allocate'] }])`. Several may be good at once, so that one can be replaced
- * while the old one is still in use. Without a known token a request is 401, with one whose roles do not do 403. Throws
- * `invalid` for no tokens, a short one, one that no header can hold, and a role that there is not.
+ * `authorize: bearerTokens([{ token, roles: ['allocate'] }])`. Several tokens may be valid at once, so that one can be
+ * replaced while clients still use it. A request without a known token is 401; one whose token lacks the role is 403.
+ * Throws `invalid` for an empty list, a token that is too short or that a header cannot hold, and an unknown role.
  */
 export function bearerTokens(tokens: readonly BearerToken[]): Authorize {
   if (tokens.length === 0) throw new FleetError('invalid', 'bearerTokens needs at least one token')
@@ -25,7 +25,7 @@ export function bearerTokens(tokens: readonly BearerToken[]): Authorize {
     checkToken(token, `tokens[${index}]`)
     const wrong = roles.find((role) => !everyRole.includes(role))
     if (wrong !== undefined || roles.length === 0) {
-      throw new FleetError('invalid', `tokens[${index}].roles must name some of ${everyRole.join(', ')}`)
+      throw new FleetError('invalid', `tokens[${index}].roles must list one or more of ${everyRole.join(', ')}`)
     }
     return { digest: digestOf(token), roles: new Set<Role>(roles.includes('manage') ? [...roles, 'read'] : roles) }
   })
@@ -33,34 +33,35 @@ export function bearerTokens(tokens: readonly BearerToken[]): Authorize {
   return (request, { name, role }) => {
     const given = /^Bearer +([^ ]+) *$/i.exec(request.header('authorization') ?? '')?.[1]
     if (given === undefined) {
-      throw new FleetError('unauthenticated', 'this API wants a token: Authorization: Bearer <token>')
+      throw new FleetError('unauthenticated', 'a token is required: Authorization: Bearer <token>')
     }
     const digest = digestOf(given)
     let isKnown = false
-    let may = false
-    // All of them, whichever it is: how long this takes tells nothing about any token.
+    let hasRole = false
+    // Compares with all tokens, so that the time it takes reveals nothing about any of them.
     for (const each of known) {
       const same = timingSafeEqual(digest, each.digest)
       isKnown ||= same
-      may ||= same && each.roles.has(role)
+      hasRole ||= same && each.roles.has(role)
     }
-    if (!isKnown) throw new FleetError('unauthenticated', 'this token is not known here')
-    if (!may) throw new FleetError('forbidden', `this token may not ask for ${name}, which takes the role ${role}`)
+    if (!isKnown) throw new FleetError('unauthenticated', 'unknown token')
+    if (!hasRole)
+      throw new FleetError('forbidden', `the operation ${name} requires the role ${role}, which this token lacks`)
     return true
   }
 }
 
-/** Throws `invalid`. Never shows the token. */
-function checkToken(token: string, where: string): void {
-  if (typeof token !== 'string' || token.length < leastLength) {
-    throw new FleetError('invalid', `${where}.token must have at least ${leastLength} characters`)
+/** Throws `invalid`. Messages never show the token. */
+function checkToken(token: string, field: string): void {
+  if (typeof token !== 'string' || token.length < minLength) {
+    throw new FleetError('invalid', `${field}.token must have at least ${minLength} characters`)
   }
   if (!tokenCharacters.test(token)) {
-    throw new FleetError('invalid', `${where}.token may hold letters, digits and -._~+/= only`)
+    throw new FleetError('invalid', `${field}.token may contain only letters, digits and -._~+/=`)
   }
 }
 
-/** Of one length for all tokens, which comparing in constant time needs. */
+/** Constant-time comparison needs values of equal length. */
 function digestOf(token: string): Buffer {
   return createHash('sha256').update(token).digest()
 }

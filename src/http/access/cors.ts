@@ -1,11 +1,11 @@
-/** Lets pages of other origins call these routes from a browser: CORS. */
+/** CORS: allows pages of other origins to call these routes from a browser. */
 import { errorCodeHeader } from '../../rules/model/wire.js'
-import type { Answer, Exchange, Handler } from '../core/exchange.js'
+import type { Exchange, Handler } from '../core/exchange.js'
 
 export interface CorsOptions {
   /**
-   * Origins whose pages may call from a browser, as `https://console.example`; `*` is any, and only fit where
-   * `authorize` asks for more than what a browser sends by itself. Default: none.
+   * Origins whose pages may call these routes from a browser, for example `https://console.example`. `*` allows all; use
+   * it only if `authorize` checks something that browsers do not send on their own. Default: none.
    */
   readonly allowedOrigins?: readonly string[]
 }
@@ -21,28 +21,28 @@ export function corsOf({ allowedOrigins = [] }: CorsOptions): Cors | undefined {
   return { isAllowed: allowed.has('*') ? () => true : (origin) => allowed.has(origin) }
 }
 
-const rememberSeconds = 600
+const maxAgeSeconds = 600
 
-/** The handler, with the headers that a browser wants to see; `methods` are those of its path. */
+/** The handler with CORS headers on its responses; `methods` are those of its path. */
 export function crossOrigin({ isAllowed }: Cors, methods: readonly string[], handle: Handler): Handler {
   return async (exchange) => {
-    const answer = await handle(exchange)
+    const response = await handle(exchange)
     const origin = exchange.header('origin')
-    const headers = { ...answer.headers, Vary: 'Origin' }
-    if (origin === undefined || !isAllowed(origin)) return { ...answer, headers }
-    return { ...answer, headers: { ...headers, ...headersFor(origin, exchange, methods) } }
+    const headers = { ...response.headers, Vary: 'Origin' }
+    if (origin === undefined || !isAllowed(origin)) return { ...response, headers }
+    return { ...response, headers: { ...headers, ...headersFor(origin, exchange, methods) } }
   }
 }
 
-function headersFor(origin: string, exchange: Exchange, methods: readonly string[]): NonNullable<Answer['headers']> {
-  const own = { 'Access-Control-Allow-Origin': origin }
+function headersFor(origin: string, exchange: Exchange, methods: readonly string[]): Readonly<Record<string, string>> {
+  const allowOrigin = { 'Access-Control-Allow-Origin': origin }
   if (exchange.method !== 'OPTIONS') {
-    return { ...own, 'Access-Control-Expose-Headers': `${errorCodeHeader}, Retry-After` }
+    return { ...allowOrigin, 'Access-Control-Expose-Headers': `${errorCodeHeader}, Retry-After` }
   }
   return {
-    ...own,
+    ...allowOrigin,
     'Access-Control-Allow-Methods': methods.join(', '),
     'Access-Control-Allow-Headers': 'Authorization, Content-Type, Last-Event-ID',
-    'Access-Control-Max-Age': String(rememberSeconds),
+    'Access-Control-Max-Age': String(maxAgeSeconds),
   }
 }

@@ -1,101 +1,118 @@
-/**
- * Who may come in: what stands between a request and its handler, in the order in which it is asked. Nothing does where a
- * host asks for nothing.
- */
-import { FleetError, messageOf } from '../../contracts/errors.js'
+/** What a request passes before its handler: the limit of requests in flight, then the host's hooks. */
+import { FleetError } from '../../contracts/errors.js'
 import { type Logger, silentLogger } from '../../contracts/logger.js'
-import { type ApiRequest, type Handler, HttpError, retryAfter } from '../core/exchange.js'
 import type { Operation } from '../api/operations.js'
+import type { ApiRequest, Handler } from '../core/exchange.js'
+import { HttpError, retryAfter } from '../core/http-response.js'
+import { ConcurrencyLimit } from './concurrency-limit.js'
 
 /**
- * True lets the caller in; anything else is 403. Throws a FleetError `unauthenticated` where nobody knows who is calling,
- * which is 401. Whatever else it throws is 500, and told to the logger only.
+ * True allows the request; any other value is 403. Throw a FleetError `unauthenticated` for an unknown caller, which is
+ * 401. Any other error is 500: the logger gets it, the caller does not.
  */
 export type Authorize = (request: ApiRequest, operation: Operation) => boolean | Promise<boolean>
 
-/** In how many ms this caller may come again, which is 429; 0 or undefined lets the call through. */
+/** Returns in how many ms this caller may retry, which makes the response 429; 0 or undefined allows the request. */
 export type RateLimit = (request: ApiRequest, operation: Operation) => number | undefined | Promise<number | undefined>
 
-/** What every factory of routes takes. */
+/** Options of every factory of routes. */
 export interface GuardOptions {
-  /** Asked before every operation. Default: everybody may do everything. */
+  /** Called before every operation. Default: everybody may do everything. */
   readonly authorize?: Authorize
-  /** Asked before `authorize`, so that guessing is slow. Default: none. See `perClientRateLimit`. */
+  /** Called before `authorize`, so that guessing tokens is slow. Default: no limit. See `perClientRateLimit`. */
   readonly rateLimit?: RateLimit
-  /** Requests in work at once; more are refused with 503. Default 10,000. */
+  /**
+   * Requests processed at once; more are refused with 503. Callers that wait for a game server do not count: the fleet
+   * limits them (`limits.maxWaiting`). Default 10,000.
+   */
   readonly maxInFlight?: number
-  /** Hears what a hook has thrown. Default: silent. */
+  /** Gets the errors of hooks. Default: silent. */
   readonly logger?: Logger
 }
 
 export const defaultMaxInFlight = 10_000
 
-/** How many may wait, so that those who do never keep out those who do not. */
-export function roomToWait(maxInFlight: number): number {
-  return Math.ceil(maxInFlight * 0.8)
-}
-
 export interface Guard {
-  /** Counts a request in, or throws `overloaded`. Its end is told by calling what this returns. */
-  enter(): () => void
-  /** The handler with the host's hooks before it; itself where there are none. */
+  /** Shared by all operations of a group of routes. */
+  readonly inFlight: ConcurrencyLimit
+  /** The handler behind the hooks; the handler itself where there are none. */
   before(operation: Operation, handle: Handler): Handler
 }
 
-/** One guard for all operations of a factory: what is in flight is counted over all of them. */
 export function guard(options: GuardOptions): Guard {
   const { authorize, rateLimit, logger = silentLogger, maxInFlight = defaultMaxInFlight } = options
   return {
-    enter: turnstile(maxInFlight, 'requests are in work'),
+    inFlight: new ConcurrencyLimit(maxInFlight),
     before(operation, handle) {
-      const admitted = authorize === undefined ? handle : withAuthorize(authorize, operation, handle, logger)
-      return rateLimit === undefined ? admitted : withRateLimit(rateLimit, operation, admitted, logger)
+      const authorized = authorize === undefined ? handle : withAuthorize(authorize, operation, handle, logger)
+      return rateLimit === undefined ? authorized : withRateLimit(rateLimit, operation, authorized, logger)
     },
   }
 }
 
-/** Lets `most` in at once, and refuses more with 503. Each who comes in calls what it got when it leaves. */
-export function turnstile(most: number, what: string): () => () => void {
-  let inside = 0
-  const leave = () => {
-    inside--
-  }
-  return () => {
-    if (inside >= most) {
-      throw new FleetError('overloaded', `${inside} ${what}, and this host takes no more at once; come again`)
-    }
-    inside++
-    return leave
-  }
-}
-
 function withAuthorize(authorize: Authorize, operation: Operation, handle: Handler, logger: Logger): Handler {
-  return async (exchange) => {
-    const verdict: unknown = await asked('authorize', logger, () => authorize(exchange, operation))
-    // Not `!verdict`: a hook that was forgotten to say yes has not said yes.
-    if (verdict !== true) throw new FleetError('forbidden', `you may not ask for ${operation.name} here`)
-    return handle(exchange)
+  const failed = hookError('authorize', 'authorization check failed', logger)
+  const admit = (verdict: unknown) => {
+    // Not `!verdict`: a hook that returns nothing has not allowed anything.
+    if (verdict !== true) throw new FleetError('forbidden', `the operation ${operation.name} is not allowed`)
   }
+  return behind(authorize, operation, { admit, failed, handle })
 }
 
 function withRateLimit(rateLimit: RateLimit, operation: Operation, handle: Handler, logger: Logger): Handler {
-  return async (exchange) => {
-    const pauseMs = await asked('rateLimit', logger, () => rateLimit(exchange, operation))
-    if (pauseMs !== undefined && pauseMs > 0) {
-      const message = `too many requests from this caller; come again in ${Math.ceil(pauseMs / 1000)} s`
-      throw new HttpError(429, message, retryAfter(pauseMs))
+  const failed = hookError('rateLimit', 'rate limit check failed', logger)
+  const admit = (pauseMs: number | undefined) => {
+    if (pauseMs === undefined || !(pauseMs > 0)) return
+    const message = `too many requests; retry in ${Math.ceil(pauseMs / 1000)} s`
+    throw new HttpError(429, 'rate-limited', message, retryAfter(pauseMs))
+  }
+  return behind(rateLimit, operation, { admit, failed, handle })
+}
+
+type Hook<T> = (request: ApiRequest, operation: Operation) => T | PromiseLike<T>
+
+interface BehindOptions<T> {
+  /** Throws to refuse the request. */
+  readonly admit: (result: T) => void
+  /** The error to answer with when the hook has thrown. */
+  readonly failed: (error: unknown) => unknown
+  readonly handle: Handler
+}
+
+/** The handler behind a hook. A synchronous hook costs no turn of the event loop. */
+function behind<T>(hook: Hook<T>, operation: Operation, { admit, failed, handle }: BehindOptions<T>): Handler {
+  return (exchange) => {
+    let result: T | PromiseLike<T>
+    try {
+      result = hook(exchange, operation)
+    } catch (error) {
+      throw failed(error)
     }
+    if (isPromise(result)) {
+      return Promise.resolve(result).then(
+        (value) => {
+          admit(value)
+          return handle(exchange)
+        },
+        (error: unknown) => {
+          throw failed(error)
+        },
+      )
+    }
+    admit(result)
     return handle(exchange)
   }
 }
 
-/** What a hook throws may hold what its caller must not see: only errors that it makes for the caller pass. */
-async function asked<T>(hook: string, logger: Logger, ask: () => T | Promise<T>): Promise<T> {
-  try {
-    return await ask()
-  } catch (error) {
-    if (FleetError.is(error, 'unauthenticated') || FleetError.is(error, 'forbidden')) throw error
-    logger.error({ error: messageOf(error) }, `the ${hook} hook has failed, and the request with it`)
-    throw new FleetError('internal', `whether you may ask for this could not be found out`)
+function isPromise<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
+  return typeof value === 'object' && value !== null && 'then' in value
+}
+
+/** Other errors of a hook may hold what the caller must not see. */
+function hookError(hook: string, message: string, logger: Logger): (error: unknown) => unknown {
+  return (error) => {
+    if (FleetError.is(error, 'unauthenticated') || FleetError.is(error, 'forbidden')) return error
+    logger.error({ err: error, hook }, 'a request hook failed')
+    return new FleetError('internal', message)
   }
 }

@@ -1,34 +1,34 @@
 /**
- * The shapes in which the management API reads and answers: its own, or those of another project, so that what was
- * written for that one works here. Each difference is a row in docs/reference/http-api.md. Pure.
+ * The JSON that the management API reads and writes: gamekeeper's own, or that of another project, so that its clients
+ * work here. docs/reference/http-api.md lists every difference. Pure.
  */
 import { isObject } from '../../rules/validation/problem.js'
 import { specFields } from '../../rules/validation/requests.js'
 import type { GameServer, GameServerBuild, GameServerBuildDetail, GameServerDetail } from '../../rules/model/wire.js'
 
-/** `thundernetes`: as the GameServer API of that project answers. */
+/** `thundernetes`: the JSON of that project's GameServer API. */
 export type Compat = 'thundernetes'
 
 export interface Dialect {
   readonly created: 200 | 201
-  /** What is read in place of a create's body. */
+  /** Converts the body of a create. */
   input(body: unknown): unknown
-  /** What is read in place of a patch's body. */
+  /** Converts the body of a patch. */
   change(body: unknown): unknown
   build(build: GameServerBuild): unknown
   builds(builds: readonly GameServerBuild[]): unknown
   servers(servers: readonly GameServer[]): unknown
   detail(detail: GameServerDetail): unknown
   buildDetail(detail: GameServerBuildDetail): unknown
-  /** The servers, and the details, of a build that there is not. Undefined: 404. */
-  readonly ofNoBuild: unknown
+  /** The servers and details of a build that does not exist. Undefined: 404. */
+  readonly ofMissingBuild: unknown
 }
 
 export function dialectOf(compat: Compat | undefined): Dialect {
   return compat === undefined ? own : thundernetes
 }
 
-/** One object for a build's details, an array for one server's: the service description has it so. */
+/** The details of a build are one object, those of a server an array of one: existing clients rely on it. */
 const own: Dialect = {
   created: 200,
   input: (body) => body,
@@ -38,7 +38,7 @@ const own: Dialect = {
   servers: (servers) => servers,
   detail: (detail) => [detail],
   buildDetail: (detail) => detail,
-  ofNoBuild: undefined,
+  ofMissingBuild: undefined,
 }
 
 const thundernetes: Dialect = {
@@ -50,18 +50,18 @@ const thundernetes: Dialect = {
   servers: listOf,
   detail: (detail) => detail,
   buildDetail: ({ items }) => listOf(items),
-  ofNoBuild: listOf([]),
+  ofMissingBuild: listOf([]),
 }
 
-/** As Kubernetes lists. */
+/** A list in the shape of Kubernetes. */
 function listOf(items: readonly unknown[]): unknown {
   return { metadata: {}, items }
 }
 
-/** The default of its resource definition. */
-const crashesUnlessTold = 5
+/** From that project's CRD. */
+const defaultCrashesToMarkUnhealthy = 5
 
-/** Fields that only that project knows, such as `titleID`, are left out, as Kubernetes leaves out what it does not know. */
+/** Drops fields that only that project has, such as `titleID`, as Kubernetes prunes unknown fields. */
 function specFrom(given: Readonly<Record<string, unknown>>): unknown {
   const known = Object.fromEntries(Object.entries(given).filter(([field]) => specFields.has(field)))
   const { standingBy = 0, max = 0, crashesToMarkUnhealthy, buildMetadata } = known
@@ -69,17 +69,17 @@ function specFrom(given: Readonly<Record<string, unknown>>): unknown {
     ...known,
     standingBy,
     max,
-    crashesToMarkUnhealthy: crashesToMarkUnhealthy || crashesUnlessTold,
+    crashesToMarkUnhealthy: crashesToMarkUnhealthy || defaultCrashesToMarkUnhealthy,
     ...(Array.isArray(buildMetadata) && { buildMetadata: metadataFrom(buildMetadata) }),
   }
 }
 
-/** `[{ key, value }]` there, an object here. Of a key that is there twice the last counts, as it does in the SDK. */
+/** `[{ key, value }]` becomes an object. Of duplicate keys the last wins, as in the SDK. */
 function metadataFrom(items: readonly unknown[]): unknown {
   const entries = items.flatMap((item) =>
     isObject(item) && typeof item['key'] === 'string' ? [[item['key'], item['value']] as const] : [],
   )
-  // What is not of that shape is left for the rules to refuse.
+  // Validation refuses any other shape.
   return entries.length === items.length ? Object.fromEntries(entries) : items
 }
 

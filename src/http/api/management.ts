@@ -1,47 +1,47 @@
-/** The management API: builds, game servers and their details, as the service description has them. */
-import type { Hono } from 'hono'
+/** The management API: builds, game servers, their details, and events. */
 import { FleetError } from '../../contracts/errors.js'
 import type { Builds, Details, Fleet, Servers } from '../../contracts/fleet.js'
 import type { Ref } from '../../rules/model/resources.js'
-import { readBuildInput, readPatch } from '../../rules/validation/requests.js'
-import { defaultMaxBodyBytes } from '../core/body.js'
-import { checked } from '../core/checked.js'
-import { type Compat, type Dialect, dialectOf } from './compat.js'
 import { corsOf, type CorsOptions } from '../access/cors.js'
-import { eventStream, type EventStreamOptions } from './event-stream.js'
-import { type Answer, type Exchange, json } from '../core/exchange.js'
-import { answerOf, managementStatuses } from '../core/error-responses.js'
 import { guard, type GuardOptions } from '../access/guard.js'
+import { errorResponse, managementStatuses } from '../core/error-responses.js'
+import type { Exchange } from '../core/exchange.js'
+import { operation, type RouteGroup } from '../core/handler-table.js'
+import { type HttpResponse, json } from '../core/http-response.js'
 import { readJson } from '../core/read-json.js'
-import { closer, operation, type Part, routes } from '../core/routing.js'
+import { defaultMaxBodyBytes } from '../core/request-body.js'
+import { createRoutes, type Routes } from '../core/routes.js'
+import { type Compat, type Dialect, dialectOf } from './compat.js'
+import { eventStream, type EventStreamOptions } from './event-stream.js'
 
 export interface ManagementOptions extends GuardOptions, CorsOptions {
-  /** Answers in the shapes of another project, for what was written for that one. Default: our own. */
+  /** Speaks another project's JSON, for clients written for that project. Default: gamekeeper's own. */
   readonly compat?: Compat
   readonly events?: EventStreamOptions
-  /** Fires when this host closes: streams of events end. */
-  readonly closing?: AbortSignal
   /** A larger body is refused with 413. Default 1 MiB. */
   readonly maxBodyBytes?: number
 }
 
-/** The part of a fleet that the management API calls. */
+/** The part of a fleet that the management API calls. Bodies are passed on unchecked: the fleet validates them. */
 export interface ManagedFleet {
-  readonly builds: Pick<Builds, 'create' | 'list' | 'get' | 'patch' | 'delete'>
+  readonly builds: Pick<Builds, 'list' | 'get' | 'delete'> & {
+    create(build: unknown): ReturnType<Builds['create']>
+    patch(ref: Ref, change: unknown): ReturnType<Builds['patch']>
+  }
   readonly servers: Pick<Servers, 'list' | 'get' | 'delete'>
   readonly details: Details
-  /** Without it no events are served. */
+  /** Without it `/api/v1/events` is not served. */
   readonly events?: Fleet['events']
 }
 
-/** A Hono app: mount it as it is, hand its `fetch` to a web-standard runtime, or wrap it in `nodeHandler`. */
-export function managementRoutes(fleet: ManagedFleet, options: ManagementOptions = {}): Hono {
-  const closing = closer(options.closing)
-  const part = managementPart(fleet, options, closing.signal)
-  return routes([part], { closing, cors: corsOf(options), compat: options.compat })
+/** `/api/v1/gameserverbuilds`, `/api/v1/gameservers`, `/api/v1/gameserverdetails` and `/api/v1/events`. */
+export function managementRoutes(fleet: ManagedFleet, options: ManagementOptions = {}): Routes {
+  const closing = new AbortController()
+  const group = managementGroup(fleet, options, closing.signal)
+  return createRoutes([group], { closing, cors: corsOf(options), compat: options.compat })
 }
 
-export function managementPart(fleet: ManagedFleet, options: ManagementOptions, closing: AbortSignal): Part {
+export function managementGroup(fleet: ManagedFleet, options: ManagementOptions, closing: AbortSignal): RouteGroup {
   const { builds, servers, details, events } = fleet
   const maxBytes = options.maxBodyBytes ?? defaultMaxBodyBytes
   const dialect = dialectOf(options.compat)
@@ -53,14 +53,14 @@ export function managementPart(fleet: ManagedFleet, options: ManagementOptions, 
       '/api/v1/gameserverbuilds': {
         GET: operation('listBuilds', async () => json(200, dialect.builds(await builds.list()))),
         POST: operation('createBuild', async (exchange) => {
-          const input = checked(readBuildInput(dialect.input(await bodyOf(exchange))))
+          const input = dialect.input(await bodyOf(exchange))
           return json(dialect.created, dialect.build(await builds.create(input)))
         }),
       },
       [build]: {
         GET: operation('getBuild', async (exchange) => json(200, dialect.build(await builds.get(refOf(exchange))))),
         PATCH: operation('patchBuild', async (exchange) => {
-          const change = checked(readPatch(dialect.change(await bodyOf(exchange))))
+          const change = dialect.change(await bodyOf(exchange))
           return json(200, dialect.build(await builds.patch(refOf(exchange), change)))
         }),
         DELETE: operation('deleteBuild', async (exchange) => {
@@ -97,17 +97,17 @@ export function managementPart(fleet: ManagedFleet, options: ManagementOptions, 
         '/api/v1/events': { GET: operation('readEvents', eventStream({ ...fleet, events }, options.events, closing)) },
       }),
     },
-    toAnswer: (error) => answerOf(error, managementStatuses),
+    errorResponse: (error) => errorResponse(error, managementStatuses),
     guard: guard(options),
   }
 }
 
-async function ofBuild({ ofNoBuild }: Dialect, ask: () => Promise<unknown>): Promise<Answer> {
+async function ofBuild({ ofMissingBuild }: Dialect, read: () => Promise<unknown>): Promise<HttpResponse> {
   try {
-    return json(200, await ask())
+    return json(200, await read())
   } catch (error) {
-    if (ofNoBuild === undefined || !FleetError.is(error, 'not-found')) throw error
-    return json(200, ofNoBuild)
+    if (ofMissingBuild === undefined || !FleetError.is(error, 'not-found')) throw error
+    return json(200, ofMissingBuild)
   }
 }
 

@@ -1,34 +1,33 @@
-/** What those ask who watch over this host: whether it lives, whether calls can be sent to it, and its metrics. */
-import type { Hono } from 'hono'
-import type { Fleet } from '../../contracts/fleet.js'
-import { corsOf } from '../access/cors.js'
-import { type Answer, json, retryAfter } from '../core/exchange.js'
-import { answerOf, managementStatuses } from '../core/error-responses.js'
+/** Liveness, readiness and metrics of this host. */
+import type { Fleet, FleetHealth } from '../../contracts/fleet.js'
 import { guard, type GuardOptions } from '../access/guard.js'
-import { closer, operation, type Part, routes } from '../core/routing.js'
+import { errorResponse, managementStatuses } from '../core/error-responses.js'
+import { operation, type RouteGroup } from '../core/handler-table.js'
+import { type HttpResponse, json, retryAfter } from '../core/http-response.js'
+import { createRoutes, type Routes } from '../core/routes.js'
 
-/** `fleetMetrics(fleet)` of `gamekeeper/metrics`, or anything that makes such a text. */
+/** `fleetMetrics(fleet)` of `gamekeeper/metrics`, or any other source of a metrics page. */
 export interface MetricsSource {
   readonly contentType: string
   text(): Promise<string>
 }
 
 export interface ObservationOptions extends GuardOptions {
-  /** Served at `/metrics`. Default: nothing is. */
+  /** Served at `/metrics`. Default: `/metrics` is 404. */
   readonly metrics?: MetricsSource
 }
 
 export type ObservedFleet = Pick<Fleet, 'health'>
 
 /**
- * `/healthz` says that this process answers, `/readyz` whether calls can be sent here: anybody may ask these two.
+ * `/healthz` is 200 while this process answers, `/readyz` while this host can serve calls; neither needs authorization.
  * `/metrics` is the operation `readMetrics`.
  */
-export function observationRoutes(fleet: ObservedFleet, options: ObservationOptions = {}): Hono {
-  return routes([observationPart(fleet, options)], { closing: closer(undefined), cors: corsOf({}) })
+export function observationRoutes(fleet: ObservedFleet, options: ObservationOptions = {}): Routes {
+  return createRoutes([observationGroup(fleet, options)], { closing: new AbortController(), cors: undefined })
 }
 
-export function observationPart(fleet: ObservedFleet, options: ObservationOptions): Part {
+export function observationGroup(fleet: ObservedFleet, options: ObservationOptions): RouteGroup {
   const { metrics } = options
   return {
     paths: {
@@ -36,17 +35,17 @@ export function observationPart(fleet: ObservedFleet, options: ObservationOption
       '/readyz': { GET: { probe: 'checkReadiness', handle: async () => readiness(await fleet.health()) } },
       ...(metrics && { '/metrics': { GET: operation('readMetrics', () => textOf(metrics)) } }),
     },
-    toAnswer: (error) => answerOf(error, managementStatuses),
+    errorResponse: (error) => errorResponse(error, managementStatuses),
     guard: guard(options),
   }
 }
 
-/** What is wrong in detail, the log and the fleet's owner know: here anybody may read. */
-function readiness({ ready, leads, store, backend }: Awaited<ReturnType<Fleet['health']>>): Answer {
-  const answer = json(ready ? 200 : 503, { ready, leads, store, backend })
-  return ready ? answer : { ...answer, headers: retryAfter(1_000) }
+/** Without `problems`: this endpoint is public, and their texts may hold internals. */
+function readiness({ ready, leads, store, backend }: FleetHealth): HttpResponse {
+  const response = json(ready ? 200 : 503, { ready, leads, store, backend })
+  return ready ? response : { ...response, headers: retryAfter(1_000) }
 }
 
-async function textOf(metrics: MetricsSource): Promise<Answer> {
+async function textOf(metrics: MetricsSource): Promise<HttpResponse> {
   return { status: 200, body: await metrics.text(), headers: { 'Content-Type': metrics.contentType } }
 }

@@ -1,10 +1,10 @@
-/** What can be asked for over HTTP: each operation's name, and the role that it takes to ask for it. */
+/** The operations of the HTTP APIs and the role that each requires. */
 
-/** `read` looks, `manage` changes (and looks), `allocate` hands out servers. */
+/** `manage` includes `read`. */
 export const roles = ['allocate', 'read', 'manage'] as const
 export type Role = (typeof roles)[number]
 
-/** Shown in docs/guides/securing.md; a test keeps the two equal. */
+/** Listed in docs/guides/securing.md, which a test compares. */
 export const operations = {
   allocate: 'allocate',
   listBuilds: 'read',
@@ -26,7 +26,7 @@ export type OperationName = keyof typeof operations
 
 export const operationNames = Object.keys(operations).filter((name): name is OperationName => name in operations)
 
-/** Anybody may ask for these, so they take no role and no hook of a host stands before them. */
+/** Public: they require no role and bypass the host's hooks. */
 export const probes = ['checkHealth', 'checkReadiness'] as const
 export type ProbeName = (typeof probes)[number]
 

@@ -1,11 +1,9 @@
-/** Which HTTP status a failed call of the fleet has. The only place where statuses and error codes meet. */
+/** Maps errors to responses. The only place where HTTP statuses and error codes meet. */
 import { type ErrorCode, FleetError } from '../../contracts/errors.js'
-import { errorCodeHeader } from '../../rules/model/wire.js'
-import { type Answer, failure, HttpError, retryAfter } from './exchange.js'
+import { failure, HttpError, type HttpResponse, retryAfter } from './http-response.js'
 
 type Statuses = Readonly<Record<ErrorCode, number>>
 
-/** The service description knows 400, 404 and 500 here; the others come from who guards the door, and of a host that does not lead. */
 export const managementStatuses: Statuses = Object.freeze({
   invalid: 400,
   exists: 400,
@@ -30,7 +28,7 @@ export const managementStatuses: Statuses = Object.freeze({
   internal: 500,
 })
 
-/** 429: ask again, a server may stand by then. 503: ask again, here or at another host. */
+/** 429: retry, a server may be standing by then. 503: retry, here or at another host. */
 export const allocationStatuses: Statuses = Object.freeze({
   ...managementStatuses,
   conflict: 503,
@@ -43,15 +41,14 @@ export const allocationStatuses: Statuses = Object.freeze({
   'ports-exhausted': 503,
 })
 
-/** The answer for whatever a handler threw. Names the cause, shows no stack. */
-export function answerOf(error: unknown, statuses: Statuses): Answer {
-  if (error instanceof HttpError) return error.answer
+/** The response for anything a handler threw: the message with its causes, without a stack. */
+export function errorResponse(error: unknown, statuses: Statuses): HttpResponse {
+  if (error instanceof HttpError) return error.response
   const code = FleetError.is(error) ? error.code : 'internal'
-  // A code that is not known here comes from another version of this package.
+  // Another version of this package may have codes that are unknown here.
   const status = statuses[code] ?? 500
-  const answer = failure(status, describe(error), { [errorCodeHeader]: code, ...headersOf(status) })
-  // Whoever stands in front of several hosts gives a new connection to another one.
-  return code === 'closed' || code === 'not-leader' ? { ...answer, isLast: true } : answer
+  const response = failure(status, code, describe(error), headersOf(status))
+  return code === 'closed' || code === 'not-leader' ? { ...response, closesConnection: true } : response
 }
 
 function headersOf(status: number): Readonly<Record<string, string>> | undefined {
@@ -59,19 +56,19 @@ function headersOf(status: number): Readonly<Record<string, string>> | undefined
   return status === 401 ? { 'WWW-Authenticate': 'Bearer' } : undefined
 }
 
-/** The message with those of its causes that it does not quote already. */
-export function describe(error: unknown): string {
-  let text = wordsOf(error)
+/** The message, followed by those of its causes that it does not quote already. */
+function describe(error: unknown): string {
+  let text = messageOf(error)
   let cause = causeOf(error)
   for (let depth = 0; cause !== undefined && depth < 3; depth++) {
-    const words = wordsOf(cause)
-    if (!text.includes(words)) text += `: ${words}`
+    const message = messageOf(cause)
+    if (!text.includes(message)) text += `: ${message}`
     cause = causeOf(cause)
   }
   return text
 }
 
-function wordsOf(error: unknown): string {
+function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   // Node's AggregateError for a refused connection has a code and no message.
   const code = 'code' in error ? String(error.code) : ''

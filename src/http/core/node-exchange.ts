@@ -1,43 +1,76 @@
-/** An exchange straight over `node:http`: nothing is made for a request that its handler does not ask for. */
+/** A request over `node:http`. Allocates nothing that its handler does not use. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
 import { discardRest } from '../../platform/http-server.js'
-import { readNodeBody } from './body.js'
-import { type Answer, type ClientCertificate, type Exchange, jsonType } from './exchange.js'
-import { clientCertificateOf } from '../access/client-certificate.js'
-import type { Params } from './matcher.js'
+import type { ClientCertificate, Exchange, Handler } from './exchange.js'
+import { failure, type HttpResponse, jsonType } from './http-response.js'
+import type { Match } from './path-matcher.js'
+import { readNodeBody } from './request-body.js'
 import { defaultStallMs, sendStream } from './streaming.js'
+
+export type NodeMatcher = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  prefix?: string,
+) => NodeExchange | undefined
+
+/** Finds the handler of a request. Undefined for a path that is not below `prefix`, or that `find` does not know. */
+export function nodeMatcher(find: (path: string) => Match<Handler> | undefined): NodeMatcher {
+  return (request, response, prefix = '') => {
+    const { url = '' } = request
+    const queryAt = url.indexOf('?')
+    let path = queryAt < 0 ? url : url.slice(0, queryAt)
+    if (prefix !== '') {
+      const above = prefix.endsWith('/') ? prefix.slice(0, -1) : prefix
+      if (!path.startsWith(`${above}/`)) return undefined
+      path = path.slice(above.length)
+    }
+    const found = find(path)
+    if (found === undefined) return undefined
+    const { host } = request.headers
+    const route = host === undefined || validHost.test(host) ? found : invalidHost
+    return new NodeExchange(request, response, route, path, queryAt < 0 ? '' : url.slice(queryAt + 1))
+  }
+}
+
+/** A name or an address, with or without a port; HTTP allows an empty one. */
+const validHost = /^(?:(?:[\w.-]+|\[[\da-f:.]+\])(?::\d{1,5})?)?$/i
+
+const invalidHost: Match<Handler> = {
+  value: () => Promise.resolve(failure(400, 'invalid', 'the Host header must be a host name or an address')),
+  params: {},
+}
+
+/** The request's path as sent. */
+export function pathOf({ url = '' }: IncomingMessage): string {
+  const queryAt = url.indexOf('?')
+  return queryAt < 0 ? url : url.slice(0, queryAt)
+}
 
 export class NodeExchange implements Exchange {
   readonly method: string
-  readonly #incoming: IncomingMessage
-  readonly #outgoing: ServerResponse
+  readonly path: string
+  readonly #request: IncomingMessage
+  readonly #response: ServerResponse
+  readonly #route: Match<Handler>
   readonly #query: string
-  readonly #params: Params
-  readonly #path: string | undefined
 
-  /** `query` is what follows the `?` of the target; `path` what is before it, unless the target says it as it is. */
-  constructor(incoming: IncomingMessage, outgoing: ServerResponse, query: string, params: Params, path?: string) {
-    this.method = incoming.method ?? 'GET'
-    this.#incoming = incoming
-    this.#outgoing = outgoing
+  constructor(request: IncomingMessage, response: ServerResponse, route: Match<Handler>, path: string, query: string) {
+    this.method = request.method ?? 'GET'
+    this.path = path
+    this.#request = request
+    this.#response = response
+    this.#route = route
     this.#query = query
-    this.#params = params
-    this.#path = path
-  }
-
-  get path(): string {
-    if (this.#path !== undefined) return this.#path
-    const { url = '/' } = this.#incoming
-    const end = url.indexOf('?')
-    return end < 0 ? url : url.slice(0, end)
   }
 
   get remoteAddress(): string | undefined {
-    return this.#incoming.socket.remoteAddress
+    return this.#request.socket.remoteAddress
   }
 
   clientCertificate(): ClientCertificate | undefined {
-    return clientCertificateOf(this.#incoming.socket)
+    return clientCertificateOf(this.#request.socket)
   }
 
   query(name: string): string | undefined {
@@ -45,60 +78,76 @@ export class NodeExchange implements Exchange {
   }
 
   param(name: string): string {
-    return this.#params[name] ?? ''
+    return this.#route.params[name] ?? ''
   }
 
   header(name: string): string | undefined {
-    const value = this.#incoming.headers[name]
+    const value = this.#request.headers[name]
     return Array.isArray(value) ? value.join(', ') : value
   }
 
   body(maxBytes: number): Promise<Uint8Array> {
-    return readNodeBody(this.#incoming, maxBytes)
+    return readNodeBody(this.#request, maxBytes)
   }
 
   signal(): AbortSignal {
-    const outgoing = this.#outgoing
+    const response = this.#response
     const gone = new AbortController()
     const onClose = () => {
-      if (!outgoing.writableFinished) gone.abort(new Error('the client has closed the connection'))
+      if (!response.writableFinished) gone.abort(new Error('the client has closed the connection'))
     }
-    if (outgoing.destroyed) onClose()
-    else outgoing.once('close', onClose)
+    if (response.destroyed) onClose()
+    else response.once('close', onClose)
     return gone.signal
   }
 
-  /** Resolves when nothing is left to send of a stream; of anything else Node takes care. */
-  answer({
-    status,
-    body,
-    headers,
-    stream,
-    stallMs = defaultStallMs,
-    isLast = false,
-  }: Answer): Promise<void> | undefined {
-    const outgoing = this.#outgoing
-    // The client is gone, or a middleware of the host has lost its patience and answered.
-    if (outgoing.destroyed || outgoing.headersSent) return undefined
-    if (isLast) closeAfter(outgoing)
-    if (stream !== undefined) {
-      outgoing.writeHead(status, { ...headers })
-      discardRest(this.#incoming)
-      return sendStream(outgoing, stream, stallMs)
-    }
-    if (body === undefined) outgoing.writeHead(status, { ...headers })
-    else if (headers === undefined) {
-      outgoing.writeHead(status, { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body) })
-    } else {
-      outgoing.writeHead(status, { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body), ...headers })
-    }
-    outgoing.end(body)
-    discardRest(this.#incoming)
-    return undefined
+  respond(): Promise<HttpResponse> {
+    return this.#route.value(this)
+  }
+
+  send(response: HttpResponse): Promise<void> | undefined {
+    return sendResponse(this.#request, this.#response, response)
   }
 }
 
-/** HTTP/2 has no header for that, and no need of one. */
-export function closeAfter(outgoing: ServerResponse): void {
+/** Resolves when a stream has been sent to its end; otherwise returns at once, and Node sends what is left. */
+export function sendResponse(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  response: HttpResponse,
+): Promise<void> | undefined {
+  const { status, body, headers, stream, closesConnection } = response
+  // The client is gone, or a middleware of the host has answered first, for example after a timeout.
+  if (outgoing.destroyed || outgoing.headersSent) return undefined
+  if (closesConnection === true) closeConnection(outgoing)
+  if (stream !== undefined) {
+    outgoing.writeHead(status, { ...headers })
+    discardRest(incoming)
+    return sendStream(outgoing, stream, response.stallMs ?? defaultStallMs)
+  }
+  if (body === undefined) outgoing.writeHead(status, { ...headers })
+  else if (headers === undefined) {
+    outgoing.writeHead(status, { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body) })
+  } else {
+    outgoing.writeHead(status, { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body), ...headers })
+  }
+  outgoing.end(body)
+  discardRest(incoming)
+  return undefined
+}
+
+/** HTTP/2 has no such header. */
+export function closeConnection(outgoing: ServerResponse): void {
   if (outgoing.req.httpVersionMajor < 2) outgoing.setHeader('Connection', 'close')
+}
+
+/** Undefined unless TLS has verified the certificate. */
+export function clientCertificateOf(socket: Socket): ClientCertificate | undefined {
+  if (!(socket instanceof TLSSocket) || !socket.authorized) return undefined
+  const { subject, fingerprint256 } = socket.getPeerCertificate()
+  // Without a certificate the object is empty, despite its type.
+  const fingerprint: string | undefined = fingerprint256
+  if (fingerprint === undefined) return undefined
+  const { CN } = subject
+  return { commonName: Array.isArray(CN) ? CN[0] : CN, fingerprint }
 }

@@ -1,13 +1,10 @@
-/**
- * Sends an answer that goes on and on, at the pace of whoever reads it: what is not read is not made. A reader that takes
- * nothing for too long is cut off.
- */
+/** Sends streamed bodies at the reader's pace. A reader that accepts nothing for too long is disconnected. */
 import type { ServerResponse } from 'node:http'
 import { systemClock } from '../../contracts/clock.js'
 
 export const defaultStallMs = 30_000
 
-/** Resolves when the stream has ended, or its reader has gone or was cut off. Rejects with what the stream fails with. */
+/** Resolves when the stream has ended or the reader is gone. Rejects with the stream's error. */
 export async function sendStream(
   outgoing: ServerResponse,
   stream: AsyncIterable<string>,
@@ -38,31 +35,28 @@ function isDrained(outgoing: ServerResponse, stallMs: number): Promise<boolean> 
   })
 }
 
-/**
- * The same as a body of the web standard, whose `pull` is called when there is room for more. `cut` ends the connection,
- * where that can be had.
- */
+/** The same as a web-standard body. `disconnect` ends the connection, where the runtime exposes it. */
 export function streamedBody(
   stream: AsyncIterable<string>,
   stallMs: number,
-  cut: (() => void) | undefined,
+  disconnect: (() => void) | undefined,
 ): ReadableStream<Uint8Array> {
   const source = stream[Symbol.asyncIterator]()
   const encoder = new TextEncoder()
-  let cancelCut = () => {}
+  let cancelTimeout = () => {}
   const end = async () => {
-    cancelCut()
+    cancelTimeout()
     await source.return?.()
   }
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
-      cancelCut()
+      cancelTimeout()
       const { done, value } = await source.next()
       if (done === true) return controller.close()
       controller.enqueue(encoder.encode(value))
-      cancelCut = systemClock.after(stallMs, () => {
-        if (cut) cut()
-        else controller.error(new Error('the reader has taken nothing for too long'))
+      cancelTimeout = systemClock.after(stallMs, () => {
+        if (disconnect) disconnect()
+        else controller.error(new Error(`the reader accepted nothing for ${stallMs / 1000} s`))
         void end()
       })
     },

@@ -1,11 +1,9 @@
-/** Lends the routes to Fastify, as a plugin. Knows Fastify by its shape only. */
+/** The routes as a Fastify plugin. Knows Fastify by its shape only. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Hono } from 'hono'
 import { discardRest } from '../../platform/http-server.js'
-import { findBelow } from './mounted-route.js'
-import { jsonType } from '../core/exchange.js'
-import { closeAfter } from '../core/node-exchange.js'
-import { closeRoutes, notOurs, tableOf } from '../core/routing.js'
+import { jsonType } from '../core/http-response.js'
+import { closeConnection } from '../core/node-exchange.js'
+import type { Routes } from '../core/routes.js'
 
 interface FastifyRequest {
   readonly raw: IncomingMessage
@@ -21,7 +19,7 @@ interface FastifyReply {
   callNotFound(): unknown
 }
 
-/** What is used of Fastify's instance. */
+/** The part of Fastify's instance that the plugin uses. */
 export interface FastifyHost {
   readonly prefix: string
   removeAllContentTypeParsers(): void
@@ -34,34 +32,31 @@ export interface FastifyHost {
 }
 
 /**
- * `app.register(fastifyPlugin(fleetRoutes(fleet)), { prefix: '/fleet' })`. Hooks of the app run around the calls, other
- * paths get its own 404, and `app.close()` ends what waits. Bodies are read by the routes, whatever parsers the app has.
- * Throws `invalid` for an app that none of the factories here has made.
+ * `app.register(fastifyPlugin(fleetRoutes(fleet)), { prefix: '/fleet' })`. The app's hooks run around the calls, its own 404
+ * answers other paths, and `app.close()` calls `routes.close()`. The routes read bodies themselves, with or without the
+ * app's content type parsers.
  */
-export function fastifyPlugin(
-  routes: Pick<Hono, 'fetch'>,
-): (host: FastifyHost, options: object, done: () => void) => void {
-  const table = tableOf(routes)
-  if (table === undefined) throw notOurs('fastifyPlugin')
+export function fastifyPlugin(routes: Routes): (host: FastifyHost, options: object, done: () => void) => void {
   return (host, _options, done) => {
     host.removeAllContentTypeParsers()
     host.addContentTypeParser('*', (_request, _payload, read) => read(null))
     host.addHook('preClose', (closed) => {
-      closeRoutes(routes)
+      routes.close()
       closed()
     })
     host.all('/*', async (request, reply) => {
-      const found = findBelow(host.prefix, table.find, request.raw, reply.raw)
-      if (found === undefined) return reply.callNotFound()
-      const { body, headers, status, stream, isLast = false, ...rest } = await found.answer()
-      if (stream !== undefined) {
-        // A stream is sent at its reader's pace, which Fastify leaves to who takes the answer over.
+      const matched = routes.match(request.raw, reply.raw, host.prefix)
+      if (matched === undefined) return reply.callNotFound()
+      const response = await matched.respond()
+      const { status, body, headers } = response
+      if (response.stream !== undefined) {
+        // Fastify has no time limit for readers that stall. `hijack` would drop the headers that its hooks have set.
         const own = Object.entries(reply.getHeaders()).map(([name, value]) => [name, String(value)])
         reply.hijack()
-        await found.exchange.answer({ ...rest, status, stream, headers: { ...Object.fromEntries(own), ...headers } })
+        await matched.send({ ...response, headers: { ...Object.fromEntries(own), ...headers } })
         return reply
       }
-      if (isLast) closeAfter(reply.raw)
+      if (response.closesConnection === true) closeConnection(reply.raw)
       reply.code(status)
       reply.headers({ ...(body !== undefined && { 'Content-Type': jsonType }), ...headers })
       reply.send(body)

@@ -1,16 +1,13 @@
-/** Lends the routes to Koa, as a middleware. Knows Koa by its shape only. */
+/** The routes as a Koa middleware. Knows Koa by its shape only. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Hono } from 'hono'
 import { FleetError } from '../../contracts/errors.js'
-import { shown } from '../../rules/validation/problem.js'
 import { discardRest } from '../../platform/http-server.js'
-import { findBelow } from './mounted-route.js'
-import { jsonType } from '../core/exchange.js'
-import { closeAfter } from '../core/node-exchange.js'
-import { keepParsedBody } from '../core/parsed-body.js'
-import { notOurs, tableOf } from '../core/routing.js'
+import { shown } from '../../rules/validation/problem.js'
+import { jsonType } from '../core/http-response.js'
+import { closeConnection } from '../core/node-exchange.js'
+import type { Routes } from '../core/routes.js'
 
-/** What is used of Koa's context. */
+/** The part of Koa's context that the middleware uses. */
 export interface KoaContext {
   readonly req: IncomingMessage
   readonly res: ServerResponse
@@ -27,38 +24,40 @@ export interface KoaOptions {
 }
 
 /**
- * `app.use(koaMiddleware(fleetRoutes(fleet), { prefix: '/fleet' }))`, in front of a body parser or behind it. Other paths
- * go on to the next middleware, and the answers come past those before. Throws `invalid` for an app that none of the
- * factories here has made, and for a prefix without a slash.
+ * `app.use(koaMiddleware(fleetRoutes(fleet), { prefix: '/fleet' }))`, before or after a body parser. Other paths go to the
+ * next middleware, and responses pass through those before. Throws `invalid` for a prefix without a leading slash.
  */
 export function koaMiddleware(
-  routes: Pick<Hono, 'fetch'>,
+  routes: Routes,
   { prefix = '' }: KoaOptions = {},
 ): (ctx: KoaContext, next: () => Promise<unknown>) => Promise<void> {
-  const table = tableOf(routes)
-  if (table === undefined) throw notOurs('koaMiddleware')
   if (prefix !== '' && !prefix.startsWith('/')) {
     throw new FleetError('invalid', `koaMiddleware: prefix must begin with a slash, but is ${shown(prefix)}`)
   }
   return async (ctx, next) => {
-    const found = findBelow(prefix, table.find, ctx.req, ctx.res)
-    if (found === undefined) {
+    const matched = routes.match(ctx.req, ctx.res, prefix)
+    if (matched === undefined) {
       await next()
       return
     }
-    keepParsedBody(ctx.req, ctx.request)
-    const answer = await found.answer()
-    if (answer.stream !== undefined) {
-      // A stream is sent at its reader's pace, which Koa leaves to who asks for it.
+    keepParsedBody(ctx)
+    const response = await matched.respond()
+    if (response.stream !== undefined) {
+      // Koa has no time limit for readers that stall.
       ctx.respond = false
-      await found.exchange.answer(answer)
+      await matched.send(response)
       return
     }
-    if (answer.isLast === true) closeAfter(ctx.res)
-    ctx.status = answer.status
-    ctx.set({ ...(answer.body !== undefined && { 'Content-Type': jsonType }), ...answer.headers })
-    // Koa takes null for 204, whatever the status is.
-    ctx.body = answer.body ?? ''
+    if (response.closesConnection === true) closeConnection(ctx.res)
+    ctx.status = response.status
+    ctx.set({ ...(response.body !== undefined && { 'Content-Type': jsonType }), ...response.headers })
+    // Koa turns null into a 204, regardless of the status.
+    ctx.body = response.body ?? ''
     discardRest(ctx.req)
   }
+}
+
+/** Koa's body parsers leave the body on `ctx.request`; the routes look for it on Node's request. */
+function keepParsedBody({ req, request }: KoaContext): void {
+  if (req.readableDidRead && 'body' in request && !('body' in req)) Object.assign(req, { body: request.body })
 }

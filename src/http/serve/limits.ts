@@ -1,28 +1,28 @@
-/** What one host takes on at most, over HTTP: defaults, and how they are checked. Shown in docs/reference/http-api.md. */
+/** The limits of `serve`, listed in docs/reference/http-api.md: defaults and validation. */
 import { FleetError } from '../../contracts/errors.js'
 import { defaultHttpServerLimits, type HttpServerLimits } from '../../platform/http-server.js'
 import { shown } from '../../rules/validation/problem.js'
-import { defaultMaxBodyBytes } from '../core/body.js'
-import { defaultMaxInFlight, roomToWait } from '../access/guard.js'
+import { defaultMaxInFlight } from '../access/guard.js'
+import { defaultMaxBodyBytes } from '../core/request-body.js'
 
 export interface ServeLimits extends HttpServerLimits {
   /** A larger body is refused with 413. */
   readonly maxBodyBytes: number
-  /** Requests in work at once, of each API; more are refused with 503. */
+  /** Requests that each API processes at once; more are refused with 503. Callers that wait for a server do not count. */
   readonly maxInFlight: number
-  /** Callers that wait for a server at once; more are refused with 503. Default: four fifths of `maxInFlight`. */
-  readonly maxWaiting: number
 }
 
 export const defaultServeLimits: ServeLimits = Object.freeze({
   ...defaultHttpServerLimits,
   maxBodyBytes: defaultMaxBodyBytes,
   maxInFlight: defaultMaxInFlight,
-  maxWaiting: roomToWait(defaultMaxInFlight),
 })
 
-/** Throws `invalid`, naming the limit, when one is not known or not a whole number above 0. */
-export function resolveServeLimits(given: Partial<ServeLimits> = {}): ServeLimits {
+/** A waiting caller's connection is silent for `maxWaitMs`: this much longer, at least, before it counts as stalled. */
+const stallMarginMs = 60_000
+
+/** Throws `invalid`, naming the limit, for an unknown one and for a value that is not an integer ≥ 1. */
+export function resolveServeLimits(given: Partial<ServeLimits> = {}, maxWaitMs = 0): ServeLimits {
   for (const [name, value] of Object.entries(given)) {
     if (!Object.hasOwn(defaultServeLimits, name)) {
       const known = Object.keys(defaultServeLimits).join(', ')
@@ -32,6 +32,6 @@ export function resolveServeLimits(given: Partial<ServeLimits> = {}): ServeLimit
       throw new FleetError('invalid', `limits.${name} must be an integer ≥ 1, but is ${shown(value)}`)
     }
   }
-  const { maxInFlight = defaultMaxInFlight } = given
-  return Object.freeze({ ...defaultServeLimits, maxWaiting: roomToWait(maxInFlight), ...given })
+  const stallTimeoutMs = Math.max(defaultServeLimits.stallTimeoutMs, maxWaitMs + stallMarginMs)
+  return Object.freeze({ ...defaultServeLimits, stallTimeoutMs, ...given })
 }

@@ -1,41 +1,41 @@
-/** The allocation and the management API as servers of their own. The fleet starts the third, the agent, by itself. */
+/** Serves the allocation and the management API on ports of their own. */
 import { Server as TlsServer } from 'node:https'
-import { FleetError } from '../../contracts/errors.js'
 import type { Fleet } from '../../contracts/fleet.js'
 import { type Logger, silentLogger } from '../../contracts/logger.js'
+import { internalsOf } from '../../fleet/internals.js'
 import { closeServer, httpServer, listen, type Listening } from '../../platform/http-server.js'
 import { isLoopback } from '../../platform/own-address.js'
 import { openTlsFiles, type TlsOptions } from '../../platform/tls-files.js'
+import { allowedHosts } from '../access/allowed-hosts.js'
+import { corsOf, type CorsOptions } from '../access/cors.js'
+import type { Authorize, GuardOptions, RateLimit } from '../access/guard.js'
 import { allocationRoutes } from '../api/allocation.js'
 import type { Compat } from '../api/compat.js'
-import { corsOf, type CorsOptions } from '../access/cors.js'
 import type { EventStreamOptions } from '../api/event-stream.js'
-import type { Authorize, GuardOptions, RateLimit } from '../access/guard.js'
-import { allowedHosts } from '../access/allowed-hosts.js'
+import { managementGroup } from '../api/management.js'
+import { type MetricsSource, observationGroup } from '../api/observation.js'
+import { createRoutes, type Routes } from '../core/routes.js'
 import { resolveServeLimits, type ServeLimits } from './limits.js'
-import { managementPart } from '../api/management.js'
-import { nodeHandler } from '../mounts/node-handler.js'
-import { type MetricsSource, observationPart } from '../api/observation.js'
-import { routes } from '../core/routing.js'
 
 export const defaultAllocationPort = 5_000
 export const defaultManagementPort = 5_001
 const defaultHost = '127.0.0.1'
 
 export interface ListenerOptions {
-  /** Default `127.0.0.1`: nobody is asked who is calling unless `authorize` or `tls` say so. */
+  /** Default `127.0.0.1`, because callers are not authenticated unless `authorize` or `tls` is set. */
   readonly host?: string
-  /** 0 takes a free one. */
+  /** 0 picks a free port. */
   readonly port?: number
   /** Default: plain HTTP. */
   readonly tls?: TlsOptions
 }
 
-/** `allowedOrigins` holds for both. */
+/** All options apply to both APIs unless they name one. */
 export interface ServeOptions extends CorsOptions {
   /**
-   * Names under which it may be asked on 127.0.0.1, besides `localhost` and addresses, as long as neither `authorize` nor
-   * `tls` says who is calling: without that any web site that is open in a browser here could call. See `allowedHosts`.
+   * Host names that requests on loopback may use besides `localhost` and IP addresses. Checked only while neither
+   * `authorize` nor client certificates authenticate the caller: it keeps web pages that are open in a browser on this
+   * machine from calling the API. See `allowedHosts`.
    */
   readonly allowedHosts?: readonly string[]
   readonly fleet: Fleet
@@ -43,16 +43,16 @@ export interface ServeOptions extends CorsOptions {
   readonly allocation?: ListenerOptions
   /** Default port 5001. */
   readonly management?: ListenerOptions
-  /** Asked before every operation of both. Default: everybody may do everything. */
+  /** Called before every operation. Default: everybody may do everything. */
   readonly authorize?: Authorize
-  /** Asked before every operation of both. Default: none. */
+  /** Called before every operation. Default: no limit. */
   readonly rateLimit?: RateLimit
   readonly limits?: Partial<ServeLimits>
-  /** The management API answers in the shapes of another project. Default: our own. */
+  /** The management API speaks another project's JSON. Default: gamekeeper's own. */
   readonly compat?: Compat
-  /** How `GET /api/v1/events` of the management API is served. */
+  /** `GET /api/v1/events` of the management API. */
   readonly events?: EventStreamOptions
-  /** Served at `/metrics` of the management API: `fleetMetrics(fleet)` of `gamekeeper/metrics`. Default: nothing is. */
+  /** Served at `/metrics` of the management API: `fleetMetrics(fleet)` of `gamekeeper/metrics`. Default: 404. */
   readonly metrics?: MetricsSource
   /** Default: silent. */
   readonly logger?: Logger
@@ -63,71 +63,78 @@ export interface Served {
   readonly allocationUrl: string
   /** `http://127.0.0.1:5001` */
   readonly managementUrl: string
-  /** `host:port` where game servers reach the agent. Absent when the fleet started none. */
+  /** `host:port` where game servers reach the fleet's agent. Undefined if the fleet started none. */
   readonly agentAddress: string | undefined
   /**
-   * Stops accepting, answers the calls that wait for a server with 503 and those in flight as they end, and closes idle
-   * connections; after 5 s it cuts the rest. The fleet stays open: it belongs to who made it.
+   * Stops accepting connections, answers callers that wait for a server with 503, lets requests in flight finish, and
+   * disconnects the rest after 5 s. The fleet stays open; its owner closes it.
    */
   close(): Promise<void>
 }
 
 /**
- * Starts both or neither. Throws `port-in-use`, or `invalid` when a host or port cannot be listened on, a limit is none, or
- * the files of `tls` cannot be used.
+ * Starts both servers or none. Throws `port-in-use`, or `invalid` for a host or port that cannot be listened on, a bad
+ * limit, and TLS files that cannot be used.
  */
 export async function serve(options: ServeOptions): Promise<Served> {
-  const { fleet, rateLimit, compat, allowedOrigins, logger = silentLogger } = options
-  const limits = resolveServeLimits(options.limits)
-  const closing = new AbortController()
-  const shared = {
-    ...limits,
-    logger,
-    closing: closing.signal,
-    ...(rateLimit && { rateLimit }),
-    ...(compat && { compat }),
-    ...(allowedOrigins && { allowedOrigins }),
-    ...(options.events && { events: options.events }),
-    ...(options.metrics && { metrics: options.metrics }),
-  }
-  const open = (option: 'allocation' | 'management', app: Parameters<typeof nodeHandler>[0], port: number) =>
-    openListener(app, { limits, logger, option, port, given: options[option] ?? {} })
+  const { fleet, compat, logger = silentLogger } = options
+  const limits = resolveServeLimits(options.limits, internalsOf(fleet)?.maxWaitMs)
+  const open = (option: ListenerName, routes: Routes, defaultPort: number) =>
+    openListener(routes, { limits, logger, option, defaultPort, given: options[option] ?? {} })
 
-  const guarded = (option: 'allocation' | 'management') => ({ ...shared, ...authorizeOf(options, options[option]) })
-
-  const allocation = await open('allocation', allocationRoutes(fleet, guarded('allocation')), defaultAllocationPort)
+  const allocation = await open(
+    'allocation',
+    allocationRoutes(fleet, routeOptions(options, 'allocation', limits)),
+    defaultAllocationPort,
+  )
   let management: Listener
   try {
-    const own = guarded('management')
-    const parts = [managementPart(fleet, own, closing.signal), observationPart(fleet, own)]
-    const app = routes(parts, { closing, cors: corsOf(options), compat })
-    management = await open('management', app, defaultManagementPort)
+    const own = routeOptions(options, 'management', limits)
+    const closing = new AbortController()
+    const groups = [managementGroup(fleet, own, closing.signal), observationGroup(fleet, own)]
+    const routes = createRoutes(groups, { closing, cors: corsOf(options), compat })
+    management = await open('management', routes, defaultManagementPort)
   } catch (error) {
     await allocation.close()
     throw error
   }
 
-  let closed: Promise<void> | undefined
-  const close = async () => {
-    closing.abort(new FleetError('closed', 'this host is closing'))
-    await Promise.all([allocation.close(), management.close()])
-  }
+  let closed: Promise<unknown> | undefined
   return {
     allocationUrl: allocation.url,
     managementUrl: management.url,
     agentAddress: fleet.agentAddress,
-    close: () => (closed ??= close()),
+    async close() {
+      closed ??= Promise.all([allocation.close(), management.close()])
+      await closed
+    },
   }
 }
 
-/** Who else may call than this machine itself is up to who opens it to others. */
-function authorizeOf(
+type ListenerName = 'allocation' | 'management'
+
+function routeOptions(options: ServeOptions, name: ListenerName, limits: ServeLimits) {
+  const { rateLimit, compat, allowedOrigins, events, metrics, logger } = options
+  return {
+    ...limits,
+    ...(logger && { logger }),
+    ...(rateLimit && { rateLimit }),
+    ...(compat && { compat }),
+    ...(allowedOrigins && { allowedOrigins }),
+    ...(events && { events }),
+    ...(metrics && { metrics }),
+    ...authorizeOption(options, options[name]),
+  }
+}
+
+/** Beyond loopback and behind client certificates, the operator has decided who can call: every host name is allowed. */
+function authorizeOption(
   { authorize, allowedHosts: names }: ServeOptions,
   { host = defaultHost, tls }: ListenerOptions = {},
 ): Pick<GuardOptions, 'authorize'> {
   if (authorize) return { authorize }
-  const isAsked = tls?.ca !== undefined && tls.requestCert !== false
-  return isAsked || !isLoopback(host) ? {} : { authorize: allowedHosts(names) }
+  const requiresCertificate = tls?.ca !== undefined && tls.requestCert !== false
+  return requiresCertificate || !isLoopback(host) ? {} : { authorize: allowedHosts(names) }
 }
 
 interface Listener {
@@ -136,31 +143,31 @@ interface Listener {
 }
 
 interface OpenOptions {
-  readonly option: 'allocation' | 'management'
+  readonly option: ListenerName
   readonly given: ListenerOptions
-  /** Where it listens unless told otherwise. */
-  readonly port: number
+  readonly defaultPort: number
   readonly limits: ServeLimits
   readonly logger: Logger
 }
 
-async function openListener(app: Parameters<typeof nodeHandler>[0], options: OpenOptions): Promise<Listener> {
+async function openListener(routes: Routes, options: OpenOptions): Promise<Listener> {
   const { option, given, limits, logger } = options
-  const { host = defaultHost, port = options.port } = given
+  const { host = defaultHost, port = options.defaultPort } = given
   const files = given.tls && (await openTlsFiles(given.tls, `${option}.tls`, logger))
-  const server = httpServer(nodeHandler(app), limits, files)
-  const at = await listen(server, { host, port, option, logger })
+  const server = httpServer(routes.nodeHandler, limits, files)
+  const address = await listen(server, { host, port, option, logger })
   const unfollow = files && server instanceof TlsServer ? files.follow(server) : () => {}
   return {
-    url: urlOf(files === undefined ? 'http' : 'https', at),
+    url: urlOf(files === undefined ? 'http' : 'https', address),
     close() {
+      routes.close()
       unfollow()
       return closeServer(server)
     },
   }
 }
 
-/** Where this machine itself reaches the listener. */
+/** Where this machine reaches the listener. */
 function urlOf(scheme: 'http' | 'https', { host, port }: Listening): string {
   if (host === '0.0.0.0') return `${scheme}://127.0.0.1:${port}`
   if (host === '::') return `${scheme}://[::1]:${port}`

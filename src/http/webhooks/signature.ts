@@ -1,6 +1,6 @@
 /**
- * How a webhook says that it is genuine: the three headers of Standard Webhooks (https://www.standardwebhooks.com), whose
- * libraries in other languages verify them too. Pure but for the reader's clock.
+ * Signs and verifies webhooks with the headers of Standard Webhooks (https://www.standardwebhooks.com), which has libraries
+ * for other languages. Pure, except that verification reads the clock.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { systemClock } from '../../contracts/clock.js'
@@ -14,37 +14,40 @@ export const webhookHeaders = Object.freeze({
   signature: 'webhook-signature',
 })
 
-/** `v1,<base64>` over `id.timestamp.body`; the time in seconds. */
+/** `v1,<base64>` over `id.timestamp.body`. `timestamp` is in seconds. */
 export function signWebhook(key: Uint8Array, id: string, timestamp: number, body: string): string {
   return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
 }
 
-const leastBytes = 16
+const minSecretBytes = 16
 
-/** `whsec_` and base64, as those libraries have it, or any other text. Throws `invalid` for one that is too short. */
+/** `secret` is `whsec_` and base64, as in Standard Webhooks, or any other text. Throws `invalid` if it is too short. */
 export function webhookKey(secret: string): Uint8Array {
   const key = secret.startsWith('whsec_') ? Buffer.from(secret.slice(6), 'base64') : Buffer.from(secret)
-  if (key.length >= leastBytes) return key
-  throw new FleetError('invalid', `a webhook's secret must have at least ${leastBytes} bytes: openssl rand -hex 32`)
+  if (key.length >= minSecretBytes) return key
+  throw new FleetError(
+    'invalid',
+    `webhook: secret must have at least ${minSecretBytes} bytes; generate one with openssl rand -hex 32`,
+  )
 }
 
 export interface VerifyOptions {
-  /** As they came; names in lower case, as Node has them, or a web standard `Headers`. */
+  /** The request's headers: Node's, with names in lower case, or a web-standard `Headers`. */
   readonly headers: Headers | Readonly<Record<string, string | readonly string[] | undefined>>
-  /** The body as it came: not parsed, and written anew. */
+  /** The raw body, before any parser. */
   readonly body: string | Uint8Array
-  /** Several while one replaces the other. */
+  /** A list during a rotation of secrets. */
   readonly secret: string | readonly string[]
-  /** How old a delivery may be, or how far ahead of this clock. Default 5 minutes. */
+  /** Largest difference between the delivery's timestamp and this clock. Default 5 minutes. */
   readonly toleranceMs?: number
   /** Wall time in ms. Default: now. */
   readonly now?: number
 }
 
 /**
- * The event that a webhook delivers. Throws `unauthenticated` when the signature is not that of any secret or is too old,
- * `invalid` for a body that is not what came.
- * The same event may come more than once: its `webhook-id` is the same then.
+ * Returns the delivered event. Throws `unauthenticated` if no secret matches the signature or the timestamp is out of
+ * tolerance, and `invalid` for a body that is not the raw one. An event may be delivered more than once, with the same
+ * `webhook-id`.
  */
 export function verifyWebhook(options: VerifyOptions): StreamedEvent {
   const { headers, body, secret, toleranceMs = 300_000, now = systemClock.now() } = options
@@ -52,20 +55,19 @@ export function verifyWebhook(options: VerifyOptions): StreamedEvent {
   const timestamp = Number(headerOf(headers, webhookHeaders.timestamp))
   const given = headerOf(headers, webhookHeaders.signature).split(' ')
   if (!(Math.abs(now - timestamp * 1000) <= toleranceMs)) {
-    throw new FleetError('unauthenticated', 'the time of this webhook is too far from now')
+    throw new FleetError('unauthenticated', 'the timestamp of this webhook is missing or out of tolerance')
   }
   if (typeof body !== 'string' && !(body instanceof Uint8Array)) {
-    const how = 'before any parser, as express.raw() gives it'
-    throw new FleetError('invalid', `the body of a webhook must be text or bytes as it came, ${how}`)
+    throw new FleetError('invalid', 'body must be the raw text or bytes of the webhook, for example from express.raw()')
   }
   const text = typeof body === 'string' ? body : Buffer.from(body).toString()
   const secrets = typeof secret === 'string' ? [secret] : secret
   const expected = secrets.map((each) => signWebhook(webhookKey(each), id, timestamp, text))
   if (!expected.some((one) => given.some((other) => sameText(one, other)))) {
-    throw new FleetError('unauthenticated', 'the signature of this webhook is not ours')
+    throw new FleetError('unauthenticated', 'no secret matches the signature of this webhook')
   }
   const event: unknown = JSON.parse(text)
-  if (!isEvent(event)) throw new FleetError('invalid', 'this webhook holds no event')
+  if (!isEvent(event)) throw new FleetError('invalid', 'the body of this webhook is not an event')
   return event
 }
 
@@ -79,7 +81,7 @@ function sameText(one: string, other: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b)
 }
 
-/** Whoever has signed it has made it of an event. */
+/** A shallow check: the sender of a signed body is trusted. */
 function isEvent(value: unknown): value is StreamedEvent {
   return isObject(value) && typeof value['type'] === 'string' && typeof value['seq'] === 'number'
 }

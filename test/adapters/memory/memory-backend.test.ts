@@ -223,7 +223,7 @@ describe('a server of the memory backend', () => {
     expect([server.phase, heard.at(-1), await backend.list()]).toEqual(['gone', 'a gone', []])
     await backend.create(specOf('b'))
     expect(() => server.heartbeat()).toThrow(/default\/a has ended/)
-    expect(() => backend.server('a')).toThrow(/there is no server default\/a; there are: default\/b/)
+    expect(() => backend.server('a')).toThrow(/no server default\/a; known servers: default\/b/)
   })
 
   it('that ignores being told to terminate goes when its grace period is over, or when it ends by itself', async () => {

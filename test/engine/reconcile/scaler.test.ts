@@ -1,84 +1,89 @@
-/** One pass over a build: how much of its plan it carries out, and whom it ends first. */
+/** Scaling one build: how much of the plan it carries out at once, and which servers it terminates first. */
 import { describe, expect, it } from 'vitest'
 import { countsOf } from '../../../src/engine/state/queries.js'
-import { scaler } from '../../../src/engine/reconcile/scaler.js'
+import { Scaler } from '../../../src/engine/reconcile/scaler.js'
 import { standsBy, stock, surroundings } from '../support.js'
 
-function scene(spec: { standingBy: number; max: number }, limits = {}) {
+function setUp(spec: { standingBy: number; max: number }, limits = {}) {
   const { inventory, build, add } = stock()
   inventory.replaceBuild(build, { ...build.record, spec: { ...build.record.spec, ...spec } }, '2')
   const { ctx, asked, clock } = surroundings(inventory, { limits })
-  const scale = scaler(ctx, { callers: () => 0, spared: () => 0, isDraining: () => false, breaksRule: () => false })
+  const scaler = new Scaler(ctx, {
+    callers: () => 0,
+    protectedSurplus: () => 0,
+    isDraining: () => false,
+    validateSpec: () => true,
+  })
   const ended = () => Array.from(build.buckets.terminating, ({ record }) => record.name)
-  return { inventory, build, add, scale, asked, clock, ended, pass: () => scale(build) }
+  return { inventory, build, add, asked, clock, ended, scale: () => scaler.scale(build) }
 }
 
-describe('a pass', () => {
-  it('begins no more than 20 servers, and asks for the next pass at once while more are wanted', () => {
-    const { build, pass, asked } = scene({ standingBy: 45, max: 100 })
-    pass()
+describe('the scaler', () => {
+  it('creates at most 20 servers, and queues the build again while more are needed', () => {
+    const { build, scale, asked } = setUp({ standingBy: 45, max: 100 })
+    scale()
     expect([countsOf(build).pending, asked]).toEqual([20, ['arena']])
-    pass()
+    scale()
     expect([countsOf(build).pending, asked]).toEqual([40, ['arena', 'arena']])
-    pass()
+    scale()
     expect([countsOf(build).pending, asked]).toEqual([45, ['arena', 'arena']])
   })
 
-  it('ends no more than 20 servers, and asks for the next pass at once while more are to end', () => {
-    const { build, add, pass, asked } = scene({ standingBy: 0, max: 100 })
+  it('terminates at most 20 servers, and queues the build again while more are surplus', () => {
+    const { build, add, scale, asked } = setUp({ standingBy: 0, max: 100 })
     for (let i = 0; i < 45; i++) add(`arena-${i}`, standsBy)
-    pass()
+    scale()
     expect([countsOf(build).standingBy, asked]).toEqual([25, ['arena']])
-    pass()
-    pass()
+    scale()
+    scale()
     expect([countsOf(build).standingBy, countsOf(build).terminating]).toEqual([0, 45])
     expect(asked).toEqual(['arena', 'arena'])
   })
 
-  it('does nothing when all is as it should be', () => {
-    const { add, build, pass, asked } = scene({ standingBy: 1, max: 2 })
+  it('does nothing when the build has what its spec asks for', () => {
+    const { add, build, scale, asked } = setUp({ standingBy: 1, max: 2 })
     add('arena-ready', standsBy)
-    expect(pass()).toBeUndefined()
+    expect(scale()).toBeUndefined()
     expect([asked, countsOf(build)]).toEqual([
       [],
       { pending: 0, initializing: 0, standingBy: 1, active: 0, terminating: 0 },
     ])
   })
 
-  it('ends Pending first, then Initializing, then those that cannot be handed out, then the first ready', () => {
-    const { add, ended, pass } = scene({ standingBy: 0, max: 10 }, { maxDeletesPerReconcile: 1 })
+  it('terminates Pending servers first, then Initializing ones, then those that cannot be allocated, then the first ready ones', () => {
+    const { add, ended, scale } = setUp({ standingBy: 0, max: 10 }, { maxDeletesPerReconcile: 1 })
     add('ready-1', standsBy)
     add('ready-2', standsBy)
     add('unhealthy', { ...standsBy, health: 'Unhealthy' })
     add('initializing', { state: 'Initializing' })
     add('pending')
     add('active', { ...standsBy, state: 'Active' })
-    for (let i = 0; i < 8; i++) pass()
+    for (let i = 0; i < 8; i++) scale()
     expect(ended()).toEqual(['pending', 'initializing', 'unhealthy', 'ready-1', 'ready-2'])
   })
 
-  it('ends those on their way to ready from the youngest on', () => {
-    const { add, ended, pass } = scene({ standingBy: 2, max: 10 }, { maxDeletesPerReconcile: 1 })
+  it('terminates the youngest of the servers that are starting first', () => {
+    const { add, ended, scale } = setUp({ standingBy: 2, max: 10 }, { maxDeletesPerReconcile: 1 })
     for (const name of ['initializing-1', 'initializing-2', 'initializing-3']) add(name, { state: 'Initializing' })
     for (const name of ['pending-1', 'pending-2']) add(name)
-    for (let i = 0; i < 8; i++) pass()
+    for (let i = 0; i < 8; i++) scale()
     expect(ended()).toEqual(['pending-2', 'pending-1', 'initializing-3'])
   })
 
-  it('takes a server that is being handed out for Active: it neither ends it nor counts it as idle', () => {
-    const { inventory, add, build, ended, pass } = scene({ standingBy: 1, max: 2 })
+  it('counts a server that is being allocated as Active, and does not terminate it', () => {
+    const { inventory, add, build, ended, scale } = setUp({ standingBy: 1, max: 2 })
     const server = add('arena-ready', standsBy)
     inventory.reserve(server, { id: 's', initialPlayers: [] })
-    pass()
+    scale()
     expect([countsOf(build).pending, ended()]).toEqual([1, []])
     inventory.replaceBuild(build, { ...build.record, spec: { ...build.record.spec, standingBy: 0, max: 0 } }, '3')
-    pass()
+    scale()
     expect(ended()).not.toContain('arena-ready')
   })
 
-  it('gives every server a name and a secret of its own', () => {
-    const { inventory, pass, build } = scene({ standingBy: 20, max: 20 })
-    pass()
+  it('gives every server a unique name and a unique secret', () => {
+    const { inventory, scale, build } = setUp({ standingBy: 20, max: 20 })
+    scale()
     const records = Array.from(build.buckets.pending, ({ record }) => record)
     expect(new Set(records.map(({ token }) => token)).size).toBe(20)
     expect(new Set(records.map(({ uid }) => uid)).size).toBe(20)
@@ -89,15 +94,15 @@ describe('a pass', () => {
     expect(inventory.servers.size).toBe(20)
   })
 
-  it('waits out the pause after a crash, and says when to come again', () => {
-    const { build, pass, clock } = scene({ standingBy: 1, max: 1 })
+  it('creates nothing during the back-off after a crash, and returns when it is over', () => {
+    const { build, scale, clock } = setUp({ standingBy: 1, max: 1 })
     build.backoff = { failures: 1, until: clock.elapsed() + 1_000 }
-    expect([pass(), countsOf(build).pending]).toEqual([1_000, 0])
+    expect([scale(), countsOf(build).pending]).toEqual([1_000, 0])
   })
 
-  it('leaves a build alone that was deleted', () => {
-    const { inventory, build, pass } = scene({ standingBy: 1, max: 1 })
+  it('does nothing for a deleted build', () => {
+    const { inventory, build, scale } = setUp({ standingBy: 1, max: 1 })
     inventory.deleteBuild(build)
-    expect([pass(), countsOf(build).pending]).toEqual([undefined, 0])
+    expect([scale(), countsOf(build).pending]).toEqual([undefined, 0])
   })
 })

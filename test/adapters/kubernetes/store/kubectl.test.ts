@@ -85,7 +85,7 @@ describeOnCluster('kubectl on a fleet', () => {
     await standing(3)
     const conditionsNow = async () =>
       k('get', 'gsb', 'arena', '-o', 'jsonpath={.status.conditions[*].type}|{.status.conditions[*].message}')
-    const told = 'standingBy is 5 and max is 3: standingBy counts as 3'
+    const told = 'standingBy 5 exceeds max 3; 3 is used'
     await until('the condition is shown', async () => (await conditionsNow()) === `Clamped|${told}`)
     await until('the Event is shown', async () => {
       const events = await k('get', 'events', '-o', 'jsonpath={range .items[*]}{.reason}: {.message}{"\\n"}{end}')
@@ -122,7 +122,7 @@ describeOnCluster('kubectl on a fleet', () => {
     await apply('second', { standingBy: 1, max: 3, buildID: 'id-of-arena' })
     await until('the condition is shown', async () => {
       const conditions = await k('get', 'gsb', 'second', '-o', 'jsonpath={.status.conditions}')
-      return conditions.includes('is already the buildID of build')
+      return conditions.includes('is already used by build')
     })
     expect(await k('get', 'gs', '-l', 'mps.gamekeeper.com/build=second', '-o', 'name')).toBe('')
     await k('delete', 'gsb', 'arena')

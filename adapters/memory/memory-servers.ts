@@ -1,0 +1,72 @@
+/** The servers of the memory backend, oldest first, until they are destroyed. */
+import type { InstanceSpec } from '../../src/contracts/backend.js'
+import { FleetError } from '../../src/contracts/errors.js'
+import { keyOf, type Ref, type RefLike } from '../../src/rules/model/resources.js'
+import type { DeferredListeners } from './deferred-listeners.js'
+import { Nodes } from './nodes.js'
+import type { ResolvedMemoryOptions } from './options.js'
+import { ScriptedServer } from './scripted-server.js'
+
+export class MemoryServers {
+  readonly #options: ResolvedMemoryOptions
+  readonly #listeners: DeferredListeners
+  readonly #nodes: Nodes
+  readonly #servers = new Map<string, ScriptedServer>()
+  readonly #failures: Error[] = []
+
+  constructor(options: ResolvedMemoryOptions, listeners: DeferredListeners) {
+    this.#options = options
+    this.#listeners = listeners
+    this.#nodes = new Nodes(options.nodes, options.portRange)
+  }
+
+  failNextCreate(error: Error): void {
+    this.#failures.push(error)
+  }
+
+  /** Starts a server, or returns the one that this spec already has. Throws `conflict` and `ports-exhausted`. */
+  create(spec: InstanceSpec): ScriptedServer {
+    const key = keyOf(spec.ref)
+    const existing = this.#servers.get(key)
+    if (existing?.spec.uid === spec.uid) return existing
+    if (existing) throw new FleetError('conflict', `server ${key} still exists with uid ${existing.spec.uid}`)
+    const failure = this.#failures.shift()
+    if (failure) throw failure
+    const server = new ScriptedServer(spec, this.#nodes.place(spec.portsToExpose), {
+      options: this.#options,
+      listeners: this.#listeners,
+      onGone: () => void this.#servers.delete(key),
+    })
+    this.#servers.set(key, server)
+    server.start()
+    return server
+  }
+
+  find(ref: Ref): ScriptedServer | undefined {
+    return this.#servers.get(keyOf(ref))
+  }
+
+  /** Throws `not-found`. */
+  get(ref: RefLike): ScriptedServer {
+    const key = keyOf(fullRef(ref))
+    const server = this.#servers.get(key)
+    if (server) return server
+    const known = [...this.#servers.keys()].slice(0, 10).join(', ')
+    throw new FleetError('not-found', `no server ${key}; known servers: ${known || 'none'}`)
+  }
+
+  all(): readonly ScriptedServer[] {
+    return [...this.#servers.values()]
+  }
+
+  ofBuild(build: RefLike): readonly ScriptedServer[] {
+    const key = keyOf(fullRef(build))
+    return this.all().filter((server) => keyOf(server.spec.build) === key)
+  }
+}
+
+function fullRef(ref: RefLike): Ref {
+  return typeof ref === 'string'
+    ? { namespace: 'default', name: ref }
+    : { namespace: ref.namespace ?? 'default', name: ref.name }
+}

@@ -1,0 +1,79 @@
+/** The nodes of the memory backend: where a server is placed and which public ports it holds. */
+import { FleetError } from '../../src/contracts/errors.js'
+import type { PortRange } from '../../src/rules/model/ports.js'
+import type { PortPair } from '../../src/rules/model/resources.js'
+import { PortRotation } from '../shared/port-rotation.js'
+
+/** A server's place on a node, held until it is released. */
+export interface Placement {
+  readonly node: string
+  readonly address: string
+  readonly ports: readonly PortPair[]
+  release(): void
+}
+
+interface Node {
+  readonly name: string
+  readonly address: string
+  readonly rotation: PortRotation
+  readonly heldPorts: Set<number>
+  servers: number
+}
+
+export class Nodes {
+  readonly #range: PortRange
+  readonly #nodes: readonly Node[]
+
+  constructor(names: readonly string[], range: PortRange) {
+    this.#range = range
+    this.#nodes = names.map((name, index) => ({
+      name,
+      address: addressOf(index),
+      rotation: new PortRotation(range),
+      heldPorts: new Set(),
+      servers: 0,
+    }))
+  }
+
+  /** Places a server on the node with the fewest servers that has enough ports. Throws `ports-exhausted` when none has. */
+  place(portsToExpose: readonly number[]): Placement {
+    const { first, last } = this.#range
+    let chosen: Node | undefined
+    for (const node of this.#nodes) {
+      const fits = last - first + 1 - node.heldPorts.size >= portsToExpose.length
+      if (fits && (!chosen || node.servers < chosen.servers)) chosen = node
+    }
+    const taken = chosen?.rotation.take(portsToExpose.length, chosen.heldPorts)
+    if (!chosen || !taken) {
+      const count = portsToExpose.length
+      throw new FleetError(
+        'ports-exhausted',
+        `no node has ${count} free public ports in ${first}-${last}; use a wider portRange`,
+      )
+    }
+    return placementOn(
+      chosen,
+      portsToExpose.map((container, i) => ({ container, public: taken[i] ?? 0 })),
+    )
+  }
+}
+
+function placementOn(node: Node, ports: readonly PortPair[]): Placement {
+  for (const port of ports) node.heldPorts.add(port.public)
+  node.servers++
+  return {
+    node: node.name,
+    address: node.address,
+    ports: Object.freeze(ports),
+    release() {
+      for (const port of ports) node.heldPorts.delete(port.public)
+      node.servers--
+    },
+  }
+}
+
+/** 127.0.0.1, 127.0.0.2…, so that address and port identify a server. */
+function addressOf(index: number): string {
+  const number = index + 1
+  return `127.${(number >> 16) & 255}.${(number >> 8) & 255}.${number & 255}`
+}

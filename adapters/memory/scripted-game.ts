@@ -1,0 +1,182 @@
+/** The game inside a server of the memory backend: remembers what a real SDK remembers and sends heartbeats to the listener. */
+import { FleetError } from '../../src/contracts/errors.js'
+import type { GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../src/rules/game/heartbeat.js'
+import { callSafely, type DeferredListeners } from './deferred-listeners.js'
+import type { ResolvedMemoryOptions, ResolvedServerScript } from './options.js'
+
+export interface ScriptedGameDependencies {
+  readonly sessionHostId: string
+  /** Name of the server, for messages. */
+  readonly server: string
+  readonly script: ResolvedServerScript
+  readonly options: ResolvedMemoryOptions
+  readonly listeners: DeferredListeners
+  readonly isRunning: () => boolean
+  readonly exit: (code: number) => void
+}
+
+export class ScriptedGame {
+  readonly #deps: ScriptedGameDependencies
+  #state: GameState = 'Initializing'
+  #health: Heartbeat['health'] = 'Healthy'
+  #players: readonly string[] = []
+  #answer: HeartbeatAnswer | undefined
+  #session: SessionConfig | undefined
+  #allocated: Deferred<SessionConfig> | undefined
+  /** True from the first heartbeat on, until it is silenced. */
+  #isSending = false
+  #cancelBeat: () => void = () => {}
+  #cancelReady: () => void = () => {}
+  /** Why it no longer runs. */
+  #end: FleetError | undefined
+
+  constructor(deps: ScriptedGameDependencies) {
+    this.#deps = deps
+  }
+
+  get state(): GameState {
+    this.#pollSession()
+    return this.#state
+  }
+
+  get health(): Heartbeat['health'] {
+    return this.#health
+  }
+
+  get players(): readonly string[] {
+    return this.#players
+  }
+
+  get answer(): HeartbeatAnswer | undefined {
+    return this.#answer
+  }
+
+  get session(): SessionConfig | undefined {
+    this.#pollSession()
+    return this.#session
+  }
+
+  get allocated(): Promise<SessionConfig> {
+    this.#pollSession()
+    this.#allocated ??= deferred()
+    if (this.#session) this.#allocated.resolve(this.#session)
+    else if (this.#end) this.#allocated.reject(this.#end)
+    return this.#allocated.promise
+  }
+
+  start(): void {
+    const { script, options, listeners } = this.#deps
+    if (!script.autoReady) return
+    this.#isSending = true
+    if (options.readyAfterMs === 0) this.#state = 'StandingBy'
+    else if (options.clock) this.#cancelReady = options.clock.after(options.readyAfterMs, () => this.#becomeReady())
+    listeners.defer(() => this.beat())
+  }
+
+  /** Sends a heartbeat for the test. */
+  heartbeat(change: Partial<Heartbeat>): HeartbeatAnswer {
+    const { listeners, server, sessionHostId } = this.#deps
+    const listener = listeners.current
+    if (!listener) {
+      throw new FleetError('unavailable', `no fleet runs on this backend to receive the heartbeat of server ${server}`)
+    }
+    this.#state = change.state ?? this.#state
+    this.#health = change.health ?? this.#health
+    this.#players = change.players ?? this.#players
+    this.#isSending = true
+    const answer = listener.heartbeat(sessionHostId, this.#current())
+    this.#handle(answer)
+    this.#scheduleBeat()
+    return answer
+  }
+
+  /** Sends a heartbeat by itself. */
+  beat(): void {
+    const { listeners, sessionHostId, isRunning } = this.#deps
+    if (!isRunning() || !this.#isSending) return
+    const listener = listeners.current
+    if (listener) callSafely(() => this.#handle(listener.heartbeat(sessionHostId, this.#current())))
+    this.#scheduleBeat()
+  }
+
+  silence(): void {
+    this.#isSending = false
+    this.#cancelBeat()
+  }
+
+  /** It stays in the state that it has now. */
+  cancelReady(): void {
+    this.#cancelReady()
+  }
+
+  stop(end: FleetError): void {
+    this.#end = end
+    this.#cancelBeat()
+    this.#cancelReady()
+    if (!this.#session) this.#allocated?.reject(end)
+  }
+
+  #becomeReady(): void {
+    if (this.#state !== 'Initializing') return
+    this.#state = 'StandingBy'
+    this.beat()
+  }
+
+  #scheduleBeat(): void {
+    const { options, isRunning } = this.#deps
+    this.#cancelBeat()
+    if (!options.clock || options.heartbeatIntervalMs === 0 || !isRunning()) return
+    const ms = options.heartbeatIntervalMs ?? this.#answer?.nextHeartbeatIntervalMs ?? 1000
+    this.#cancelBeat = options.clock.after(ms, () => this.beat())
+  }
+
+  #current(): Heartbeat {
+    const [state, health, players] = [this.#state, this.#health, this.#players]
+    return health === undefined ? { state, players } : { state, health, players }
+  }
+
+  /** Does what an SDK does with an answer. */
+  #handle(answer: HeartbeatAnswer): void {
+    const { listeners, script, exit } = this.#deps
+    this.#answer = answer
+    if (answer.sessionConfig) {
+      this.#session = answer.sessionConfig
+      this.#allocated?.resolve(answer.sessionConfig)
+    }
+    if (answer.operation === 'Active' && this.#state === 'StandingBy') {
+      this.#state = 'Active'
+      if (script.autoReady) listeners.defer(() => this.beat())
+    }
+    if (answer.operation === 'Terminate' && !script.ignoresTerminate && this.#state !== 'Terminating') {
+      this.#state = 'Terminating'
+      listeners.defer(() => {
+        this.beat()
+        exit(0)
+      })
+    }
+  }
+
+  /** Without a clock there are no regular heartbeats, so an idle server learns of its session when a test reads it. */
+  #pollSession(): void {
+    const { options, script } = this.#deps
+    if (!options.clock && script.autoReady && this.#state === 'StandingBy') this.beat()
+  }
+}
+
+interface Deferred<T> {
+  readonly promise: Promise<T>
+  readonly resolve: (value: T) => void
+  readonly reject: (error: FleetError) => void
+}
+
+function deferred<T>(): Deferred<T> {
+  let resolve: Deferred<T>['resolve'] = () => {}
+  let reject: Deferred<T>['reject'] = () => {}
+  const promise = new Promise<T>((onResolve, onReject) => {
+    resolve = onResolve
+    reject = onReject
+  })
+  // A test that reads `allocated` without awaiting it must not fail by an unhandled rejection.
+  promise.catch(() => {})
+  return { promise, resolve, reject }
+}

@@ -1,0 +1,49 @@
+/** A call of `allocate` that has not settled yet, and how another call for the same session waits for it. */
+import type { Clock } from '../../contracts/clock.js'
+import { FleetError } from '../../contracts/errors.js'
+import type { Allocation } from '../../rules/model/wire.js'
+
+export interface AllocateOptions {
+  readonly waitMs: number
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface CallInProgress {
+  readonly buildID: string
+  /** Position in the wait queue, also when the call has to wait again. */
+  readonly ticket: number
+  /** A server was reserved for it. If it waits after that, the server was lost. */
+  hadServer: boolean
+  /** Ends the wait of joined calls that have timed out while a server was reserved for the session. */
+  timedOutJoins: (() => void)[] | undefined
+  /** Set in the tick in which the call is made. */
+  result: Promise<Allocation>
+}
+
+const pendingForever = new Promise<never>(() => {})
+
+export function newCall(buildID: string, ticket: number): CallInProgress {
+  return { buildID, ticket, hadServer: false, timedOutJoins: undefined, result: pendingForever }
+}
+
+/** Resolves with what `call` gets, or with undefined at the timeout. While a server is reserved the timeout is put off. */
+export function resultWithin(
+  clock: Clock,
+  call: CallInProgress,
+  hasServer: () => boolean,
+  { waitMs, signal }: AllocateOptions,
+): Promise<Allocation | undefined> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(new FleetError('aborted', 'the caller stopped waiting', { cause: signal?.reason }))
+    const cancel = clock.after(waitMs, () => {
+      const timeOut = () => resolve(undefined)
+      if (hasServer()) (call.timedOutJoins ??= []).push(timeOut)
+      else timeOut()
+    })
+    signal?.addEventListener('abort', abort, { once: true })
+    call.result.then(resolve, reject).finally(() => {
+      cancel()
+      signal?.removeEventListener('abort', abort)
+    })
+  })
+}

@@ -1,0 +1,122 @@
+/** Creates builds with a unique name and buildID, and takes in builds that are in the store but not in the inventory. */
+import { FleetError } from '../../contracts/errors.js'
+import type { Versioned } from '../../contracts/store.js'
+import { type Build, keyOf, type Ref } from '../../rules/model/resources.js'
+import { type BuildInput, checkForBackend, readBuildInput } from '../../rules/validation/requests.js'
+import { buildEvent, type EngineContext } from '../context.js'
+import type { EventReporter } from '../reporting/event-reporter.js'
+import type { BuildEntry } from '../state/entries.js'
+import { lookUp } from '../state/inventory.js'
+import { buildIDTaken, invalidField, nameTaken } from './build-edits.js'
+
+export interface BuildCreationDependencies {
+  readonly events: EventReporter
+  /** Adds a record of the store to the inventory. */
+  readonly load: (found: Versioned<Build>) => BuildEntry
+}
+
+export class BuildCreation {
+  readonly #ctx: EngineContext
+  readonly #deps: BuildCreationDependencies
+  /** Names and buildIDs of builds that are being created. */
+  readonly #claimed = new Set<string>()
+  /** By key: builds whose creation failed, but which the store may hold. */
+  readonly #uncertain = new Map<string, Build>()
+
+  constructor(ctx: EngineContext, deps: BuildCreationDependencies) {
+    this.#ctx = ctx
+    this.#deps = deps
+  }
+
+  /** Throws `invalid` or `exists`, or the store's error. */
+  async create(input: unknown): Promise<BuildEntry> {
+    const { backend, clock, emitter, inventory } = this.#ctx
+    const checked = readBuildInput(input)
+    if (!checked.ok) throw invalidField(checked.problem)
+    const { metadata, spec } = checked.value
+    const support = checkForBackend(spec, backend.capabilities.template)
+    if (!support.ok) throw invalidField(support.problem)
+    backend.check?.(spec)
+    // A build that was created after all conflicts with this one, and must be visible to the caller that gets the error.
+    await this.#recover((build) => keyOf(build) === keyOf(metadata) || build.spec.buildID === spec.buildID)
+    const claims = this.#claim(checked.value)
+    try {
+      const build: Build = {
+        namespace: metadata.namespace,
+        name: metadata.name,
+        uid: Buffer.from(clock.randomBytes(8)).toString('hex'),
+        createdAt: clock.now(),
+        spec,
+        crashes: 0,
+        countedCrashes: [],
+        conditions: [],
+      }
+      const revision = await this.#createRecord(build, claims)
+      // The store may answer so late that a resync has found the record first.
+      const found = lookUp(inventory.builds, build)
+      const entry = found?.record.uid === build.uid ? found : inventory.addBuild(build, revision)
+      emitter.emit({ type: 'BuildCreated', ...buildEvent(this.#ctx, build, `build ${build.name} was created`) })
+      this.#deps.events.fieldsSkipped(build, support.value.skipped)
+      this.#ctx.enqueue(entry)
+      return entry
+    } finally {
+      for (const key of claims) this.#claimed.delete(key)
+    }
+  }
+
+  /** Adds a build of the store to the inventory; false when another build has its name or buildID. */
+  adopt(found: Versioned<Build>, ownClaims: readonly string[] = []): boolean {
+    const { record } = found
+    if (this.#ctx.stopped() || this.#ctx.inventory.builds.has(keyOf(record))) return false
+    if (claimsOf(record, record.spec).some((key) => this.#claimed.has(key) && !ownClaims.includes(key))) return false
+    this.#ctx.enqueue(this.#deps.load(found))
+    return true
+  }
+
+  /** Adopts builds whose creation failed but which the store holds. Rejects when the store cannot be read. */
+  recoverUncertain(): Promise<void> {
+    return this.#recover(() => true)
+  }
+
+  #claim({ metadata, spec }: BuildInput): readonly string[] {
+    const { inventory } = this.#ctx
+    const [name, id] = claimsOf(metadata, spec)
+    if (inventory.builds.has(keyOf(metadata)) || this.#claimed.has(name)) throw nameTaken(metadata)
+    const owner = inventory.buildByID(spec.buildID)
+    if (owner || this.#claimed.has(id)) throw buildIDTaken(spec.buildID, owner?.record)
+    this.#claimed.add(name)
+    this.#claimed.add(id)
+    return [name, id]
+  }
+
+  async #createRecord(build: Build, claims: readonly string[]): Promise<string> {
+    const { store } = this.#ctx
+    try {
+      return await store.builds.create(build)
+    } catch (error) {
+      // The record may have been written although the call failed, or may still be written.
+      this.#uncertain.set(keyOf(build), build)
+      const current = await store.builds.get(build)
+      const isInInventory = current !== undefined && (current.record.uid === build.uid || this.adopt(current, claims))
+      if (isInInventory) this.#uncertain.delete(keyOf(build))
+      if (current?.record.uid === build.uid) return current.revision
+      if (!FleetError.is(error, 'conflict')) throw error
+      throw nameTaken(build, error)
+    }
+  }
+
+  async #recover(isWanted: (build: Build) => boolean): Promise<void> {
+    const { inventory, store } = this.#ctx
+    for (const [key, build] of [...this.#uncertain]) {
+      if (!isWanted(build)) continue
+      const current = await store.builds.get(build)
+      // The store has one record per name, so a build in the inventory by that name is this one.
+      const isSettled = !current || inventory.builds.has(key) || this.adopt(current)
+      if (isSettled && this.#uncertain.get(key) === build) this.#uncertain.delete(key)
+    }
+  }
+}
+
+function claimsOf(ref: Ref, { buildID }: Pick<Build['spec'], 'buildID'>): readonly [string, string] {
+  return [`name ${keyOf(ref)}`, `id ${buildID}`]
+}

@@ -1,0 +1,140 @@
+/** Patches, updates, drains and deletes builds. A change is validated, durable before the call resolves, and applied at once. */
+import { FleetError } from '../../contracts/errors.js'
+import { transition } from '../../rules/lifecycle/lifecycle.js'
+import type { Ref } from '../../rules/model/resources.js'
+import { checkForBackend, readPatch } from '../../rules/validation/requests.js'
+import type { WaitQueue } from '../allocation/wait-queue.js'
+import { buildEvent, type EngineContext } from '../context.js'
+import type { BuildWriter } from '../persistence/build-writer.js'
+import { hasCondition, withDraining } from '../reporting/conditions.js'
+import type { EventReporter } from '../reporting/event-reporter.js'
+import type { BuildEntry } from '../state/entries.js'
+import { serversOf } from '../state/queries.js'
+import { lookUp } from '../state/inventory.js'
+import type { BuildCreation } from './build-creation.js'
+import { buildNotFound, invalidField, patched, updated } from './build-edits.js'
+
+export interface BuildOperationDependencies {
+  readonly creation: BuildCreation
+  readonly events: EventReporter
+  readonly waitQueue: WaitQueue
+  readonly writer: BuildWriter
+}
+
+export class BuildOperations {
+  readonly #ctx: EngineContext
+  readonly #deps: BuildOperationDependencies
+
+  constructor(ctx: EngineContext, deps: BuildOperationDependencies) {
+    this.#ctx = ctx
+    this.#deps = deps
+  }
+
+  /** Throws `not-found`. */
+  find(ref: Ref): BuildEntry {
+    const build = lookUp(this.#ctx.inventory.builds, ref)
+    if (!build) throw buildNotFound(ref)
+    return build
+  }
+
+  create(input: unknown): Promise<BuildEntry> {
+    return this.#deps.creation.create(input)
+  }
+
+  async patch(ref: Ref, change: unknown): Promise<BuildEntry> {
+    const build = this.find(ref)
+    const checked = readPatch(change)
+    if (!checked.ok) throw invalidField(checked.problem)
+    await this.#deps.writer.change(build, (record) => patched(record, checked.value))
+    const { standingBy, max } = build.record.spec
+    const message = `build ${ref.name} was patched: standingBy ${standingBy}, max ${max}`
+    this.#ctx.emitter.emit({
+      type: 'BuildPatched',
+      ...buildEvent(this.#ctx, build.record, message),
+      standingBy,
+      max,
+    })
+    return build
+  }
+
+  async update(ref: Ref, change: unknown): Promise<BuildEntry> {
+    const build = this.find(ref)
+    const { backend, emitter } = this.#ctx
+    let skipped: readonly string[] = []
+    await this.#deps.writer.change(build, (record) => {
+      const next = updated(record, change)
+      const support = checkForBackend(next.spec, backend.capabilities.template)
+      if (!support.ok) throw invalidField(support.problem)
+      backend.check?.(next.spec)
+      skipped = support.value.skipped
+      return next
+    })
+    emitter.emit({ type: 'BuildUpdated', ...buildEvent(this.#ctx, build.record, `build ${ref.name} was updated`) })
+    this.#deps.events.fieldsSkipped(build.record, skipped)
+    return build
+  }
+
+  async setDraining(ref: Ref, draining: boolean): Promise<BuildEntry> {
+    const build = this.find(ref)
+    await this.#deps.writer.change(build, (record) => withDraining(record, draining, this.#ctx.clock.now()))
+    if (draining) this.#deps.waitQueue.rejectAll(new FleetError('draining', `build ${ref.name} is draining`), build)
+    return build
+  }
+
+  async delete(ref: Ref): Promise<void> {
+    const build = this.find(ref)
+    try {
+      await this.#deleteRecord(build)
+    } catch (error) {
+      // The record may be gone although the call failed: the next resync reads it back.
+      this.#deps.writer.markUncertain(build)
+      throw error
+    }
+    this.recordDeleted(build)
+  }
+
+  /** Call when the record is gone from the store: fails the callers that wait, and terminates the servers. */
+  recordDeleted(build: BuildEntry): void {
+    if (build.deleted) return
+    const { clock, emitter, inventory } = this.#ctx
+    const { name } = build.record
+    inventory.deleteBuild(build)
+    const error = new FleetError('not-found', `build ${name} was deleted while the caller waited`)
+    this.#deps.waitQueue.rejectAll(error, build)
+    for (const entry of [...serversOf(build)]) {
+      const event = { type: 'end' as const, reason: 'BuildDeleted' as const, message: `build ${name} was deleted` }
+      inventory.update(entry, transition(entry.record, event, clock.now()))
+    }
+    this.#enqueueInvalidBuilds()
+    emitter.emit({ type: 'BuildDeleted', ...buildEvent(this.#ctx, build.record, `build ${name} was deleted`) })
+    this.#ctx.enqueue(build)
+  }
+
+  /** Call when an edit has changed the buildID: fails the callers that wait, since they want the old one. */
+  buildIDChanged(build: BuildEntry, oldID: string): void {
+    const message = `build ${build.record.name} no longer has the buildID ${JSON.stringify(oldID)}`
+    this.#deps.waitQueue.rejectAll(new FleetError('not-found', message), build)
+    this.#enqueueInvalidBuilds()
+  }
+
+  /** A build that was invalid because its buildID was taken may have it now. */
+  #enqueueInvalidBuilds(): void {
+    for (const other of this.#ctx.inventory.builds.values()) {
+      if (hasCondition(other.record, 'Invalid')) this.#ctx.enqueue(other)
+    }
+  }
+
+  async #deleteRecord(build: BuildEntry): Promise<void> {
+    const { store } = this.#ctx
+    for (let revision = build.revision; ;) {
+      try {
+        return await store.builds.delete(build.ref, revision)
+      } catch (error) {
+        const current = await store.builds.get(build.record)
+        if (current?.record.uid !== build.record.uid) return
+        if (!FleetError.is(error, 'conflict')) throw error
+        revision = current.revision
+      }
+    }
+  }
+}

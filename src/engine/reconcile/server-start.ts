@@ -1,0 +1,125 @@
+/** Starts the instance of a Pending server: waits for the preparation of its build, then calls the backend. */
+import type { Instance, InstanceSpec } from '../../contracts/backend.js'
+import { messageOf } from '../../contracts/errors.js'
+import { isOver } from '../../rules/lifecycle/backoff.js'
+import { transition } from '../../rules/lifecycle/lifecycle.js'
+import { sessionHostId } from '../../rules/model/names.js'
+import { withTimeout } from '../../util/with-timeout.js'
+import { backoffLimits, type EngineContext } from '../context.js'
+import type { InstanceWatcher } from '../instances/instance-watcher.js'
+import { isSaved } from '../persistence/server-writer.js'
+import { type Conditions, hasCondition } from '../reporting/conditions.js'
+import type { StartFailures } from '../reporting/start-failures.js'
+import type { BuildEntry, ServerEntry } from '../state/entries.js'
+import { isCurrent } from '../state/queries.js'
+import type { Preparation } from './preparation.js'
+
+export interface ServerStarterDependencies {
+  readonly conditions: Conditions
+  readonly startFailures: StartFailures
+  readonly watcher: Pick<InstanceWatcher, 'observe'>
+  readonly preparation: Preparation
+  /** False: the spec is invalid, and the build gets no new servers. */
+  readonly validateSpec: (build: BuildEntry) => boolean
+}
+
+export class ServerStarter {
+  readonly #ctx: EngineContext
+  readonly #deps: ServerStarterDependencies
+
+  constructor(ctx: EngineContext, deps: ServerStarterDependencies) {
+    this.#ctx = ctx
+    this.#deps = deps
+  }
+
+  /** Returns in how many ms to try again when the server cannot be started yet. */
+  async start(entry: ServerEntry): Promise<number | undefined> {
+    const { build } = entry
+    try {
+      const waitMs = this.#prepareStart(entry)
+      if (waitMs !== undefined) return waitMs
+      const created = await this.#ctx.createLimiter(async () => {
+        // The server may have ended, or the engine stopped, while it waited for the limiter.
+        if (entry.record.state !== 'Pending' || entry.instance || this.#ctx.stopped()) return undefined
+        // Or the template may have changed, and needs a preparation of its own.
+        const stillMs = this.#prepareStart(entry)
+        if (stillMs !== undefined) return stillMs
+        return this.#create(entry)
+      })
+      if (typeof created !== 'object') return created
+      this.#deps.watcher.observe(created)
+      // Observing it has reported why it is blocked.
+      if (created.blocked) return undefined
+    } catch (error) {
+      entry.pendingReason = messageOf(error)
+      this.#deps.preparation.doubt(build)
+      await this.#deps.startFailures.report(entry, error)
+      throw error
+    }
+    if (this.#canClearCreateBlocked(build)) await this.#deps.conditions.clear(build, 'CreateBlocked')
+    return undefined
+  }
+
+  #create(entry: ServerEntry): Promise<Instance> {
+    const { agentAddress, backend, clock, limits } = this.#ctx
+    entry.createRequested = true
+    const spec = instanceSpec(entry, agentAddress)
+    return withTimeout(clock, limits.callTimeoutMs, `the start of ${entry.record.name}`, (signal) =>
+      backend.create(spec, { signal }),
+    )
+  }
+
+  /** Returns undefined when the server may start now, else in how many ms to try again. Throws why its build is not prepared. */
+  #prepareStart(entry: ServerEntry): number | undefined {
+    if (!isSaved(entry)) return 0
+    if (entry.build.deleted) return undefined
+    if (!this.#deps.validateSpec(entry.build)) return this.#waitForValidSpec(entry)
+    if (isCurrent(entry)) return this.#deps.preparation.prepareFor(entry)
+    // The next reconcile gives the present template to a server that the backend has not been called for.
+    return entry.createRequested ? this.#replace(entry) : 0
+  }
+
+  #waitForValidSpec(entry: ServerEntry): number {
+    const invalid = entry.build.record.conditions.find(({ type }) => type === 'Invalid')
+    entry.pendingReason = invalid?.message ?? 'the spec of its build is invalid'
+    return this.#ctx.limits.backoffInitialMs
+  }
+
+  /** The template changed after the first call to the backend, so what would run may not be what the record says. */
+  #replace(entry: ServerEntry): number {
+    const { clock, inventory } = this.#ctx
+    const message = 'the template of its build changed before it started'
+    inventory.update(entry, transition(entry.record, { type: 'end', reason: 'Replaced', message }, clock.now()))
+    return 0
+  }
+
+  #canClearCreateBlocked(build: BuildEntry): boolean {
+    const { clock } = this.#ctx
+    // Servers that were created before this one may have crashed at once: the reconciler clears it when none is Pending.
+    const isBackingOff = !isOver(build.backoff, clock.elapsed(), backoffLimits(this.#ctx))
+    return !build.deleted && hasCondition(build.record, 'CreateBlocked') && !isBackingOff && !hasBlockedServer(build)
+  }
+}
+
+function hasBlockedServer({ buckets }: BuildEntry): boolean {
+  return [buckets.pending, buckets.outdatedPending].some((bucket) =>
+    [...bucket].some(({ instance }) => instance?.blocked),
+  )
+}
+
+function instanceSpec(entry: ServerEntry, heartbeatEndpoint: string): InstanceSpec {
+  const { uid, name, token } = entry.record
+  const build = entry.build.record
+  return {
+    ref: entry.ref,
+    uid,
+    build: { namespace: build.namespace, name: build.name, uid: build.uid, buildID: build.spec.buildID },
+    template: build.spec.template,
+    portsToExpose: build.spec.portsToExpose,
+    sdk: {
+      heartbeatEndpoint,
+      sessionHostId: sessionHostId(name, token),
+      buildMetadata: build.spec.buildMetadata ?? {},
+    },
+  }
+}

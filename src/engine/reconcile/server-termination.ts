@@ -1,0 +1,105 @@
+/** Terminates a server: counts its crash, destroys its instance within the grace period, and deletes its records. */
+import { FleetError } from '../../contracts/errors.js'
+import { graceSecondsOf } from '../../rules/validation/template.js'
+import { withTimeout } from '../../util/with-timeout.js'
+import { type EngineContext, serverEvent } from '../context.js'
+import type { BuildWriter } from '../persistence/build-writer.js'
+import type { DetailWriter } from '../persistence/detail-writer.js'
+import { withCrashing } from '../reporting/conditions.js'
+import type { BuildEntry, ServerEntry } from '../state/entries.js'
+
+export interface ServerTerminatorDependencies {
+  readonly buildWriter: BuildWriter
+  readonly details: DetailWriter
+}
+
+const maxDeleteAttempts = 5
+
+export class ServerTerminator {
+  readonly #ctx: EngineContext
+  readonly #deps: ServerTerminatorDependencies
+
+  constructor(ctx: EngineContext, deps: ServerTerminatorDependencies) {
+    this.#ctx = ctx
+    this.#deps = deps
+  }
+
+  /** Returns in how many ms to call again while the game ends by itself; undefined when the server is gone. */
+  async terminate(entry: ServerEntry): Promise<number | undefined> {
+    const { backend, clock, emitter, inventory, limits } = this.#ctx
+    await this.#countCrash(entry)
+    const { gameMs, backendMs } = gracePeriods(entry)
+    const waitMs = (entry.terminatingSince ?? 0) + gameMs - clock.elapsed()
+    if (waitMs > 0 && entry.instance?.phase === 'running') return waitMs
+    if (entry.createRequested) {
+      const { ref } = entry
+      // An instance listed as exited may still run: what is left of the game's part goes to the backend.
+      const graceMs = backendMs + Math.max(0, waitMs)
+      await this.#ctx.destroyLimiter(() =>
+        withTimeout(clock, graceMs + limits.callTimeoutMs, `the end of ${ref.name}`, (signal) =>
+          backend.destroy(ref, entry.record.uid, { graceMs, signal }),
+        ),
+      )
+    }
+    await this.#deps.details.remove(entry)
+    // Also when it was gone before: an earlier write may have taken effect late.
+    if (entry.revision !== undefined) await this.#deleteRecord(entry)
+    inventory.remove(entry)
+    emitter.emit({ type: 'ServerRemoved', ...serverEvent(this.#ctx, entry, `${entry.record.name} was removed`) })
+    return undefined
+  }
+
+  /** The build's durable count has the crash before the server's record, which proves it, is deleted. */
+  async #countCrash(entry: ServerEntry): Promise<void> {
+    if (!entry.record.ending?.crash || entry.crashCounted || entry.build.deleted) return
+    const { name, uid, ending } = entry.record
+    await this.#deps.buildWriter.change(entry.build, (record) => {
+      if (record.countedCrashes.includes(uid)) return record
+      const counted = {
+        ...record,
+        crashes: record.crashes + 1,
+        countedCrashes: [...withoutRemoved(entry.build, record.countedCrashes), uid],
+      }
+      return withCrashing(counted, name, ending, this.#ctx.clock.now())
+    })
+    entry.crashCounted = true
+  }
+
+  async #deleteRecord(entry: ServerEntry): Promise<void> {
+    const { store } = this.#ctx
+    for (let attempt = 1; entry.revision !== undefined; attempt++) {
+      const { revision } = entry
+      try {
+        await store.servers.delete(entry.record, revision)
+        // A new revision: an earlier write took effect late and has created the record again.
+        if (entry.revision === revision) return
+      } catch (error) {
+        if (!FleetError.is(error, 'conflict')) throw error
+        const current = await store.servers.get(entry.record)
+        if (current?.record.uid !== entry.record.uid) return
+        // Somebody else has written it. Retry at once: after a back-off it may have been written again.
+        entry.revision = current.revision
+        if (attempt >= maxDeleteAttempts) throw error
+      }
+    }
+  }
+}
+
+/**
+ * The two halves of the grace period. In the first a game that learns of its end by heartbeats ends by itself; in the
+ * second the backend ends it. Without heartbeats the backend has the whole period.
+ */
+function gracePeriods(entry: ServerEntry): { readonly gameMs: number; readonly backendMs: number } {
+  const { record, build } = entry
+  const graceMs = 1_000 * (record.graceSeconds ?? graceSecondsOf(build.record.spec.template))
+  const gameMs = entry.learnsByHeartbeat ? graceMs / 2 : 0
+  return { gameMs, backendMs: graceMs - gameMs }
+}
+
+/** Drops the uids of servers that are gone. Only once there are many, so that many crashes at once stay cheap. */
+function withoutRemoved(build: BuildEntry, counted: readonly string[]): readonly string[] {
+  const { terminating } = build.buckets
+  if (counted.length <= 2 * terminating.size) return counted
+  const uids = new Set(Array.from(terminating, ({ record }) => record.uid))
+  return counted.filter((uid) => uids.has(uid))
+}

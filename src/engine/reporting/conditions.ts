@@ -1,0 +1,131 @@
+/**
+ * Conditions of builds. The only module that sets and clears them, and the one that reports their changes as events.
+ * The functions with `with…` compute a record; the methods of `Conditions` write it.
+ */
+import { FleetError, messageOf } from '../../contracts/errors.js'
+import type { Build, Condition, ConditionType, Ending } from '../../rules/model/resources.js'
+import { withCondition, withoutCondition } from '../../rules/model/status.js'
+import { buildEvent, type EngineContext } from '../context.js'
+import type { BuildWriter } from '../persistence/build-writer.js'
+import type { BuildEntry, ServerEntry } from '../state/entries.js'
+
+/** What is wrong with a spec that was written past the API. */
+export interface SpecProblems {
+  /** standingBy above max: max is used. */
+  readonly clamped: string | undefined
+  /** A rule is broken: the build gets no new servers. */
+  readonly invalid: string | undefined
+}
+
+export function hasCondition({ conditions }: Build, type: ConditionType): boolean {
+  return conditions.some((condition) => condition.type === type)
+}
+
+export function withDraining(record: Build, isDraining: boolean, now: number): Build {
+  const message = 'drained by an operator; no allocations and no new servers until it is resumed'
+  return {
+    ...record,
+    conditions: isDraining
+      ? withCondition(record.conditions, { type: 'Draining', reason: 'Drained', message, since: now })
+      : withoutCondition(record.conditions, 'Draining'),
+  }
+}
+
+export function withCrashing(record: Build, server: string, { reason, message }: Ending, now: number): Build {
+  const condition = { type: 'Crashing', reason, message: `${server}: ${message}`, since: now } as const
+  return { ...record, conditions: withCondition(record.conditions, condition) }
+}
+
+/** The same record when its conditions already say so. */
+export function withSpecProblems(record: Build, { clamped, invalid }: SpecProblems, now: number): Build {
+  const bounded = setOrClear(record.conditions, 'Clamped', 'AboveMax', clamped, now)
+  return withConditions(record, setOrClear(bounded, 'Invalid', 'BadSpec', invalid, now))
+}
+
+function setOrClear(
+  conditions: readonly Condition[],
+  type: ConditionType,
+  reason: string,
+  message: string | undefined,
+  since: number,
+): readonly Condition[] {
+  return message ? withCondition(conditions, { type, reason, message, since }) : withoutCondition(conditions, type)
+}
+
+function withConditions(record: Build, conditions: readonly Condition[]): Build {
+  return conditions === record.conditions ? record : { ...record, conditions }
+}
+
+export class Conditions {
+  readonly #ctx: EngineContext
+  readonly #builds: Pick<BuildWriter, 'change'>
+
+  constructor(ctx: EngineContext, builds: Pick<BuildWriter, 'change'>) {
+    this.#ctx = ctx
+    this.#builds = builds
+  }
+
+  /** Resolves when the build's record says that this server cannot be started. */
+  setCreateBlocked({ build, record }: ServerEntry, error: unknown): Promise<void> {
+    const reason = FleetError.is(error) ? error.code : 'internal'
+    // Without the server's name, so that the next server that fails for the same reason causes no write.
+    const message = messageOf(error).replaceAll(record.name, `${record.build}-…`)
+    return this.#builds.change(build, (before) =>
+      withConditions(
+        before,
+        withCondition(before.conditions, { type: 'CreateBlocked', reason, message, since: this.#ctx.clock.now() }),
+      ),
+    )
+  }
+
+  /** Resolves when the build's record no longer has the condition. */
+  clear(build: BuildEntry, type: ConditionType): Promise<void> {
+    return this.#builds.change(build, (record) => ({
+      ...record,
+      conditions: withoutCondition(record.conditions, type),
+    }))
+  }
+
+  /** Starts to clear a condition; a failure is reported as an event. */
+  startClearing(build: BuildEntry, type: ConditionType): void {
+    this.clear(build, type).catch((error: unknown) => this.#reportFailure(build, error))
+  }
+
+  /** Starts to write what is wrong with the spec, as `review` finds it in the record that is written. */
+  startSpecReview(build: BuildEntry, review: (record: Build) => Build): void {
+    this.#builds.change(build, review).catch((error: unknown) => this.#reportFailure(build, error))
+  }
+
+  /** Starts to set `LongSession` with this message, or to clear it without one; no write if nothing changes. */
+  updateLongSession(build: BuildEntry, message: string | undefined): void {
+    const current = build.record.conditions.find(({ type }) => type === 'LongSession')
+    if (build.writing || build.deleted || current?.message === message) return
+    const { clock } = this.#ctx
+    this.#builds
+      .change(build, (record) => ({
+        ...record,
+        conditions: setOrClear(record.conditions, 'LongSession', 'SessionTooLong', message, clock.now()),
+      }))
+      .catch((error: unknown) => this.#reportFailure(build, error))
+  }
+
+  /** Emits an event for each condition that was set, changed or cleared. */
+  reportChanges({ record }: BuildEntry, before: Build): void {
+    for (const { type, message } of record.conditions) {
+      if (before.conditions.some((known) => known.type === type && known.message === message)) continue
+      this.#reportChange(record, type, true, message)
+    }
+    for (const { type } of before.conditions) {
+      if (hasCondition(record, type)) continue
+      this.#reportChange(record, type, false, `build ${record.name}: condition ${type} cleared`)
+    }
+  }
+
+  #reportChange(record: Build, condition: ConditionType, status: boolean, message: string): void {
+    this.#ctx.emitter.emit({ type: 'ConditionChanged', ...buildEvent(this.#ctx, record, message), condition, status })
+  }
+
+  #reportFailure({ record }: BuildEntry, error: unknown): void {
+    this.#ctx.emitter.emit({ type: 'ReconcileFailed', ...buildEvent(this.#ctx, record, messageOf(error)) })
+  }
+}

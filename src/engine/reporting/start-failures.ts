@@ -1,0 +1,32 @@
+/** Reports that a server cannot be started: as an event, and as a condition of its build until a server starts again. */
+import { FleetError } from '../../contracts/errors.js'
+import type { EngineContext } from '../context.js'
+import type { ServerEntry } from '../state/entries.js'
+import type { Conditions } from './conditions.js'
+import type { EventReporter } from './event-reporter.js'
+
+export class StartFailures {
+  readonly #ctx: EngineContext
+  readonly #events: EventReporter
+  readonly #conditions: Conditions
+
+  constructor(ctx: EngineContext, events: EventReporter, conditions: Conditions) {
+    this.#ctx = ctx
+    this.#events = events
+    this.#conditions = conditions
+  }
+
+  /** Resolves when the condition is written. */
+  async report(entry: ServerEntry, error: unknown): Promise<void> {
+    this.#events.startFailed(entry, error)
+    if (entry.build.deleted) return
+    await this.#conditions.setCreateBlocked(entry, error)
+  }
+
+  /** Reports without waiting for the write. A condition that cannot be written is logged: the server's status has the reason. */
+  startReport(entry: ServerEntry, reason: string): void {
+    this.report(entry, new FleetError('unavailable', reason)).catch((error: unknown) => {
+      this.#ctx.logger.warn({ server: entry.record.name, err: error }, 'CreateBlocked condition not written')
+    })
+  }
+}

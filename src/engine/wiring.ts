@@ -1,0 +1,229 @@
+/**
+ * Constructs the parts of an engine. Some parts need each other; those get a function that looks the other part up when it
+ * is called, so that this file is the only one that knows of the cycle.
+ */
+import type { FleetError } from '../contracts/errors.js'
+import type { FleetEmitter } from '../contracts/events.js'
+import type { Observers } from '../util/observers.js'
+import type { ResolvedOptions } from '../contracts/options.js'
+import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
+import { noBackoff } from '../rules/lifecycle/backoff.js'
+import { limiter } from '../util/limiter.js'
+import { Allocator } from './allocation/allocator.js'
+import { RetryGrace } from './allocation/retry-grace.js'
+import { WaitQueue } from './allocation/wait-queue.js'
+import { BuildCreation } from './builds/build-creation.js'
+import { BuildOperations } from './builds/build-operations.js'
+import { ChangeHandlers } from './change-handlers.js'
+import type { EngineContext } from './context.js'
+import { Heartbeats } from './instances/heartbeats.js'
+import { InstanceWatcher } from './instances/instance-watcher.js'
+import { ResponsiveClock } from './instances/responsive-clock.js'
+import { Ticker } from './instances/ticker.js'
+import { Timeouts } from './instances/timeouts.js'
+import { BuildWriter } from './persistence/build-writer.js'
+import { DetailWriter } from './persistence/detail-writer.js'
+import type { LeadershipGuard } from './persistence/leadership-guard.js'
+import { Loader } from './persistence/loader.js'
+import { ServerWriter } from './persistence/server-writer.js'
+import { StoreResync } from './persistence/store-resync.js'
+import { Drainer } from './reconcile/drain.js'
+import { FailoverGrace } from './reconcile/failover-grace.js'
+import { Preparation } from './reconcile/preparation.js'
+import { Reconciler } from './reconcile/reconciler.js'
+import { Scaler } from './reconcile/scaler.js'
+import { ServerActions } from './reconcile/server-actions.js'
+import { ServerStarter } from './reconcile/server-start.js'
+import { ServerTerminator } from './reconcile/server-termination.js'
+import { SpecValidation } from './reconcile/spec-validation.js'
+import { WorkQueue } from './reconcile/work-queue.js'
+import { Conditions } from './reporting/conditions.js'
+import { EventReporter } from './reporting/event-reporter.js'
+import { StartFailures } from './reporting/start-failures.js'
+import { StatusPublisher } from './reporting/status-publisher.js'
+import { ServerAdoption } from './server-adoption.js'
+import type { BuildEntry } from './state/entries.js'
+import { Inventory } from './state/inventory.js'
+
+export interface EngineDependencies {
+  /** Gives access to the store and the backend. Closed by a change of leadership, or by the engine once it has stopped. */
+  readonly guard: LeadershipGuard
+  readonly options: ResolvedOptions
+  readonly emitter: FleetEmitter
+  readonly agentAddress: string
+  readonly observers: Observers
+}
+
+/** How far the engine has come. Written by the engine only. */
+export interface EngineState {
+  /** The store has been read, so a server that is not in the inventory is unknown. */
+  loaded: boolean
+  /** The whole fleet is draining. */
+  draining: boolean
+  stopped: boolean
+  /** Why it has stopped. */
+  stopError: FleetError | undefined
+}
+
+export type EngineParts = ReturnType<typeof wireEngine>
+
+export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
+  const { guard, options, observers } = engineDeps
+  const { clock, limits } = options
+  const { store } = guard
+  const inventory = new Inventory({
+    ready: (entry) => waitQueue.serve(entry),
+    released: (entry) => drainer.released(entry),
+    changed: (entry, before, from) => changes.serverChanged(entry, before, from),
+  })
+  const ctx = engineContext(engineDeps, state, inventory, (build) => workQueue.add(build))
+  const isDraining = () => state.draining
+
+  const retryGrace = new RetryGrace(clock, limits.maxWaiting, ctx.enqueue)
+  const waitQueue = new WaitQueue(clock, retryGrace, ctx.enqueue)
+  const writer = new ServerWriter(store, inventory, clock)
+  const builds = new BuildWriter(store, inventory, {
+    changed: (build, before) => changes.buildChanged(build, before),
+    idle: ctx.enqueue,
+    recordMissing: (build) => resync.recordMissing(build),
+  })
+  const details = new DetailWriter(ctx)
+  const loader = new Loader(ctx)
+  const events = new EventReporter(ctx)
+  const conditions = new Conditions(ctx, builds)
+  const startFailures = new StartFailures(ctx, events, conditions)
+  const drainer = new Drainer(ctx)
+
+  const heartbeats = new Heartbeats(ctx, (entry) => details.changed(entry))
+  const watcher = new InstanceWatcher(ctx, {
+    running: (entry) => heartbeats.expect(entry),
+    heartbeat,
+    stuck: (entry, reason) => startFailures.startReport(entry, reason),
+    adopt: (found) => adoption.adopt(found),
+  })
+  const ticker = new Ticker(ctx, { timeouts: new Timeouts(ctx, conditions), watcher, details })
+
+  const { failoverGrace, preparation, status, workQueue } = reconcileParts(ctx, observers, {
+    writer,
+    builds,
+    details,
+    conditions,
+    startFailures,
+    watcher,
+    drainer,
+    isDraining,
+    callers: (build) => waitQueue.waiting(build) + retryGrace.count(build),
+  })
+
+  const allocator = new Allocator(ctx, { writer, waitQueue, retryGrace, isDraining })
+  const creation = new BuildCreation(ctx, { events, load: (found) => loader.loadBuild(found) })
+  const operations = new BuildOperations(ctx, { creation, events, waitQueue, writer: builds })
+  const changes = new ChangeHandlers(ctx, { builds: operations, conditions, drainer, events, startFailures, waitQueue })
+  const adoption = new ServerAdoption(ctx, { loader, writer, changes })
+  const resync = new StoreResync(ctx, {
+    adoptBuild: (found) => creation.adopt(found),
+    findLostBuilds: () => creation.recoverUncertain(),
+    builds,
+    buildGone: (build) => operations.recordDeleted(build),
+    adoptServer: (found) => adoption.adopt(found),
+    checkServer: (entry) => adoption.refresh(entry),
+  })
+
+  function heartbeat(hostId: string, beat: Heartbeat): HeartbeatAnswer {
+    return heartbeats.receive(hostId, beat, () =>
+      state.loaded ? watcher.unknownHeartbeat(hostId, beat.state) : 'Continue',
+    )
+  }
+
+  return {
+    ctx,
+    allocator,
+    builds: operations,
+    details,
+    drainer,
+    failoverGrace,
+    heartbeat,
+    loader,
+    preparation,
+    resync,
+    status,
+    ticker,
+    waitQueue,
+    watcher,
+    workQueue,
+    writer,
+  }
+}
+
+function engineContext(
+  { guard, options, emitter, agentAddress }: EngineDependencies,
+  state: EngineState,
+  inventory: Inventory,
+  enqueue: (build: BuildEntry) => void,
+): EngineContext {
+  const { clock, limits, logger } = options
+  return {
+    backend: guard.backend,
+    store: guard.store,
+    clock,
+    responsiveClock: new ResponsiveClock(clock),
+    limits,
+    logger,
+    emitter,
+    inventory,
+    agentAddress,
+    createLimiter: limiter(limits.maxConcurrentCreates),
+    destroyLimiter: limiter(limits.maxConcurrentDestroys),
+    enqueue,
+    requeue(entry) {
+      entry.retry = noBackoff
+      entry.build.needsAction.add(entry)
+      enqueue(entry.build)
+    },
+    stopped: () => state.stopped,
+    stopError: () => guard.closedWith ?? state.stopError,
+    deposedError: () => guard.closedWith,
+  }
+}
+
+interface ReconcilePartDependencies {
+  readonly writer: ServerWriter
+  readonly builds: BuildWriter
+  readonly details: DetailWriter
+  readonly conditions: Conditions
+  readonly startFailures: StartFailures
+  readonly watcher: InstanceWatcher
+  readonly drainer: Drainer
+  readonly isDraining: () => boolean
+  readonly callers: (build: BuildEntry) => number
+}
+
+function reconcileParts(ctx: EngineContext, observers: Observers, deps: ReconcilePartDependencies) {
+  const { conditions, startFailures, watcher, writer } = deps
+  const specs = new SpecValidation(ctx, conditions)
+  const validateSpec = (build: BuildEntry) => specs.validate(build)
+  const preparation = new Preparation(ctx, conditions)
+  const status = new StatusPublisher(ctx)
+  const failoverGrace = new FailoverGrace(ctx)
+  const scaler = new Scaler(ctx, {
+    callers: deps.callers,
+    protectedSurplus: (build) => failoverGrace.surplusOf(build),
+    isDraining: deps.isDraining,
+    validateSpec,
+  })
+  const starter = new ServerStarter(ctx, { conditions, startFailures, watcher, preparation, validateSpec })
+  const terminator = new ServerTerminator(ctx, { buildWriter: deps.builds, details: deps.details })
+  const actions = new ServerActions(ctx, { writer, starter, terminator })
+  const serverRemoved = () => deps.drainer.checkProgress()
+  const reconciler = new Reconciler(ctx, { conditions, actions, scaler, serverRemoved })
+  const workQueue = new WorkQueue<BuildEntry>(ctx.clock, (build) => {
+    preparation.reconcile(build)
+    status.schedule(build)
+    if (observers.isEmpty) return reconciler.reconcile(build)
+    return observers.timed(
+      () => reconciler.reconcile(build),
+      (observer, ms) => observer.reconciled?.(ms),
+    )
+  })
+  return { failoverGrace, preparation, status, workQueue }
+}

@@ -1,0 +1,102 @@
+/**
+ * Puts operations on paths: one handler for each path, which never rejects, with the responses to methods that the path
+ * lacks and the document of all of them at `/openapi.json`.
+ */
+import { type Cors, crossOrigin } from '../access/cors.js'
+import type { Guard } from '../access/guard.js'
+import type { Compat } from '../api/compat.js'
+import { type Operation, type OperationName, operations, type ProbeName } from '../api/operations.js'
+import { openApiDocument } from '../openapi/document.js'
+import type { Handler } from './exchange.js'
+import { failure, type HttpResponse, json } from './http-response.js'
+
+export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
+
+/** What answers one method of a path. */
+export interface Endpoint {
+  /** What `authorize` decides about. Absent where everybody is allowed. */
+  readonly operation?: Operation
+  /** Its name in the document, if it is no operation. Absent with `operation`: it is not in the document. */
+  readonly probe?: ProbeName
+  readonly handle: Handler
+}
+
+export type Endpoints = { readonly [M in Method]?: Endpoint }
+
+export function operation(name: OperationName, handle: Handler): Endpoint {
+  return { operation: { name, role: operations[name] }, handle }
+}
+
+/** Paths with the same guard and the same error responses. */
+export interface RouteGroup {
+  readonly paths: Readonly<Record<string, Endpoints>>
+  readonly errorResponse: (error: unknown) => HttpResponse
+  readonly guard: Guard
+}
+
+export interface HandlerTableOptions {
+  readonly cors: Cors | undefined
+  readonly compat?: Compat | undefined
+}
+
+export function handlerTable(
+  groups: readonly RouteGroup[],
+  { cors, compat }: HandlerTableOptions,
+): ReadonlyMap<string, Handler> {
+  const table = new Map<string, Handler>()
+  const add = (path: string, endpoints: Endpoints, group: RouteGroup) => {
+    const handle = safe(byMethod(endpoints, group.guard), group)
+    table.set(path, cors === undefined ? handle : crossOrigin(cors, Object.keys(endpoints), handle))
+  }
+  for (const group of groups) for (const [path, endpoints] of Object.entries(group.paths)) add(path, endpoints, group)
+  const [first] = groups
+  if (first) add('/openapi.json', { GET: { handle: documentOf(groups, compat) } }, first)
+  return table
+}
+
+/** Counts the request against the limit, and makes a response of every error. */
+function safe(handle: Handler, { guard: { inFlight }, errorResponse }: RouteGroup): Handler {
+  return async (exchange) => {
+    try {
+      inFlight.enter()
+    } catch (error) {
+      return errorResponse(error)
+    }
+    try {
+      return await handle(exchange)
+    } catch (error) {
+      return errorResponse(error)
+    } finally {
+      inFlight.leave()
+    }
+  }
+}
+
+function byMethod(endpoints: Endpoints, guard: Guard): Handler {
+  const allowed = Object.keys(endpoints).flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+  const allow = { Allow: [...allowed, 'OPTIONS'].join(', ') }
+  const handlers = new Map<string, Handler>()
+  for (const [method, { operation, handle }] of Object.entries(endpoints)) {
+    handlers.set(method, operation === undefined ? handle : guard.before(operation, handle))
+  }
+  const get = handlers.get('GET')
+  if (get) handlers.set('HEAD', get)
+  handlers.set('OPTIONS', () => Promise.resolve({ status: 204, headers: allow }))
+  return (exchange) => {
+    const { method } = exchange
+    const handle = handlers.get(method)
+    if (handle !== undefined) return handle(exchange)
+    const message = `${method} is not allowed here, only ${allow.Allow}`
+    return Promise.resolve(failure(405, 'unsupported', message, allow))
+  }
+}
+
+/** The document is built on the first request for it. */
+function documentOf(groups: readonly RouteGroup[], compat: Compat | undefined): Handler {
+  let document: HttpResponse | undefined
+  return () => {
+    const endpoints = groups.flatMap(({ paths }) => Object.values(paths)).flatMap((path) => Object.values(path))
+    const names = endpoints.flatMap(({ operation, probe }) => operation?.name ?? probe ?? [])
+    return Promise.resolve((document ??= json(200, openApiDocument({ operations: names, compat }))))
+  }
+}

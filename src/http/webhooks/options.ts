@@ -1,0 +1,105 @@
+/** The options of a webhook: defaults and validation. */
+import { type Clock, systemClock } from '../../contracts/clock.js'
+import { FleetError } from '../../contracts/errors.js'
+import type { FleetEventType } from '../../contracts/events.js'
+import { type Logger, silentLogger } from '../../contracts/logger.js'
+import { shown } from '../../rules/validation/problem.js'
+import type { StreamedEvent } from '../api/event-stream.js'
+import { webhookKey } from './signature.js'
+
+export interface WebhookOptions {
+  /** `http:` or `https:`. Redirects are not followed. */
+  readonly url: string
+  /** At least 16 bytes. Receivers verify signatures with it: `verifyWebhook`, or a Standard Webhooks library. */
+  readonly secret: string
+  /**
+   * Default: all numbered types except `WebhookFailed`, which is sent only if listed, and then only for other webhooks.
+   * `EventsDropped` is always sent.
+   */
+  readonly types?: readonly Exclude<FleetEventType, 'PlayersChanged'>[]
+  /** Number of the first event to send. Default: the next one to happen. */
+  readonly from?: number
+  /** Added to every request, for example for a proxy's authentication. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** An attempt fails after this long without a response. Default 10 s. */
+  readonly timeoutMs?: number
+  /** Attempts before an event becomes a dead letter. Default 15, which takes about 9 minutes. */
+  readonly attempts?: number
+  /** First pause after a failed attempt; doubles with each further one. Default 1 s. */
+  readonly backoffInitialMs?: number
+  /** Longest pause. Default 60 s. */
+  readonly backoffMaxMs?: number
+  /** Concurrent attempts. Default 16. */
+  readonly maxInFlight?: number
+  /** Events queued here at once; more stay in the fleet's log. Default 1,000. */
+  readonly maxQueued?: number
+  /** Gets every dead letter. The fleet also emits `WebhookFailed` for it. */
+  readonly onDeadLetter?: (event: StreamedEvent, reason: string) => void
+  /** Default: silent. */
+  readonly logger?: Logger
+  /** Default: the system clock. */
+  readonly clock?: Clock
+}
+
+const defaults = {
+  timeoutMs: 10_000,
+  attempts: 15,
+  backoffInitialMs: 1_000,
+  backoffMaxMs: 60_000,
+  maxInFlight: 16,
+  maxQueued: 1_000,
+}
+
+export type WebhookSettings = ReturnType<typeof resolveWebhookOptions>
+
+/** Throws `invalid`, naming the option. */
+export function resolveWebhookOptions(options: WebhookOptions) {
+  const { types, from, headers = {}, onDeadLetter, logger = silentLogger, clock = systemClock } = options
+  const numbers = resolveNumbers(options)
+  const url = checkedUrl(options.url)
+  checkHeaders(headers)
+  return {
+    ...numbers,
+    url,
+    /** Without the query, which may hold a secret. */
+    shownUrl: url.origin + url.pathname,
+    key: webhookKey(options.secret),
+    types: types && new Set<string>(types),
+    from,
+    headers,
+    onDeadLetter,
+    logger,
+    clock,
+  }
+}
+
+function resolveNumbers(options: WebhookOptions): typeof defaults {
+  const numbers = { ...defaults }
+  for (const name of Object.keys(defaults) as (keyof typeof defaults)[]) {
+    const value = options[name] ?? defaults[name]
+    if (!Number.isInteger(value) || value < 1) {
+      throw new FleetError('invalid', `webhook: ${name} must be an integer ≥ 1, but is ${shown(value)}`)
+    }
+    numbers[name] = value
+  }
+  return numbers
+}
+
+function checkedUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
+    throw new FleetError('invalid', 'webhook: url must be an absolute http: or https: URL')
+  }
+  if (url.username === '' && url.password === '') return url
+  throw new FleetError('invalid', 'webhook: url must not contain credentials; send them as headers: Authorization')
+}
+
+/** Messages never show a header's value. */
+function checkHeaders(headers: Readonly<Record<string, string>>): void {
+  try {
+    void new Headers(headers)
+  } catch {
+    const names = Object.keys(headers).join(', ')
+    throw new FleetError('invalid', `webhook: headers: one of ${names} has a name or value that HTTP does not allow`)
+  }
+}

@@ -1,0 +1,58 @@
+/** One attempt to deliver an event to a webhook's URL. May touch the network. */
+import { messageOf } from '../../contracts/errors.js'
+import type { StreamedEvent } from '../api/event-stream.js'
+import type { WebhookSettings } from './options.js'
+import { signWebhook, webhookHeaders } from './signature.js'
+
+export interface FailedAttempt {
+  readonly reason: string
+  /** The receiver's `Retry-After`; 0 without one. */
+  readonly retryAfterMs: number
+}
+
+/** `id` is the same for every attempt at an event. Resolves with undefined on success. Never rejects. */
+export async function sendEvent(
+  event: StreamedEvent,
+  id: string,
+  { url, headers, key, timeoutMs, clock }: WebhookSettings,
+  stopped: AbortSignal,
+): Promise<FailedAttempt | undefined> {
+  const timestamp = Math.floor(clock.now() / 1000)
+  const body = JSON.stringify(event)
+  const attempt = new AbortController()
+  const cancelTimeout = clock.after(timeoutMs, () =>
+    attempt.abort(new Error(`no response within ${timeoutMs / 1000} s`)),
+  )
+  const onStopped = () => attempt.abort(stopped.reason)
+  if (stopped.aborted) onStopped()
+  stopped.addEventListener('abort', onStopped)
+  try {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: {
+        ...headers,
+        'Content-Type': 'application/json',
+        [webhookHeaders.id]: id,
+        [webhookHeaders.timestamp]: String(timestamp),
+        [webhookHeaders.signature]: signWebhook(key, id, timestamp, body),
+      },
+      body,
+      redirect: 'manual',
+      signal: attempt.signal,
+    })
+    await response.body?.cancel()
+    if (response.ok) return undefined
+    const seconds = Number(response.headers.get('retry-after') ?? 0)
+    return { reason: `the receiver answered with ${response.status}`, retryAfterMs: seconds > 0 ? seconds * 1000 : 0 }
+  } catch (error) {
+    return { reason: reasonOf(error), retryAfterMs: 0 }
+  } finally {
+    cancelTimeout()
+    stopped.removeEventListener('abort', onStopped)
+  }
+}
+
+/** The message of `fetch failed` says nothing; its cause does. */
+function reasonOf(error: unknown): string {
+  return error instanceof Error && error.cause !== undefined ? messageOf(error.cause) : messageOf(error)
+}
