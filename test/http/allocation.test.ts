@@ -153,17 +153,17 @@ describe('an allocation with ?wait=', () => {
   })
 
   /** A build without servers, until it is patched. */
-  const nobody = () => fleet.builds.create(build({ standingBy: 0, max: 0 }))
+  const emptyBuild = () => fleet.builds.create(build({ standingBy: 0, max: 0 }))
 
   it('is answered once a server is ready', async () => {
-    await nobody()
+    await emptyBuild()
     const reply = allocate(request, '?wait=30')
     await fleet.builds.patch('arena', { max: 1 })
     expect((await reply).status).toBe(200)
   })
 
   it('is refused with 429 after its timeout, which may be a fraction of a second', async () => {
-    await nobody()
+    await emptyBuild()
     const before = performance.now()
     const reply = await allocate(request, '?wait=0.25')
     expect(reply).toMatchObject({ status: 429, headers: { 'retry-after': '1' } })
@@ -171,7 +171,7 @@ describe('an allocation with ?wait=', () => {
   })
 
   it('leaves the queue when its caller disconnects, and the next caller gets the server', async () => {
-    await nobody()
+    await emptyBuild()
     const waiting = observed()
     const observer = await listening(allocationRoutes(waiting).nodeHandler)
     const url = `${observer.url}/api/v1/allocate?wait=60`
@@ -193,7 +193,7 @@ describe('an allocation with ?wait=', () => {
   })
 
   it('leaves the queue when the caller half-closes the connection', async () => {
-    await nobody()
+    await emptyBuild()
     const waiting = observed()
     const observer = await listening(allocationRoutes(waiting).nodeHandler)
     const body = JSON.stringify(request)
@@ -218,7 +218,7 @@ describe('an allocation with ?wait=', () => {
   })
 
   it('is answered with 503 when this host closes', async () => {
-    await nobody()
+    await emptyBuild()
     const waiting = observed()
     const routes = allocationRoutes(waiting)
     const observer = await listening(routes.nodeHandler)

@@ -132,11 +132,11 @@ describe('with client certificates', () => {
         return commonName === 'matchmaker'
       },
     })
-    const other = await ours.issue('somebody-else')
+    const other = await ours.issue('other-client')
     const url = `${allocationUrl}/api/v1/allocate`
     expect((await call(url, { certified: other }, request)).status).toBe(403)
     expect((await call(url, { certified: matchmaker }, request)).status).toBe(404)
-    expect(seen).toEqual(['somebody-else', true, 'matchmaker', true])
+    expect(seen).toEqual(['other-client', true, 'matchmaker', true])
   })
 
   it('the line in docs/guides/securing.md works', async () => {
@@ -253,7 +253,7 @@ describe('serve refuses at the start: ', () => {
     ],
     ['authorities that are none', () => ({ ...server, ca: server.key }), /contains no certificate/],
     [
-      'certificates that nobody signs',
+      'requestCert without a client CA',
       () => ({ ...server, requestCert: true }),
       /requestCert needs allocation\.tls\.ca/,
     ],

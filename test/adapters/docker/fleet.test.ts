@@ -100,7 +100,7 @@ describeOnEngine('a server whose container', () => {
         {
           type: 'Crashing',
           message: expect.stringMatching(
-            /exited with 137: it was killed for using more memory than its limit of 32 MiB$/,
+            /exited with code 137: it was killed for using more memory than its limit of 32 MiB$/,
           ),
         },
       ])
