@@ -1,5 +1,6 @@
 /** The command line: `--help` and `--version`. Everything else is configured by environment variables. Pure. */
-import { type Setting, settings, UsageError } from './settings.js'
+import { UsageError } from './settings.js'
+import { type Setting, settings } from './variables.js'
 
 export type Command = 'run' | 'help' | 'version'
 

@@ -12,7 +12,8 @@ import { type LogLevel, logLevels, serverLog } from '../../examples/server/log.j
 import { narrate } from '../../examples/server/narrate.js'
 import { asUsageError } from '../../examples/server/open-fleet.js'
 import { ensureSample, quoted, whatToTry } from '../../examples/server/sample.js'
-import { readConfig, settings, UsageError } from '../../examples/server/settings.js'
+import { readConfig, UsageError } from '../../examples/server/settings.js'
+import { settings } from '../../examples/server/variables.js'
 
 const never = new AbortController().signal
 const read = (env: Record<string, string> = {}) => readConfig(env, '/somewhere')
