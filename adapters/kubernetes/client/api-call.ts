@@ -1,8 +1,8 @@
-/** One call of the Kubernetes API, and what it is answered with. */
+/** Types of one call of the Kubernetes API and of its response. */
 import type { IncomingMessage } from 'node:http'
 
 export interface ApiCall {
-  /** What is being done, for messages: `create pod arena-x2x4q`. */
+  /** The operation, for messages: `create pod arena-x2x4q`. */
   readonly what: string
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** From `pathOf`. */
@@ -12,24 +12,25 @@ export interface ApiCall {
   readonly body?: object
   /** Of a PATCH. Default `application/merge-patch+json`. */
   readonly contentType?: string
-  readonly limitMs?: number
-  /** Waits behind no other call that does not say so as well. */
-  readonly ahead?: boolean
-  /** Neither waits behind other calls nor counts among them: for leases and the like. */
-  readonly urgent?: boolean
-  /** Changes nothing that only the leader may change: the fence is not asked. */
+  /** Default: the API's `callTimeoutMs`. */
+  readonly timeoutMs?: number
+  /** Goes ahead of all queued calls without priority. */
+  readonly priority?: boolean
+  /** Bypasses the rate limiter and the connection limit: for leases and watches. */
+  readonly unlimited?: boolean
+  /** Is sent even when this host does not lead. */
   readonly unfenced?: boolean
   readonly signal?: AbortSignal | undefined
 }
 
-export interface OpenAnswer {
-  /** Ends when the server ends it, and breaks with an error when the connection does. */
+export interface ApiStream {
+  /** Ends when the server ends it; fails when the connection breaks. */
   readonly body: IncomingMessage
   stop(): void
 }
 
-/** Of a call that has ended. */
-export interface Answer {
+/** A complete response. */
+export interface ApiResponse {
   readonly status: number
   readonly text: string
   readonly retryAfterMs: number

@@ -1,56 +1,56 @@
-/** Says in words, and with a code, why the API server has refused a call, and keeps what programs ask of a refusal. */
+/** Maps failed calls to FleetErrors, and keeps the API server's status and reason for callers that branch on them. */
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 
-/** An answer that is no success. The cause of the FleetError that a call rejects with. */
-export class Refusal extends Error {
-  override readonly name = 'Refusal'
+/** An error response of the API server: the cause of the FleetError that a call rejects with. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
 
   constructor(
-    /** Of HTTP. */
+    /** HTTP status. */
     readonly status: number,
-    /** One word of the API server, such as `AlreadyExists`; empty when somebody else has answered. */
+    /** The Status object's reason, such as `AlreadyExists`; empty when a proxy answered. */
     readonly reason: string,
     message: string,
-    /** Name of the object that it is about, when it says so. */
+    /** Name of the object concerned, if given. */
     readonly object: string | undefined,
   ) {
     super(message)
   }
 }
 
-/** The HTTP status with which the API server refused; undefined when it did not answer. */
+/** The HTTP status of the response; undefined when there was none. */
 export function statusOf(error: unknown): number | undefined {
-  return refusalOf(error)?.status
+  return apiErrorOf(error)?.status
 }
 
-/** Such as `AlreadyExists`, `Conflict`, `NotFound`, `Expired`, `Forbidden`, `Invalid`. */
+/** `AlreadyExists`, `Conflict`, `NotFound`, `Expired`, `Forbidden`, `Invalid`… */
 export function reasonOf(error: unknown): string | undefined {
-  return refusalOf(error)?.reason
+  return apiErrorOf(error)?.reason
 }
 
-export function refusalOf(error: unknown): Refusal | undefined {
-  if (error instanceof Refusal) return error
-  return FleetError.is(error) && error.cause instanceof Refusal ? error.cause : undefined
+export function apiErrorOf(error: unknown): ApiError | undefined {
+  if (error instanceof ApiError) return error
+  return FleetError.is(error) && error.cause instanceof ApiError ? error.cause : undefined
 }
 
-/** Reads a Status object, or whatever else was answered instead. */
-export function readRefusal(status: number, text: string): Refusal {
-  let answer: unknown
+/** Parses a Status object, or keeps the raw text of anything else. */
+export function parseApiError(status: number, text: string): ApiError {
+  let body: unknown
   try {
-    answer = JSON.parse(text)
+    body = JSON.parse(text)
   } catch {
-    answer = undefined // A proxy, or a path that the server does not know: its own words will do.
+    body = undefined // From a proxy, or for an unknown path.
   }
-  if (!isObject(answer)) return new Refusal(status, '', text.trim().slice(0, 500) || `HTTP ${status}`, undefined)
-  return refusalIn(answer, status)
+  if (!isObject(body)) return new ApiError(status, '', text.trim().slice(0, 500) || `HTTP ${status}`, undefined)
+  return apiErrorFrom(body, status)
 }
 
-/** The same from a Status that was read already, such as that in an ERROR event of a watch. */
-export function refusalIn(answer: Readonly<Record<string, unknown>>, fallback: number): Refusal {
-  const { code, reason, message, details } = answer
+/** From a parsed Status object, such as the one in an ERROR event of a watch. */
+export function apiErrorFrom(body: Readonly<Record<string, unknown>>, fallback: number): ApiError {
+  const { code, reason, message, details } = body
   const name = isObject(details) ? details['name'] : undefined
-  return new Refusal(
+  return new ApiError(
     typeof code === 'number' ? code : fallback,
     typeof reason === 'string' ? reason : '',
     typeof message === 'string' ? message : `HTTP ${fallback}`,
@@ -58,43 +58,43 @@ export function refusalIn(answer: Readonly<Record<string, unknown>>, fallback: n
   )
 }
 
-/** A new object was refused since there is one of its name. Any other 409 is about something else, such as a quota that was just written. */
-export function isTaken(error: unknown): boolean {
+/** The name is taken. Other 409s have other causes, such as a concurrent quota update. */
+export function isAlreadyExists(error: unknown): boolean {
   return statusOf(error) === 409 && reasonOf(error) === 'AlreadyExists'
 }
 
-/** Of a creation: a 409 that is not about the name is over with the next try. */
-export function creationFailure(error: unknown): unknown {
-  if (statusOf(error) !== 409 || isTaken(error)) return error
-  return new FleetError('unavailable', messageOf(error), { cause: refusalOf(error) })
+/** The error of a failed creation, with any 409 but AlreadyExists made retryable. */
+export function creationError(error: unknown): unknown {
+  if (statusOf(error) !== 409 || isAlreadyExists(error)) return error
+  return new FleetError('unavailable', messageOf(error), { cause: apiErrorOf(error) })
 }
 
-/** `what` is what was being done: `create pod arena-x2x4q`. */
-export function refused(refusal: Refusal, what: string, place: string): FleetError {
-  const { status, message } = refusal
-  const cause = { cause: refusal }
-  const said = `the Kubernetes API at ${place} could not ${what}: ${message}`
+/** `what` is the operation: `create pod arena-x2x4q`. */
+export function failedCall(error: ApiError, what: string, server: string): FleetError {
+  const { status } = error
+  const cause = { cause: error }
+  const message = `failed to ${what} (Kubernetes API at ${server}): ${error.message}`
   switch (status) {
     case 404:
-      // Without the name of an object it is the resource itself that is unknown here.
-      return refusal.object === undefined
-        ? new FleetError('unavailable', `${said} (are the custom resource definitions installed?)`, cause)
-        : new FleetError('not-found', said, cause)
+      // Without an object's name, the resource type itself is unknown.
+      return error.object === undefined
+        ? new FleetError('unavailable', `${message} (are the custom resource definitions installed?)`, cause)
+        : new FleetError('not-found', message, cause)
     case 409:
-      return new FleetError('conflict', said, cause)
+      return new FleetError('conflict', message, cause)
     case 400:
     case 413:
     case 422:
-      return new FleetError('invalid', said, cause)
+      return new FleetError('invalid', message, cause)
     case 401:
-      return new FleetError('unavailable', `${said} (the credentials are not accepted)`, cause)
+      return new FleetError('unavailable', `${message} (credentials rejected)`, cause)
     default:
-      return new FleetError('unavailable', said, cause)
+      return new FleetError('unavailable', message, cause)
   }
 }
 
-/** The call was not answered. */
-export function unreachable(error: unknown, what: string, place: string): FleetError {
-  const message = `the Kubernetes API at ${place} cannot be reached to ${what} (${messageOf(error)})`
+/** There was no response. */
+export function unreachable(error: unknown, what: string, server: string): FleetError {
+  const message = `failed to ${what}: cannot reach the Kubernetes API at ${server} (${messageOf(error)})`
   return new FleetError('unavailable', message, { cause: error })
 }

@@ -1,151 +1,154 @@
 /**
- * Calls of the Kubernetes API: plain HTTP with the credentials of a KubeConfig, over connections that are kept. Each call has
- * a limit, and an error in words and with a code; all of them together are bounded to so many a second. What the calls
- * mean is for others to know.
+ * The Kubernetes API client: HTTP with a KubeConfig's credentials over kept connections, with a timeout per call, a rate
+ * limit over all calls, and FleetErrors for failures. Knows nothing of what the calls are for.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError, throwIfAborted } from '../../../src/contracts/errors.js'
-import { Underway } from '../../shared/underway.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
-import { Transport } from './transport.js'
-import type { ApiCall, OpenAnswer } from './api-call.js'
-import { readRefusal, refused } from './api-errors.js'
+import { CancelScope } from '../../shared/cancel-scope.js'
+import type { ApiCall, ApiStream } from './api-call.js'
+import { failedCall, parseApiError } from './api-errors.js'
 import { CallLimits, closed } from './call-limits.js'
-import type { Fence } from '../leader-election/fence.js'
 import { HttpExchange } from './http-exchange.js'
 import type { KubeConfigLike } from './kube-config.js'
 import { isKubeObject, type KubeObject } from './kube-objects.js'
 import { RateLimiter } from './rate-limiter.js'
+import { Transport } from './transport.js'
+import type { WriteFence } from './write-fence.js'
 
 export interface KubernetesApiOptions {
   readonly config: KubeConfigLike
   readonly clock: Clock
-  /** Most calls a second; urgent ones do not count. */
+  /** Most calls per second; unlimited ones do not count. */
   readonly requestsPerSecond: number
-  /** Most calls at once, each on a connection of its own that is kept. */
+  /** Most concurrent calls, each on its own kept connection. */
   readonly connections: number
-  /** Longest a call takes, its wait for a turn included, unless it says otherwise. */
+  /** Default timeout of a call, its time in the queue included. */
   readonly callTimeoutMs: number
-  /** Asked before anything is changed. Default: anything may be. */
-  readonly fence?: Fence
+  /** Checked before each write. Default: writes are always allowed. */
+  readonly fence?: WriteFence
 }
 
-/** What was answered, or when to ask again: the server is busy, and has done nothing. */
-type Outcome = { readonly json: unknown } | { readonly againMs: number }
+export interface ListResult {
+  readonly items: readonly KubeObject[]
+  readonly revision: string
+}
+
+/** The response, or how long to wait before a retry: the server was busy and did nothing. */
+type Outcome = { readonly json: unknown } | { readonly retryAfterMs: number }
 
 export class KubernetesApi {
-  readonly #options: KubernetesApiOptions
-  readonly #access: Transport
-  readonly #pace: RateLimiter
+  readonly #clock: Clock
+  readonly #transport: Transport
+  readonly #rateLimiter: RateLimiter
   /** Calls, streams and pauses. */
-  readonly #underway = new Underway()
-  readonly #bounds: CallLimits
+  readonly #scope = new CancelScope()
+  readonly #limits: CallLimits
   readonly #http: HttpExchange
-  /** Of the API server, for messages. */
-  readonly place: string
-  /** That the kubeconfig's context or the pod's service account names. */
+  /** Origin of the API server, for messages. */
+  readonly server: string
+  /** Of the kubeconfig's context or the pod's service account. */
   readonly namespace: string | undefined
 
   constructor(options: KubernetesApiOptions) {
     const { config, clock, requestsPerSecond, connections, callTimeoutMs, fence } = options
-    this.#options = options
-    this.#access = new Transport(config, clock, connections)
-    this.#pace = new RateLimiter(clock, { perSecond: requestsPerSecond, atOnce: connections })
-    this.place = this.#access.place
-    const parts = { underway: this.#underway, place: this.place }
-    this.#bounds = new CallLimits({ ...parts, clock, limitMs: callTimeoutMs })
-    this.#http = new HttpExchange({ ...parts, bounds: this.#bounds, fence })
+    this.#clock = clock
+    this.#transport = new Transport(config, clock, connections)
+    this.#rateLimiter = new RateLimiter(clock, { perSecond: requestsPerSecond, maxConcurrent: connections })
+    this.server = this.#transport.server
+    const shared = { scope: this.#scope, server: this.server }
+    this.#limits = new CallLimits({ ...shared, clock, timeoutMs: callTimeoutMs })
+    this.#http = new HttpExchange({ ...shared, limits: this.#limits, fence })
     this.namespace = config.getContextObject(config.getCurrentContext())?.namespace
   }
 
   get closed(): boolean {
-    return this.#underway.closed
+    return this.#scope.closed
   }
 
-  /** The answer's JSON. Rejects with a FleetError; `statusOf` and `reasonOf` tell what the API server has said. */
+  /** Resolves with the response's JSON. Rejects with a FleetError; `statusOf` and `reasonOf` read the API server's answer. */
   async request(call: ApiCall): Promise<unknown> {
-    if (this.#underway.closed) throw closed()
+    if (this.#scope.closed) throw closed()
     throwIfAborted(call.signal)
-    const endsAt = this.#options.clock.elapsed() + this.#bounds.limitMs(call)
+    const endsAt = this.#clock.elapsed() + this.#limits.timeoutMs(call)
     for (;;) {
-      if (!call.urgent && !this.#pace.tryStart(call.ahead === true)) await this.#turn(call, endsAt)
+      if (!call.unlimited && !this.#rateLimiter.tryStart(call.priority === true)) await this.#queue(call, endsAt)
       let outcome: Outcome
       try {
         outcome = await this.#exchange(call, endsAt)
       } finally {
-        if (!call.urgent) this.#pace.done()
+        if (!call.unlimited) this.#rateLimiter.done()
       }
       if ('json' in outcome) return outcome.json
-      // Others have its turn meanwhile.
-      await this.pause(outcome.againMs, call.signal)
-      if (this.#underway.closed) throw closed()
+      // The slot is free for other calls meanwhile.
+      await this.pause(outcome.retryAfterMs, call.signal)
+      if (this.#scope.closed) throw closed()
       throwIfAborted(call.signal)
     }
   }
 
-  /** The same for calls that answer with one object. */
+  /** `request` for calls that return one object. */
   async object(call: ApiCall): Promise<KubeObject> {
-    const answer = await this.request(call)
-    if (isKubeObject(answer)) return answer
-    throw this.#misunderstood(call)
+    const response = await this.request(call)
+    if (isKubeObject(response)) return response
+    throw this.#unexpected(call)
   }
 
-  /** The same for calls that answer with a list. */
-  async list(call: ApiCall): Promise<{ readonly items: readonly KubeObject[]; readonly revision: string }> {
-    const answer = await this.request({ limitMs: listMs, ...call })
-    if (!isObject(answer) || !Array.isArray(answer['items']) || !isObject(answer['metadata'])) {
-      throw this.#misunderstood(call)
+  /** `request` for calls that return a list. */
+  async list(call: ApiCall): Promise<ListResult> {
+    const response = await this.request({ timeoutMs: listTimeoutMs, ...call })
+    if (!isObject(response) || !Array.isArray(response['items']) || !isObject(response['metadata'])) {
+      throw this.#unexpected(call)
     }
-    const { resourceVersion } = answer['metadata']
+    const { resourceVersion } = response['metadata']
     return {
-      items: answer['items'].filter(isKubeObject),
+      items: response['items'].filter(isKubeObject),
       revision: typeof resourceVersion === 'string' ? resourceVersion : '',
     }
   }
 
-  /** Resolves within the call's limit with an answer that goes on; the limit does not touch that any more. */
-  async open(call: ApiCall): Promise<OpenAnswer> {
-    if (this.#underway.closed) throw closed()
+  /** Resolves with an open stream. The call's timeout covers the time until it opens. */
+  async open(call: ApiCall): Promise<ApiStream> {
+    if (this.#scope.closed) throw closed()
     throwIfAborted(call.signal)
-    const limitMs = this.#bounds.limitMs(call)
+    const timeoutMs = this.#limits.timeoutMs(call)
     for (let attempt = 1; ; attempt++) {
-      const known = this.#access.now()
-      const way = known instanceof Promise ? await this.#within(call, limitMs, known) : known
-      const opened = await this.#http.open({ ...call, urgent: true }, way)
+      const current = this.#transport.endpoint()
+      const endpoint = current instanceof Promise ? await this.#limited(call, timeoutMs, current) : current
+      const opened = await this.#http.open({ ...call, unlimited: true }, endpoint)
       if ('body' in opened) return opened
-      if (opened.status === 401 && attempt === 1) await this.#within(call, limitMs, this.#access.renew())
-      else throw refused(readRefusal(opened.status, opened.text), call.what, this.place)
+      if (opened.status === 401 && attempt === 1) await this.#limited(call, timeoutMs, this.#transport.refresh())
+      else throw failedCall(parseApiError(opened.status, opened.text), call.what, this.server)
     }
   }
 
-  /** Every call that is under way rejects, every stream ends. */
+  /** Rejects every call in flight and ends every stream. */
   close(): void {
-    this.#underway.close()
-    this.#access.close()
+    this.#scope.close()
+    this.#transport.close()
   }
 
-  /** Resolves after so long, or at once when the signal fires or this is closed: the next call says so. */
+  /** Resolves after `ms`, or at once when the signal fires or this is closed; callers check which. */
   pause(ms: number, signal?: AbortSignal): Promise<void> {
-    return this.#underway.pause(this.#options.clock, ms, signal)
+    return this.#scope.sleep(this.#clock, ms, signal)
   }
 
-  /** Resolves when the call may start; it must be followed by `done`. */
-  #turn(call: ApiCall, endsAt: number): Promise<void> {
+  /** Resolves when the call may start; `done` must follow. */
+  #queue(call: ApiCall, endsAt: number): Promise<void> {
     return new Promise((resolve, reject) => {
       let leave = () => {}
-      const leftMs = endsAt - this.#options.clock.elapsed()
-      const settle = this.#bounds.bind(call, leftMs, (error) => {
+      const settle = this.#limits.bind(call, endsAt - this.#clock.elapsed(), (error) => {
         leave()
         reject(error)
       })
-      leave = this.#pace.wait(call.ahead === true, () => settle(resolve))
+      leave = this.#rateLimiter.enqueue(call.priority === true, () => settle(resolve))
     })
   }
 
-  /** The bounds of one call do not end what others wait for as well. */
-  #within<T>(call: ApiCall, leftMs: number, work: Promise<T>): Promise<T> {
+  /** Applies the call's limits to shared work, which goes on for the other callers. */
+  #limited<T>(call: ApiCall, remainingMs: number, work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const settle = this.#bounds.bind(call, leftMs, reject)
+      const settle = this.#limits.bind(call, remainingMs, reject)
       work.then(
         (value) => settle(() => resolve(value)),
         (error: Error) => settle(() => reject(error)),
@@ -154,22 +157,19 @@ export class KubernetesApi {
   }
 
   async #exchange(call: ApiCall, endsAt: number): Promise<Outcome> {
-    const { clock } = this.#options
-    for (let isRenewed = false; ;) {
-      const known = this.#access.now()
-      const way = known instanceof Promise ? await this.#within(call, endsAt - clock.elapsed(), known) : known
-      const { status, text, retryAfterMs } = await this.#http.send(call, way, endsAt - clock.elapsed())
+    const remainingMs = () => endsAt - this.#clock.elapsed()
+    for (let isRefreshed = false; ;) {
+      const current = this.#transport.endpoint()
+      const endpoint = current instanceof Promise ? await this.#limited(call, remainingMs(), current) : current
+      const { status, text, retryAfterMs } = await this.#http.send(call, endpoint, remainingMs())
       if (status >= 200 && status < 300) return { json: this.#parse(call, text) }
-      if (status === 401 && !isRenewed) {
-        isRenewed = true
-        await this.#within(call, endsAt - clock.elapsed(), this.#access.renew())
+      if (status === 401 && !isRefreshed) {
+        isRefreshed = true
+        await this.#limited(call, remainingMs(), this.#transport.refresh())
         continue
       }
-      // The server is busy and has done nothing: it says itself when to come again.
-      if (status === 429 && clock.elapsed() + retryAfterMs < endsAt && !call.signal?.aborted) {
-        return { againMs: retryAfterMs }
-      }
-      throw refused(readRefusal(status, text), call.what, this.place)
+      if (status === 429 && retryAfterMs < remainingMs() && !call.signal?.aborted) return { retryAfterMs }
+      throw failedCall(parseApiError(status, text), call.what, this.server)
     }
   }
 
@@ -177,15 +177,15 @@ export class KubernetesApi {
     try {
       return text === '' ? undefined : JSON.parse(text)
     } catch (error) {
-      throw this.#misunderstood(call, error)
+      throw this.#unexpected(call, error)
     }
   }
 
-  #misunderstood({ what }: ApiCall, cause?: unknown): FleetError {
-    const message = `the Kubernetes API at ${this.place} did ${what} and answered with something else than it should`
+  #unexpected({ what }: ApiCall, cause?: unknown): FleetError {
+    const message = `failed to ${what}: unexpected response from the Kubernetes API at ${this.server}`
     return new FleetError('unavailable', message, { cause })
   }
 }
 
-/** A list of a large fleet takes long to write and to send. */
-const listMs = 60_000
+/** A large list takes long to serialize and to transfer. */
+const listTimeoutMs = 60_000

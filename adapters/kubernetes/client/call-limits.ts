@@ -1,65 +1,64 @@
-/** What ends a call before its answer does: its limit, its signal, or that the connection to the cluster is closed. */
+/** Settles a call early: on timeout, when its signal fires, or when the API client is closed. */
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError } from '../../../src/contracts/errors.js'
-import type { Underway } from '../../shared/underway.js'
+import type { CancelScope } from '../../shared/cancel-scope.js'
 import type { ApiCall } from './api-call.js'
 
 export interface CallLimitsDependencies {
   readonly clock: Clock
-  readonly underway: Underway
-  /** Of a call that names none. */
-  readonly limitMs: number
-  /** Of the API server, for messages. */
-  readonly place: string
+  readonly scope: CancelScope
+  /** Default timeout of a call. */
+  readonly timeoutMs: number
+  /** Origin of the API server, for messages. */
+  readonly server: string
 }
 
 export class CallLimits {
-  readonly #parts: CallLimitsDependencies
+  readonly #deps: CallLimitsDependencies
 
-  constructor(parts: CallLimitsDependencies) {
-    this.#parts = parts
+  constructor(deps: CallLimitsDependencies) {
+    this.#deps = deps
   }
 
-  limitMs({ limitMs }: ApiCall): number {
-    return limitMs ?? this.#parts.limitMs
+  timeoutMs({ timeoutMs }: ApiCall): number {
+    return timeoutMs ?? this.#deps.timeoutMs
   }
 
   /**
-   * Of `giveUp` and what settles the call, whichever comes first is called, and nothing after it. What settles it is passed to
-   * the function returned.
+   * Returns a function that settles the call with its own outcome. The first of that and `giveUp` wins; the other is never
+   * called.
    */
-  bind(call: ApiCall, leftMs: number, giveUp: (error: FleetError) => void): (how: () => void) => void {
-    const { clock, underway } = this.#parts
+  bind(call: ApiCall, remainingMs: number, giveUp: (error: FleetError) => void): (settleWith: () => void) => void {
+    const { clock, scope } = this.#deps
     const { signal } = call
     let isSettled = false
-    const settle = (how: () => void) => {
+    const settle = (settleWith: () => void) => {
       if (isSettled) return
       isSettled = true
       cancel()
-      signal?.removeEventListener('abort', leave)
-      underway.delete(shut)
-      how()
+      signal?.removeEventListener('abort', abort)
+      scope.delete(close)
+      settleWith()
     }
-    const leave = () => settle(() => giveUp(aborted(signal)))
-    const shut = () => settle(() => giveUp(closed()))
-    const cancel = clock.after(Math.max(0, leftMs), () => settle(() => giveUp(this.#late(call))))
-    signal?.addEventListener('abort', leave, { once: true })
-    underway.add(shut)
-    // It may have been too late already while credentials were fetched.
-    if (underway.closed) shut()
-    else if (signal?.aborted) leave()
+    const abort = () => settle(() => giveUp(aborted(signal)))
+    const close = () => settle(() => giveUp(closed()))
+    const cancel = clock.after(Math.max(0, remainingMs), () => settle(() => giveUp(this.#timedOut(call))))
+    signal?.addEventListener('abort', abort, { once: true })
+    scope.add(close)
+    // Either may have happened while credentials were being fetched.
+    if (scope.closed) close()
+    else if (signal?.aborted) abort()
     return settle
   }
 
-  #late(call: ApiCall): FleetError {
-    const { place } = this.#parts
-    const message = `the Kubernetes API at ${place} did not ${call.what} within ${this.limitMs(call) / 1_000} s`
-    return new FleetError('unavailable', message)
+  #timedOut(call: ApiCall): FleetError {
+    const message = `failed to ${call.what}: the Kubernetes API at ${this.#deps.server} did not answer`
+    return new FleetError('unavailable', `${message} within ${this.timeoutMs(call) / 1_000} s`)
   }
 }
 
 export function closed(): FleetError {
-  return new FleetError('closed', 'the connection to the Kubernetes cluster is closed')
+  return new FleetError('closed', 'the Kubernetes API client is closed')
 }
 
 function aborted(signal: AbortSignal | undefined): FleetError {

@@ -1,116 +1,115 @@
 /**
- * One request over HTTP and its answer, whole or as a stream. Whatever the connection does, it settles within the call's
- * bounds; and what changes anything is not sent once the fence is shut.
+ * One HTTP request and its response, complete or as a stream. Settles within the call's limits however the connection fails,
+ * and sends no write that the fence forbids.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { FleetError } from '../../../src/contracts/errors.js'
-import type { Underway } from '../../shared/underway.js'
-import type { Way } from './transport.js'
-import type { Answer, ApiCall, OpenAnswer } from './api-call.js'
+import type { CancelScope } from '../../shared/cancel-scope.js'
+import type { ApiCall, ApiResponse, ApiStream } from './api-call.js'
 import { unreachable } from './api-errors.js'
 import type { CallLimits } from './call-limits.js'
-import type { Fence } from '../leader-election/fence.js'
+import type { Endpoint } from './transport.js'
+import type { WriteFence } from './write-fence.js'
 
 export interface HttpExchangeDependencies {
-  readonly bounds: CallLimits
-  readonly underway: Underway
-  readonly fence: Fence | undefined
-  /** Of the API server, for messages. */
-  readonly place: string
+  readonly limits: CallLimits
+  readonly scope: CancelScope
+  readonly fence: WriteFence | undefined
+  /** Origin of the API server, for messages. */
+  readonly server: string
 }
 
 const mergePatch = 'application/merge-patch+json'
 
 export class HttpExchange {
-  readonly #parts: HttpExchangeDependencies
+  readonly #deps: HttpExchangeDependencies
 
-  constructor(parts: HttpExchangeDependencies) {
-    this.#parts = parts
+  constructor(deps: HttpExchangeDependencies) {
+    this.#deps = deps
   }
 
-  /** Within what is left of the limit. */
-  send(call: ApiCall, way: Way, leftMs: number): Promise<Answer> {
-    const refusal = this.#refusal(call)
-    if (refusal) return Promise.reject(refusal)
-    return this.#exchange<Answer>(call, way, leftMs, () => false)
+  send(call: ApiCall, endpoint: Endpoint, remainingMs: number): Promise<ApiResponse> {
+    const forbidden = this.#checkFence(call)
+    if (forbidden) return Promise.reject(forbidden)
+    return this.#exchange<ApiResponse>(call, endpoint, remainingMs, () => false)
   }
 
-  /** The whole limit is for the answer to begin; a refusal ends as well. */
-  open(call: ApiCall, way: Way): Promise<OpenAnswer | Answer> {
-    const { bounds, underway } = this.#parts
-    return this.#exchange<OpenAnswer | Answer>(call, way, bounds.limitMs(call), (response, request, settle) => {
+  /** The call's timeout covers the time to the response headers. An error response is read to its end. */
+  open(call: ApiCall, endpoint: Endpoint): Promise<ApiStream | ApiResponse> {
+    const { limits, scope } = this.#deps
+    const timeoutMs = limits.timeoutMs(call)
+    return this.#exchange<ApiStream | ApiResponse>(call, endpoint, timeoutMs, (response, request, resolve) => {
       if (response.statusCode !== 200) return false
       const stop = () => void request.destroy()
-      settle({ body: response, stop })
-      underway.add(stop)
-      response.once('close', () => underway.delete(stop))
-      // What breaks it is told to whoever reads it; one that nobody reads any more breaks in silence.
+      resolve({ body: response, stop })
+      scope.add(stop)
+      response.once('close', () => scope.delete(stop))
+      // The reader gets the error; this keeps an abandoned stream from raising an unhandled one.
       response.on('error', () => {})
       return true
     })
   }
 
-  /** `takes`: true when it has settled the call with an answer that goes on. */
+  /** `takeStream` returns true when it has resolved the call with the open response. */
   #exchange<T>(
     call: ApiCall,
-    way: Way,
-    leftMs: number,
-    takes: (response: IncomingMessage, request: ClientRequest, settle: (answer: T) => void) => boolean,
-  ): Promise<T | Answer> {
-    const { bounds, place } = this.#parts
+    endpoint: Endpoint,
+    remainingMs: number,
+    takeStream: (response: IncomingMessage, request: ClientRequest, resolve: (result: T) => void) => boolean,
+  ): Promise<T | ApiResponse> {
+    const { limits, server } = this.#deps
     return new Promise((resolve, reject) => {
-      const request = this.#start(call, way)
-      const settle = bounds.bind(call, leftMs, (error) => {
-        // Who is told why must not hear of the connection that breaks for it.
+      const request = this.#start(call, endpoint)
+      const settle = limits.bind(call, remainingMs, (error) => {
+        // Destroying the request below emits an error that has no other listener by then.
         request.on('error', () => {})
         reject(error)
         request.destroy()
       })
       const fail = (error: Error) =>
-        settle(() => reject(FleetError.is(error) ? error : unreachable(error, call.what, place)))
+        settle(() => reject(FleetError.is(error) ? error : unreachable(error, call.what, server)))
       request.on('error', fail)
       request.once('response', (response) => {
-        if (takes(response, request, (answer) => settle(() => resolve(answer)))) return
+        if (takeStream(response, request, (result) => settle(() => resolve(result)))) return
         const chunks: Buffer[] = []
         response.on('data', (chunk: Buffer) => chunks.push(chunk))
         response.once('error', fail)
-        response.once('end', () => settle(() => resolve(answerOf(response, chunks))))
+        response.once('end', () => settle(() => resolve(responseOf(response, chunks))))
       })
     })
   }
 
-  /** Why this call must not be sent now, if that is so. */
-  #refusal({ method, unfenced }: ApiCall): FleetError | undefined {
-    return method === 'GET' || unfenced ? undefined : this.#parts.fence?.refusal()
+  #checkFence({ method, unfenced }: ApiCall): FleetError | undefined {
+    return method === 'GET' || unfenced ? undefined : this.#deps.fence?.check()
   }
 
-  #start(call: ApiCall, way: Way): ClientRequest {
-    const { method, path, query, body, contentType, urgent, unfenced } = call
+  #start(call: ApiCall, endpoint: Endpoint): ClientRequest {
+    const { method, path, query, body, contentType, unlimited, unfenced } = call
     const text = body === undefined ? undefined : JSON.stringify(body)
-    const headers: Record<string, string | number> = { ...way.headers, accept: 'application/json' }
+    const headers: Record<string, string | number> = { ...endpoint.headers, accept: 'application/json' }
     if (text !== undefined) {
       headers['content-type'] = contentType ?? (method === 'PATCH' ? mergePatch : 'application/json')
       headers['content-length'] = Buffer.byteLength(text)
     }
-    const request = way.request({
-      protocol: way.protocol,
-      hostname: way.hostname,
-      port: way.port,
-      path: way.prefix + path + queryOf(query),
+    const request = endpoint.request({
+      protocol: endpoint.protocol,
+      hostname: endpoint.hostname,
+      port: endpoint.port,
+      path: endpoint.pathPrefix + path + queryOf(query),
       method,
       headers,
-      agent: urgent ? way.apart : way.agent,
+      agent: unlimited ? endpoint.unlimitedAgent : endpoint.agent,
     })
-    if (method === 'GET' || unfenced || !this.#parts.fence) request.end(text)
-    else this.#endConnected(request, call, text)
+    if (method === 'GET' || unfenced || !this.#deps.fence) request.end(text)
+    else this.#endWhenConnected(request, call, text)
     return request
   }
 
-  /** A connection may take longer to come about than the lease lasts: not before it is there is anything sent. */
-  #endConnected(request: ClientRequest, call: ApiCall, text: string | undefined): void {
+  /** Connecting may outlast the lease, so the fence is checked again before anything is sent. */
+  #endWhenConnected(request: ClientRequest, call: ApiCall, text: string | undefined): void {
     const end = () => {
-      const refusal = this.#refusal(call)
-      if (refusal) request.destroy(refusal)
+      const forbidden = this.#checkFence(call)
+      if (forbidden) request.destroy(forbidden)
       else request.end(text)
     }
     request.once('socket', (socket) => {
@@ -120,7 +119,7 @@ export class HttpExchange {
   }
 }
 
-function answerOf(response: IncomingMessage, chunks: readonly Buffer[]): Answer {
+function responseOf(response: IncomingMessage, chunks: readonly Buffer[]): ApiResponse {
   const [first] = chunks
   const text = chunks.length === 1 && first ? first.toString() : Buffer.concat(chunks).toString()
   const seconds = Number(response.headers['retry-after'])

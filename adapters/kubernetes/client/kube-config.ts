@@ -1,21 +1,21 @@
-/** What is needed of the KubeConfig of @kubernetes/client-node, and how it is loaded when the host brings none. */
+/** The part of @kubernetes/client-node's KubeConfig that this adapter uses, and how the default one is loaded. */
 import { createRequire } from 'node:module'
 import type { RequestOptions } from 'node:https'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 
-/** Where the cluster is and how to be let in: a `KubeConfig` of @kubernetes/client-node is one. */
+/** Address of and credentials for a cluster; a `KubeConfig` of @kubernetes/client-node satisfies it. */
 export interface KubeConfigLike {
   getCurrentCluster(): { readonly server: string; readonly proxyUrl?: string | undefined } | null
   getCurrentContext(): string
   getContextObject(name: string): { readonly namespace?: string | undefined } | null
-  /** Adds headers, certificates and keys as they are now: tokens that have expired are fetched anew. */
+  /** Adds current headers, certificates and keys; refreshes expired tokens. */
   applyToHTTPSOptions(options: RequestOptions): Promise<void>
 }
 
 const install = 'npm install @kubernetes/client-node'
 
-/** As `kubectl` does: KUBECONFIG, else ~/.kube/config; and in a pod without either, its service account. */
+/** KUBECONFIG, else ~/.kube/config, else the pod's service account. */
 export function defaultKubeConfig(): KubeConfigLike {
   const Config: unknown = Reflect.get(load(), 'KubeConfig')
   if (typeof Config !== 'function') throw unusable()
@@ -26,13 +26,13 @@ export function defaultKubeConfig(): KubeConfigLike {
     config.loadFromDefault()
   } catch (error) {
     if (FleetError.is(error)) throw error
-    throw new FleetError('invalid', `KUBECONFIG or ~/.kube/config cannot be read: ${messageOf(error)}`, {
+    throw new FleetError('invalid', `cannot read KUBECONFIG or ~/.kube/config: ${messageOf(error)}`, {
       cause: error,
     })
   }
-  if (isNowhere(config)) {
+  if (isPlaceholder(config)) {
     const where = 'set KUBECONFIG, write ~/.kube/config, or run in a pod with a service account'
-    throw new FleetError('invalid', `kubernetesBackend finds no cluster: ${where}`)
+    throw new FleetError('invalid', `kubernetesBackend: no cluster configured; ${where}`)
   }
   return config
 }
@@ -43,7 +43,7 @@ export function isKubeConfig(value: unknown): value is KubeConfigLike {
 }
 
 function load(): object {
-  // The build gives each module format its own way to find packages.
+  // `__filename` exists in the CommonJS build only.
   const here = typeof __filename === 'string' ? __filename : import.meta.url
   let loaded: unknown
   try {
@@ -62,8 +62,8 @@ function hasDefault(config: object): config is { loadFromDefault(): void } {
   return 'loadFromDefault' in config && typeof config.loadFromDefault === 'function'
 }
 
-/** What the package makes up when it finds nothing: a server that speaks plain HTTP on this machine, for nobody. */
-function isNowhere(config: KubeConfigLike): boolean {
+/** What the package falls back to when it finds no configuration: plain HTTP on localhost. */
+function isPlaceholder(config: KubeConfigLike): boolean {
   const cluster = config.getCurrentCluster()
   return (
     cluster === null || (cluster.server === 'http://localhost:8080' && config.getCurrentContext() === 'loaded-context')
@@ -71,6 +71,6 @@ function isNowhere(config: KubeConfigLike): boolean {
 }
 
 function unusable(): FleetError {
-  const message = 'kubernetesBackend cannot use the package @kubernetes/client-node that is installed'
+  const message = 'kubernetesBackend does not support the installed version of @kubernetes/client-node'
   return new FleetError('internal', `${message}: ${install}@latest`)
 }

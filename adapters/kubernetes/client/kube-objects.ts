@@ -1,6 +1,6 @@
-/** Kubernetes objects as far as this adapter needs to know them all, and where the API server keeps them. Pure. */
+/** What all Kubernetes objects have in common, and their paths in the API. Pure. */
 import { isObject } from '../../../src/rules/validation/problem.js'
-import { keyOf } from '../../../src/rules/model/resources.js'
+import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
 
 export interface ResourceType {
   /** Empty for the core group. */
@@ -32,7 +32,7 @@ export interface KubeMeta {
   readonly ownerReferences?: readonly OwnerReference[]
 }
 
-/** Whatever the kind: metadata, and the rest as it came. */
+/** An object of any kind, with metadata typed. */
 export interface KubeObject {
   readonly metadata: KubeMeta
   readonly [field: string]: unknown
@@ -52,7 +52,12 @@ export function apiVersionOf({ group, version }: ResourceType): string {
   return group === '' ? version : `${group}/${version}`
 }
 
-/** The path of a collection, of an object in it, or of a subresource of that. */
+/** `apiVersion` and `kind`, as they begin every object. */
+export function typeMetaOf(type: ResourceType): { readonly apiVersion: string; readonly kind: string } {
+  return { apiVersion: apiVersionOf(type), kind: type.kind }
+}
+
+/** Path of a collection, of an object in it, or of that object's subresource. */
 export function pathOf(
   resource: ResourceType,
   at: { readonly namespace?: string | undefined; readonly name?: string; readonly subresource?: string } = {},
@@ -68,12 +73,16 @@ export function isKubeObject(value: unknown): value is KubeObject {
   return isObject(value) && isObject(value['metadata']) && typeof value['metadata']['name'] === 'string'
 }
 
-/** By it a map has the object, and the record that it is of. */
-export function keyFor({ metadata }: KubeObject): string {
-  return keyOf({ namespace: metadata.namespace ?? '', name: metadata.name })
+export function refOf({ metadata }: KubeObject): Ref {
+  return { namespace: metadata.namespace ?? '', name: metadata.name }
 }
 
-/** Of what the API server has answered; empty only in objects that it never saw. */
+/** Map key of the object; equals `keyOf` of its record. */
+export function keyFor(object: KubeObject): string {
+  return keyOf(refOf(object))
+}
+
+/** Empty only in objects that did not come from the API server. */
 export function revisionOf({ metadata }: { readonly metadata: KubeMeta }): string {
   return metadata.resourceVersion ?? ''
 }

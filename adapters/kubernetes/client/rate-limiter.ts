@@ -1,89 +1,89 @@
 /**
- * Bounds how many calls are made a second and at once. Who comes first goes first, but for those that go ahead: they wait behind
- * none of the others, and some may be made when as many of the others as may be are under way.
+ * Limits calls per second and concurrent calls. First come, first served, except that calls with priority overtake all
+ * others and have some of the concurrency reserved for them.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 
 export interface RateLimits {
   readonly perSecond: number
-  readonly atOnce: number
+  readonly maxConcurrent: number
 }
 
-/** Of those that may be made at once: kept for calls that go ahead. */
-const keptShare = 1 / 8
+/** Share of `maxConcurrent` that only calls with priority may use. */
+const reservedShare = 1 / 8
 
 export class RateLimiter {
   readonly #clock: Clock
   readonly #limits: RateLimits
-  /** Calls that may start now; a quiet second fills it. */
-  #left: number
-  #countedAt: number
-  #underway = 0
-  #isPlanned = false
-  readonly #ahead = new Set<() => void>()
-  readonly #waiting = new Set<() => void>()
+  /** Token bucket: calls that may start now. It holds at most one second's worth. */
+  #tokens: number
+  #refilledAt: number
+  #running = 0
+  #isScheduled = false
+  readonly #priorityQueue = new Set<() => void>()
+  readonly #queue = new Set<() => void>()
 
   constructor(clock: Clock, limits: RateLimits) {
     this.#clock = clock
     this.#limits = limits
-    this.#left = limits.perSecond
-    this.#countedAt = clock.elapsed()
+    this.#tokens = limits.perSecond
+    this.#refilledAt = clock.elapsed()
   }
 
-  /** True when the call may start at once; it must be followed by `done`. */
-  tryStart(ahead: boolean): boolean {
-    return this.#ahead.size === 0 && (ahead || this.#waiting.size === 0) && this.#start(ahead)
+  /** True when the call may start at once; `done` must follow. */
+  tryStart(priority: boolean): boolean {
+    return this.#priorityQueue.size === 0 && (priority || this.#queue.size === 0) && this.#start(priority)
   }
 
-  /** Calls `start` when the call may start, unless the returned function is called before. */
-  wait(ahead: boolean, start: () => void): () => void {
-    const queue = ahead ? this.#ahead : this.#waiting
+  /** Calls `start` once the call may start; `done` must follow. The returned function leaves the queue. */
+  enqueue(priority: boolean, start: () => void): () => void {
+    const queue = priority ? this.#priorityQueue : this.#queue
     queue.add(start)
-    this.#serve()
+    this.#startQueued()
     return () => queue.delete(start)
   }
 
   done(): void {
-    this.#underway--
-    if (this.#waiting.size + this.#ahead.size > 0) this.#serve()
+    this.#running--
+    if (this.#queue.size + this.#priorityQueue.size > 0) this.#startQueued()
   }
 
-  #hasRoom(ahead: boolean): boolean {
-    const { atOnce } = this.#limits
-    return this.#underway < (ahead ? atOnce : atOnce - Math.floor(atOnce * keptShare))
+  #hasCapacity(priority: boolean): boolean {
+    const { maxConcurrent } = this.#limits
+    return this.#running < (priority ? maxConcurrent : maxConcurrent - Math.floor(maxConcurrent * reservedShare))
   }
 
-  #start(ahead: boolean): boolean {
-    if (!this.#hasRoom(ahead)) return false
+  #start(priority: boolean): boolean {
+    if (!this.#hasCapacity(priority)) return false
     const { perSecond } = this.#limits
-    if (this.#left < 1) {
+    if (this.#tokens < 1) {
       const now = this.#clock.elapsed()
-      this.#left = Math.min(perSecond, this.#left + ((now - this.#countedAt) / 1_000) * perSecond)
-      this.#countedAt = now
-      if (this.#left < 1) return false
+      this.#tokens = Math.min(perSecond, this.#tokens + ((now - this.#refilledAt) / 1_000) * perSecond)
+      this.#refilledAt = now
+      if (this.#tokens < 1) return false
     }
-    this.#left--
-    this.#underway++
+    this.#tokens--
+    this.#running++
     return true
   }
 
-  #serve(): void {
-    this.#startSome(this.#ahead, true)
-    if (this.#ahead.size === 0) this.#startSome(this.#waiting, false)
-    const mayStartSoon =
-      (this.#ahead.size > 0 && this.#hasRoom(true)) || (this.#waiting.size > 0 && this.#hasRoom(false))
-    // Where it is room that lacks, whoever is done makes some.
-    if (!mayStartSoon || this.#isPlanned) return
-    this.#isPlanned = true
-    this.#clock.after(Math.max(1, ((1 - this.#left) / this.#limits.perSecond) * 1_000), () => {
-      this.#isPlanned = false
-      this.#serve()
+  #startQueued(): void {
+    this.#startFrom(this.#priorityQueue, true)
+    if (this.#priorityQueue.size === 0) this.#startFrom(this.#queue, false)
+    const waitsForToken =
+      (this.#priorityQueue.size > 0 && this.#hasCapacity(true)) || (this.#queue.size > 0 && this.#hasCapacity(false))
+    // A call that waits for capacity is started by `done`.
+    if (!waitsForToken || this.#isScheduled) return
+    this.#isScheduled = true
+    this.#clock.after(Math.max(1, ((1 - this.#tokens) / this.#limits.perSecond) * 1_000), () => {
+      this.#isScheduled = false
+      this.#startQueued()
     })
   }
 
-  #startSome(queue: Set<() => void>, ahead: boolean): void {
+  #startFrom(queue: Set<() => void>, priority: boolean): void {
     for (const start of queue) {
-      if (!this.#start(ahead)) return
+      if (!this.#start(priority)) return
       queue.delete(start)
       start()
     }

@@ -1,35 +1,36 @@
 /**
- * Marks the pod of the host that leads by a label, for Services to select: every host is ready, and calls and heartbeats reach the
- * one that can answer them. Who leads is decided elsewhere; while a label is late, new connections reach nobody.
+ * Labels the leader's pod, for Services to select: all hosts are ready, and requests reach only the one that can serve them.
+ * Until a new leader has its label, new connections are refused.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { ElectionListener, Elector } from '../../../src/contracts/elector.js'
-import { messageOf } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
 import type { KubernetesApi } from '../client/api.js'
-import type { LeaseElector } from './elector.js'
 import { type KubeMeta, pathOf, pods } from '../client/kube-objects.js'
+import type { LeaseElector } from './elector.js'
 
-export interface LeaderLabelOptions {
+export interface LeaderLabelDependencies {
   readonly api: KubernetesApi
   readonly clock: Clock
   readonly logger: Logger
+  /** Key of the label. */
   readonly label: string
-  /** That this host runs in. */
+  /** The one that this host runs in. */
   readonly pod: { readonly namespace: string; readonly name: string }
 }
 
 const retryLimits = { initialMs: 500, maxMs: 30_000 }
-/** After which it is written again: somebody may have taken it off by hand. Where nothing has changed that is no revision. */
-const againMs = 30_000
-/** Whoever leaves does not wait for longer: the label goes with the pod. */
-const leaveMs = 2_000
+/** It is written again at this interval, in case it was removed by hand. A write without a change makes no new revision. */
+const rewriteMs = 30_000
+/** A host that closes waits no longer than this: the label goes with the pod. */
+const removalTimeoutMs = 2_000
 
-export function labelling(elector: LeaseElector, options: LeaderLabelOptions): Elector {
+/** An elector that labels this host's pod while it leads. */
+export function withLeaderLabel(elector: LeaseElector, deps: LeaderLabelDependencies): Elector {
   return Object.freeze({
     run(listener: ElectionListener) {
-      const label = new LeaderLabel(elector.lease, options)
+      const label = new LeaderLabel(elector.lease, deps)
       const resign = elector.run({
         elected() {
           label.set(true)
@@ -43,47 +44,47 @@ export function labelling(elector: LeaseElector, options: LeaderLabelOptions): E
       return async () => {
         label.stop()
         await resign()
-        await label.leave()
+        await label.remove()
       }
     },
   })
 }
 
 class LeaderLabel {
-  /** Stands beside the label: hosts of several fleets may be in one namespace. */
+  /** Written beside the label: hosts of several fleets may share a namespace. */
   readonly #lease: string
-  readonly #options: LeaderLabelOptions
+  readonly #deps: LeaderLabelDependencies
   readonly #stop = new AbortController()
   #wanted = false
-  /** Others were looked for since this host was last told who leads. */
-  #isAlone = false
-  #cancelAgain = () => {}
+  /** The label was removed from all other pods since the last election. */
+  #isExclusive = false
+  #cancelRewrite = () => {}
   #running: Promise<void> | undefined
 
-  constructor(lease: string, options: LeaderLabelOptions) {
+  constructor(lease: string, deps: LeaderLabelDependencies) {
     this.#lease = lease
-    this.#options = options
+    this.#deps = deps
   }
 
   set(wanted: boolean): void {
     this.#wanted = wanted
-    this.#isAlone = false
-    this.#cancelAgain()
+    this.#isExclusive = false
+    this.#cancelRewrite()
     this.#start()
   }
 
   stop(): void {
     this.#stop.abort()
-    this.#cancelAgain()
+    this.#cancelRewrite()
   }
 
-  /** Once it is stopped. */
-  async leave(): Promise<void> {
+  /** After `stop`. Never rejects. */
+  async remove(): Promise<void> {
     await this.#running
     try {
-      await this.#write(this.#options.pod.name, null, leaveMs)
+      await this.#write(this.#deps.pod.name, null, removalTimeoutMs)
     } catch (error) {
-      this.#options.logger.debug({ error: messageOf(error) }, 'the label of the leader was left on this pod')
+      this.#deps.logger.debug({ err: error }, 'cannot remove the leader label from this pod')
     }
   }
 
@@ -94,58 +95,58 @@ class LeaderLabel {
   }
 
   async #run(): Promise<void> {
-    const { api, clock, logger, pod } = this.#options
+    const { api, clock, logger, pod } = this.#deps
     const { signal } = this.#stop
     for (let failures = 0; !signal.aborted && !api.closed;) {
       const wanted = this.#wanted
       try {
-        if (wanted && !this.#isAlone) await this.#clearOthers()
+        if (wanted && !this.#isExclusive) await this.#clearOthers()
         await this.#write(pod.name, wanted ? 'true' : null)
         if (wanted === this.#wanted) {
-          this.#isAlone = wanted
-          if (wanted && !signal.aborted) this.#cancelAgain = clock.after(againMs, () => this.#start())
+          this.#isExclusive = wanted
+          if (wanted && !signal.aborted) this.#cancelRewrite = clock.after(rewriteMs, () => this.#start())
           return
         }
         failures = 0
       } catch (error) {
         if (signal.aborted || api.closed) return
-        // Another word has come meanwhile: what failed was about the last one.
+        // Otherwise the failed write is obsolete: leadership has changed meanwhile.
         if (wanted === this.#wanted) failures++
-        const where = `pod ${pod.namespace}/${pod.name}`
-        logger.warn(
-          { error: messageOf(error) },
-          `the label of the leader could not be ${wanted ? 'put on' : 'taken off'} ${where}`,
-        )
+        const message = wanted
+          ? 'cannot set the leader label; will retry'
+          : 'cannot remove the leader label; will retry'
+        logger.warn({ err: error, pod: `${pod.namespace}/${pod.name}` }, message)
         await api.pause(pauseMs(Math.max(1, failures), retryLimits), signal)
       }
     }
   }
 
-  /** A leader that was killed or cut off could not take its own away. One that names no Lease is of an older version. */
+  /** A leader that was killed or disconnected could not remove its label. One without the annotation is of an older version. */
   async #clearOthers(): Promise<void> {
-    const { api, label, pod } = this.#options
+    const { api, label, pod } = this.#deps
     const path = pathOf(pods, { namespace: pod.namespace })
     const query = { labelSelector: `${label}=true` }
-    const { items } = await api.list({ what: 'list the pods of leaders', method: 'GET', path, query })
-    const isOfFleet = ({ annotations }: KubeMeta) => (annotations?.[leaseOf(label)] ?? this.#lease) === this.#lease
+    const { items } = await api.list({ what: 'list pods with the leader label', method: 'GET', path, query })
+    const isOfFleet = ({ annotations }: KubeMeta) =>
+      (annotations?.[leaseAnnotation(label)] ?? this.#lease) === this.#lease
     const others = items.filter(({ metadata }) => metadata.name !== pod.name && isOfFleet(metadata))
     await Promise.all(others.map(({ metadata }) => this.#write(metadata.name, null)))
   }
 
-  async #write(name: string, value: 'true' | null, limitMs?: number): Promise<void> {
-    const { api, label, pod } = this.#options
-    const annotations = { [leaseOf(label)]: value && this.#lease }
+  async #write(name: string, value: 'true' | null, timeoutMs?: number): Promise<void> {
+    const { api, label, pod } = this.#deps
+    const annotations = { [leaseAnnotation(label)]: value && this.#lease }
     await api.request({
       ...{ what: `label pod ${name}`, method: 'PATCH', path: pathOf(pods, { namespace: pod.namespace, name }) },
       body: { metadata: { labels: { [label]: value }, annotations } },
-      // Its own pod any host may step back from.
+      // A host that no longer leads may remove its own label.
       unfenced: value === null && name === pod.name,
-      ...(limitMs !== undefined && { limitMs }),
+      ...(timeoutMs !== undefined && { timeoutMs }),
     })
   }
 }
 
-/** The annotation that goes with the label. */
-function leaseOf(label: string): string {
+/** Key of the annotation that goes with the label. */
+function leaseAnnotation(label: string): string {
   return `${label}-lease`
 }

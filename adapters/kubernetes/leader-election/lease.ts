@@ -1,83 +1,90 @@
-/** What a Lease says: who leads, since when this host knows it, and which namespaces the leader is in. Pure. */
+/** Reads Lease objects: the holder, when this host saw it change, and which namespaces its fleet covers. Pure. */
 import { createHash } from 'node:crypto'
-import { fieldsAt, numberAt, textAt } from '../store/custom-resources.js'
+import { fieldsAt, numberAt, textAt } from '../client/fields.js'
 import { type KubeObject, revisionOf } from '../client/kube-objects.js'
 
-/** What a fleet is in: all of the cluster's namespaces when they are undefined. */
-export interface Reach {
+/** What a fleet covers; undefined namespaces: all of the cluster. */
+export interface Scope {
   readonly group: string
   readonly namespaces: readonly string[] | undefined
 }
 
-export interface Observed {
-  /** Empty when it names nobody. */
+export interface ObservedLease {
+  /** Empty: no one. */
   readonly holder: string
   /** Changes with every renewal. */
   readonly revision: string
-  /** Elapsed ms at which this host saw it first. */
+  /** Elapsed ms at which this host first saw this revision. */
   readonly at: number
   readonly transitions: number
-  /** The longest that was seen since a host wrote it last: an edit by hand makes nobody's lease shorter. */
+  /** The longest duration seen since the last renewal: a manual edit must not shorten a lease that its holder relies on. */
   readonly leaseMs: number
-  /** When a host wrote it last, in its own words: an edit by hand leaves them as they are. */
-  readonly renewed: string
-  /** By the host that held it, which had stopped before. */
-  readonly isGivenUp: boolean
+  /** The holder's `renewTime`, which a manual edit leaves alone. */
+  readonly renewTime: string
+  /** By its holder, which had stopped leading before. */
+  readonly isReleased: boolean
 }
 
-/** In seconds; of a Lease that is given up, and of no other, since a lease takes at least 2 s. */
-export const givenUpSeconds = 1
+/** Duration of a released Lease, in seconds. Held ones last at least 2 s. */
+export const releasedSeconds = 1
 
-/** Whoever says nothing of how long its lease is has one of `leaseMs`. */
-export function observe(lease: KubeObject, before: Observed | undefined, at: number, leaseMs: number): Observed {
+/** `leaseMs` is the duration of a Lease that names none. */
+export function observe(
+  lease: KubeObject,
+  before: ObservedLease | undefined,
+  at: number,
+  leaseMs: number,
+): ObservedLease {
   const revision = revisionOf(lease)
   if (before?.revision === revision) return before
   const spec = fieldsAt(lease, 'spec')
   const holder = textAt(spec, 'holderIdentity') ?? ''
   const seconds = numberAt(spec, 'leaseDurationSeconds')
-  const renewed = textAt(spec, 'renewTime') ?? ''
+  const renewTime = textAt(spec, 'renewTime') ?? ''
   const ownMs = seconds === undefined ? leaseMs : seconds * 1_000
   return {
-    ...{ holder, revision, at, renewed },
+    ...{ holder, revision, at, renewTime },
     transitions: numberAt(spec, 'leaseTransitions') ?? 0,
-    leaseMs: before?.renewed === renewed ? Math.max(before.leaseMs, ownMs) : ownMs,
-    isGivenUp: holder === '' && seconds === givenUpSeconds,
+    leaseMs: before?.renewTime === renewTime ? Math.max(before.leaseMs, ownMs) : ownMs,
+    isReleased: holder === '' && seconds === releasedSeconds,
   }
 }
 
-/** Of the fleet in these namespaces; all of its hosts are told the same. */
-export function leaseName({ group, namespaces }: Reach): string {
+/** The same on all hosts of a fleet. */
+export function leaseName({ group, namespaces }: Scope): string {
   if (!namespaces) return group
   const hash = createHash('sha256').update(namespaces.toSorted().join(' ')).digest('hex')
   return `${group}.${hash.slice(0, 8)}`
 }
 
-/** On the Lease: for hosts in other namespaces to know whether the fleet that it is of is in any of theirs. */
-export function reachAnnotation({ group, namespaces }: Reach): Readonly<Record<string, string>> {
-  return { [annotationOf(group)]: namespaces?.toSorted().join(',') ?? everywhere }
+/** Annotation by which other fleets recognize an overlap with this scope. */
+export function scopeAnnotation({ group, namespaces }: Scope): Readonly<Record<string, string>> {
+  return { [annotationKey(group)]: namespaces?.toSorted().join(',') ?? allNamespaces }
 }
 
-/** Undefined: that of another group, or of no fleet. Of an older host all that is known is whether it is in all namespaces. */
-export function reachOf(lease: KubeObject, group: string): Reach | 'unknown' | undefined {
+/**
+ * The scope of the fleet that uses this Lease; undefined when it is not a fleet of this group. Leases without the annotation,
+ * of older versions, show by their name only whether they cover all namespaces.
+ */
+export function scopeOf(lease: KubeObject, group: string): Scope | 'unknown' | undefined {
   const { name, annotations = {} } = lease.metadata
-  const isOfAll = name === group
-  if (!isOfAll && !(name.startsWith(`${group}.`) && /^[0-9a-f]{8}$/.test(name.slice(group.length + 1))))
-    return undefined
-  const written = annotations[annotationOf(group)]
-  if (written === undefined) return isOfAll ? { group, namespaces: undefined } : 'unknown'
-  return { group, namespaces: written === everywhere ? undefined : written.split(',') }
+  const coversAll = name === group
+  const isOfGroup = name.startsWith(`${group}.`) && /^[0-9a-f]{8}$/.test(name.slice(group.length + 1))
+  if (!coversAll && !isOfGroup) return undefined
+  const written = annotations[annotationKey(group)]
+  if (written === undefined) return coversAll ? { group, namespaces: undefined } : 'unknown'
+  return { group, namespaces: written === allNamespaces ? undefined : written.split(',') }
 }
 
-/** Whether there is a namespace that is known to be in both. */
-export function overlaps(own: Reach, other: Reach | 'unknown'): boolean {
-  // Wherever the other is, this one is there as well.
+/** Whether both are known to cover a common namespace. */
+export function overlaps(own: Scope, other: Scope | 'unknown'): boolean {
   if (!own.namespaces) return true
   if (other === 'unknown') return false
   return other.namespaces?.some((namespace) => own.namespaces?.includes(namespace)) ?? true
 }
 
-const everywhere = '*'
+const allNamespaces = '*'
 
-function annotationOf(group: string): string {
+function annotationKey(group: string): string {
   return `${group}/namespaces`
 }

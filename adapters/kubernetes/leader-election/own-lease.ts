@@ -1,12 +1,11 @@
-/** The Lease by which the hosts of one fleet know who leads: read, written upon what was seen, and given up. */
+/** The Lease by which the hosts of one fleet elect their leader: reads, writes and releases it. */
 import type { Clock } from '../../../src/contracts/clock.js'
-import { FleetError, messageOf } from '../../../src/contracts/errors.js'
+import { FleetError } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 import type { KubernetesApi } from '../client/api.js'
-import { headOf } from '../store/custom-resources.js'
-import { type KubeObject, leases, pathOf, revisionOf } from '../client/kube-objects.js'
-import { givenUpSeconds, type Observed, type Reach, reachAnnotation } from './lease.js'
+import { type KubeObject, leases, pathOf, revisionOf, typeMetaOf } from '../client/kube-objects.js'
+import { type ObservedLease, releasedSeconds, type Scope, scopeAnnotation } from './lease.js'
 
 export interface OwnLeaseDependencies {
   readonly api: KubernetesApi
@@ -15,103 +14,101 @@ export interface OwnLeaseDependencies {
   readonly namespace: string
   /** Of the Lease. */
   readonly name: string
-  /** Names this host, for others to say who leads. No two hosts may have the same. */
+  /** Name of this host, unique among the fleet's hosts. */
   readonly identity: string
-  /** After which a leader that is not heard of leads no more. Others take over within it, and a second. */
+  /** A leader that has not renewed for this long no longer leads; others take over within it plus a second. */
   readonly leaseMs: number
-  /** What the fleet is in. Default: there is no other fleet whose hosts might lead the same. */
-  readonly reach?: Reach
+  /** Default: no other fleet can overlap. */
+  readonly scope?: Scope
 }
 
 export class OwnLease {
-  readonly #parts: OwnLeaseDependencies
-  /** The time that this host has last written, or tried to. */
-  #renewed: string | undefined
+  readonly #deps: OwnLeaseDependencies
+  /** `renewTime` of this host's last write, or attempt. */
+  #renewTime: string | undefined
 
-  constructor(parts: OwnLeaseDependencies) {
-    this.#parts = parts
+  constructor(deps: OwnLeaseDependencies) {
+    this.#deps = deps
   }
 
-  /** Several tries must fit into a lease. */
+  /** Leaves time for several attempts within a lease. */
   get callTimeoutMs(): number {
-    return this.#parts.leaseMs / 4
+    return this.#deps.leaseMs / 4
   }
 
-  /** Nobody else has written it since this host did. */
-  isUntouched({ holder, renewed }: Observed): boolean {
-    return holder === this.#parts.identity && renewed === this.#renewed
+  /** This host was the last one to write it. */
+  isOwnWrite({ holder, renewTime }: ObservedLease): boolean {
+    return holder === this.#deps.identity && renewTime === this.#renewTime
   }
 
-  /** Undefined when there is none. */
+  /** Undefined when there is no such Lease. */
   async read(signal?: AbortSignal): Promise<KubeObject | undefined> {
-    const { api, namespace, name } = this.#parts
+    const { api, namespace, name } = this.#deps
     const path = pathOf(leases, { namespace, name })
     try {
-      const what = `read lease ${namespace}/${name}`
-      return await api.object({ what, method: 'GET', path, ...apart, limitMs: this.callTimeoutMs, signal })
+      const what = `get lease ${namespace}/${name}`
+      return await api.object({ what, method: 'GET', path, ...callFlags, timeoutMs: this.callTimeoutMs, signal })
     } catch (error) {
       if (FleetError.is(error, 'not-found')) return undefined
       throw error
     }
   }
 
-  /** Upon what was observed, so that of two that want it one gets it. Undefined for the other. */
-  async write(observed: Observed | undefined, signal: AbortSignal): Promise<KubeObject | undefined> {
-    const { api, clock, namespace, name, identity, leaseMs } = this.#parts
+  /** Takes or renews it by compare-and-swap. Undefined when another host was faster. */
+  async write(observed: ObservedLease | undefined, signal: AbortSignal): Promise<KubeObject | undefined> {
+    const { api, clock, namespace, name, identity, leaseMs } = this.#deps
     const now = new Date(clock.now()).toISOString().replace('Z', '000Z')
     const isRenewal = observed?.holder === identity
-    this.#renewed = now
+    this.#renewTime = now
     const body = this.#object(observed?.revision, {
       holderIdentity: identity,
-      leaseDurationSeconds: Math.max(givenUpSeconds, Math.ceil(leaseMs / 1_000)),
+      leaseDurationSeconds: Math.max(releasedSeconds, Math.ceil(leaseMs / 1_000)),
       renewTime: now,
       ...(!isRenewal && { acquireTime: now }),
       leaseTransitions: (observed?.transitions ?? -1) + (isRenewal ? 0 : 1),
     })
-    const at = observed ? { namespace, name } : { namespace }
     try {
       return await api.object({
-        what: `${observed ? 'write' : 'create'} lease ${namespace}/${name}`,
+        what: `${observed ? 'update' : 'create'} lease ${namespace}/${name}`,
         method: observed ? 'PUT' : 'POST',
-        path: pathOf(leases, at),
+        path: pathOf(leases, observed ? { namespace, name } : { namespace }),
         body,
-        ...apart,
-        limitMs: this.callTimeoutMs,
+        ...callFlags,
+        timeoutMs: this.callTimeoutMs,
         signal,
       })
     } catch (error) {
-      // The next look tells who.
       if (FleetError.is(error, 'conflict')) return undefined
       throw error
     }
   }
 
-  /** If it is this host's. A failure is told and no more: the lease runs out by itself. */
-  async giveUp(): Promise<void> {
-    const { api, namespace, name, identity, logger, leaseMs } = this.#parts
+  /** Does nothing when another host holds it. Never rejects: an unreleased lease expires. */
+  async release(): Promise<void> {
+    const { api, namespace, name, identity, logger, leaseMs } = this.#deps
     try {
       const lease = await this.read()
       const spec = isObject(lease?.['spec']) ? lease['spec'] : {}
       if (lease === undefined || spec['holderIdentity'] !== identity) return
-      const given = { ...spec, holderIdentity: '', leaseDurationSeconds: givenUpSeconds }
-      const body = this.#object(revisionOf(lease), given)
+      const released = { ...spec, holderIdentity: '', leaseDurationSeconds: releasedSeconds }
+      const body = this.#object(revisionOf(lease), released)
       const path = pathOf(leases, { namespace, name })
-      const what = `give up lease ${namespace}/${name}`
-      await api.object({ what, method: 'PUT', path, body, ...apart, limitMs: this.callTimeoutMs })
+      const what = `release lease ${namespace}/${name}`
+      await api.object({ what, method: 'PUT', path, body, ...callFlags, timeoutMs: this.callTimeoutMs })
     } catch (error) {
-      logger.info({ error: messageOf(error) }, `the lease could not be given up; it runs out in ${leaseMs / 1_000} s`)
+      logger.info({ err: error, expiresInMs: leaseMs }, 'cannot release the leader lease; it will expire')
     }
   }
 
   #object(resourceVersion: string | undefined, spec: object): object {
-    const { namespace, name, reach } = this.#parts
+    const { namespace, name, scope } = this.#deps
     const metadata = {
       ...{ namespace, name, ...(resourceVersion !== undefined && { resourceVersion }) },
-      ...(reach && { annotations: reachAnnotation(reach) }),
+      ...(scope && { annotations: scopeAnnotation(scope) }),
     }
-    return { ...headOf(leases), metadata, spec }
+    return { ...typeMetaOf(leases), metadata, spec }
   }
 }
 
-/** Calls about the lease wait for no other, and are made by every host. */
-const apart = { urgent: true, unfenced: true } as const
+/** Lease calls never queue, and every host makes them. */
+const callFlags = { unlimited: true, unfenced: true } as const

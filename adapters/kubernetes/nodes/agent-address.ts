@@ -1,33 +1,33 @@
-/** Finds where the agent must listen so that pods reach it. Asks the nodes and this machine. */
+/** Finds the address at which pods reach the agent, by comparing the nodes' addresses with this machine's. */
 import type { AgentEndpoint } from '../../../src/contracts/backend.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { isLoopback, isOwnAddress } from '../../../src/platform/own-address.js'
-import { internalAddressOf } from './nodes.js'
-import type { Node } from '../pods/pod-objects.js'
+import type { Node } from './node-objects.js'
+import { internalAddress } from './node-status.js'
 
 export interface AgentEndpointInput {
-  /** Where the owner of the agent wants it to listen. */
+  /** The configured listen address. */
   readonly host: string | undefined
   readonly nodes: Iterable<Node>
 }
 
-/** Rejects with `invalid` when only the owner can tell. */
+/** Rejects with `invalid` when it has to be configured. */
 export async function findAgentEndpoint({ host, nodes }: AgentEndpointInput): Promise<AgentEndpoint> {
   const isWildcard = host === '0.0.0.0' || host === '::'
   const isLocal = host !== undefined && isLoopback(host)
   if (host !== undefined && !isWildcard && !isLocal) return { host, advertisedHost: host }
-  if (isLocal) throw needsWords(`no pod reaches an agent on ${host}; leave agent.host out`)
+  if (isLocal) throw mustConfigure(`pods cannot reach an agent on ${host}; omit agent.host`)
   for (const node of nodes) {
-    const address = internalAddressOf(node)
+    const address = internalAddress(node)
     if (address !== undefined && (await isOwnAddress(address)))
       return { host: host ?? address, advertisedHost: address }
   }
-  throw needsWords('this host is on no node of the cluster, so that nobody but you knows how pods reach its agent')
+  throw mustConfigure('this host is not a node of the cluster, so the address at which pods reach its agent is unknown')
 }
 
-function needsWords(why: string): FleetError {
+function mustConfigure(why: string): FleetError {
   return new FleetError(
     'invalid',
-    `${why}: set agent: { host } to where it listens, and agent: { address } to what pods call, such as that of a Service`,
+    `${why}; or set agent: { host } to the address to listen on and agent: { address } to the one that pods connect to, such as a Service`,
   )
 }

@@ -1,26 +1,26 @@
-/** The nodes of the cluster, as it has told of them: followed by a watch, so that nobody has to ask. */
+/** The nodes of the cluster, kept current by a watch. */
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import type { KubernetesApi } from '../client/api.js'
 import { type KubeObject, nodes as nodeType, pathOf } from '../client/kube-objects.js'
-import { addressOf, answers } from './nodes.js'
-import { type Node, nodeIn } from '../pods/pod-objects.js'
 import { watchCollection } from '../client/watch.js'
+import { type Node, nodeIn } from './node-objects.js'
+import { isReady, nodeAddress } from './node-status.js'
 
 export interface NodeCacheDependencies {
   readonly api: KubernetesApi
   readonly clock: Clock
   readonly logger: Logger
-  /** The address of one has become known, or is another one, or nobody answers there any more, or does again. */
+  /** The node's address or readiness has changed. */
   readonly onChange: (name: string) => void
 }
 
 export class NodeCache {
-  readonly #input: NodeCacheDependencies
+  readonly #deps: NodeCacheDependencies
   readonly #nodes = new Map<string, Node>()
 
-  constructor(input: NodeCacheDependencies) {
-    this.#input = input
+  constructor(deps: NodeCacheDependencies) {
+    this.#deps = deps
   }
 
   get(name: string): Node | undefined {
@@ -31,36 +31,36 @@ export class NodeCache {
     return this.#nodes.values()
   }
 
-  /** Rejects with the API server's refusal. */
+  /** Rejects with the API server's error. */
   async list(): Promise<void> {
-    const { items } = await this.#input.api.list({ what: 'list nodes', method: 'GET', path: pathOf(nodeType) })
-    this.#takeAll(items)
+    const { items } = await this.#deps.api.list({ what: 'list nodes', method: 'GET', path: pathOf(nodeType) })
+    this.#setAll(items)
   }
 
   /** Until the returned function is called. */
   follow(): () => void {
-    const { api, clock, logger } = this.#input
+    const { api, clock, logger } = this.#deps
     return watchCollection(
       { api, clock, logger, what: 'nodes', path: pathOf(nodeType) },
       {
-        listed: (objects) => this.#takeAll(objects),
-        changed: (object) => this.#take(object.metadata.name, nodeIn(object)),
-        deleted: ({ metadata }) => this.#take(metadata.name, undefined),
+        listed: (objects) => this.#setAll(objects),
+        changed: (object) => this.#set(object.metadata.name, nodeIn(object)),
+        deleted: ({ metadata }) => this.#set(metadata.name, undefined),
       },
     )
   }
 
-  #takeAll(objects: readonly KubeObject[]): void {
+  #setAll(objects: readonly KubeObject[]): void {
     const listed = new Map(objects.map((object) => [object.metadata.name, nodeIn(object)]))
-    for (const name of new Set([...this.#nodes.keys(), ...listed.keys()])) this.#take(name, listed.get(name))
+    for (const name of new Set([...this.#nodes.keys(), ...listed.keys()])) this.#set(name, listed.get(name))
   }
 
-  #take(name: string, node: Node | undefined): void {
+  #set(name: string, node: Node | undefined): void {
     const before = this.#nodes.get(name)
     if (node) this.#nodes.set(name, node)
     else this.#nodes.delete(name)
-    // What else a node says of itself, and most do so all the time, is nothing to its pods.
-    const isSame = before && node && addressOf(before) === addressOf(node) && answers(before) === answers(node)
-    if (!isSame && (before || node)) this.#input.onChange(name)
+    // Nodes change all the time; pods depend on these two only.
+    const isSame = before && node && nodeAddress(before) === nodeAddress(node) && isReady(before) === isReady(node)
+    if (!isSame && (before || node)) this.#deps.onChange(name)
   }
 }

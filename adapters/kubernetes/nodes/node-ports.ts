@@ -1,110 +1,87 @@
 /**
- * Public ports of many nodes. A number is held once on each node, so a full range on one node leaves it free on the next.
- * Which node a pod comes to only the scheduler decides, after the number is given: so a number that no node holds is given
- * first, and only when there is none left one that is free on some node that the pod may come to. The scheduler then keeps
- * the pod away from the others. Pure but for the clock.
+ * Allocates public ports on many nodes. Each node has the whole range, and the scheduler picks the node after the ports: so
+ * ports that are free on every node come first, and only when there are none left, ports that are free on one node that the
+ * pod may be scheduled to. The scheduler then avoids the others. Pure but for the clock.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
-import { FleetError } from '../../../src/contracts/errors.js'
-import { candidatePorts, type PortRange } from '../../../src/rules/model/ports.js'
-
-/** What stands in the way on every node of somebody else's pods is tried again after this long. */
-const foreignMs = 60_000
+import type { FleetError } from '../../../src/contracts/errors.js'
+import type { PortRange } from '../../../src/rules/model/ports.js'
+import { ForeignPorts, PortRotation, portsExhausted } from '../../shared/port-rotation.js'
 
 export interface HeldPort {
   readonly port: number
-  /** Undefined until its pod has a node: it may come to any. */
+  /** Undefined until its pod has a node: it may get any. */
   readonly node: string | undefined
 }
 
-/** Keeps no books of its own: what is held is read from the pods each time, so that no number can leak. */
+type PortsByNode = ReadonlyMap<string | undefined, ReadonlySet<number>>
+
+/** Keeps no state about held ports: they are read from the pods each time, so none can leak. */
 export class NodePorts {
-  readonly #range: PortRange
-  readonly #clock: Clock
+  readonly #rotation: PortRotation
   readonly #held: () => Iterable<HeldPort>
-  /** Until when each is left alone. */
-  readonly #foreign = new Map<number, number>()
-  #last: number
+  readonly #foreign: ForeignPorts
 
   constructor(range: PortRange, clock: Clock, held: () => Iterable<HeldPort>) {
-    this.#range = range
-    this.#clock = clock
+    this.#rotation = new PortRotation(range)
     this.#held = held
-    this.#last = range.first - 1
+    this.#foreign = new ForeignPorts(clock)
   }
 
   /**
-   * Synchronous, so that concurrent callers get different ones. `nodes` are those that the pod may come to, `fixed` what it has
-   * there already. Throws `ports-exhausted`.
+   * Synchronous, so that concurrent callers get different ports. `nodes` are those that the pod may be scheduled to, `fixed`
+   * the host ports of its template. Throws `ports-exhausted`.
    */
   take(count: number, nodes: readonly string[], fixed: readonly number[] = []): readonly number[] {
     if (count === 0) return []
-    const now = this.#clock.elapsed()
-    for (const [port, until] of this.#foreign) if (until <= now) this.#foreign.delete(port)
+    const foreign = this.#foreign.current()
     const byNode = new Map<string | undefined, Set<number>>()
-    const all = new Set([...this.#foreign.keys(), ...fixed])
+    const all = new Set([...foreign, ...fixed])
     for (const { port, node } of this.#held()) {
       all.add(port)
       const own = byNode.get(node)
       if (own) own.add(port)
       else byNode.set(node, new Set([port]))
     }
-    const taken = this.#candidates(count, all) ?? this.#onAnyOf(nodes, count, byNode, fixed)
+    const taken = this.#rotation.take(count, all) ?? this.#takeOnOneOf(nodes, count, byNode, [fixed, foreign])
     if (!taken) throw this.#exhausted(count, nodes, byNode)
-    this.#last = taken.at(-1) ?? this.#last
     return taken
   }
 
-  /** Pods that are not this fleet's have these wherever the pod could have gone. */
+  /** Pods of others use these on every node that the pod could have got. */
   markForeign(ports: readonly number[]): void {
-    for (const port of ports) this.#foreign.set(port, this.#clock.elapsed() + foreignMs)
+    this.#foreign.mark(ports)
   }
 
-  /** Those with the most room first. All numbers from one node, so that there is one that has them all. */
-  #onAnyOf(
+  /** Emptiest node first. All ports come from one node, so that at least one node can take the pod. */
+  #takeOnOneOf(
     nodes: readonly string[],
     count: number,
-    byNode: ReadonlyMap<string | undefined, ReadonlySet<number>>,
-    fixed: readonly number[],
+    byNode: PortsByNode,
+    [fixed, foreign]: readonly [fixed: readonly number[], foreign: ReadonlySet<number>],
   ): readonly number[] | undefined {
     const heldOn = (node: string) => byNode.get(node) ?? new Set<number>()
-    const floating = byNode.get(undefined) ?? []
+    const unscheduled = byNode.get(undefined) ?? []
     for (const node of nodes.toSorted((a, b) => heldOn(a).size - heldOn(b).size)) {
-      const own = [...heldOn(node), ...floating, ...fixed]
-      // What was somebody else's a moment ago is better than nothing.
+      const own = [...heldOn(node), ...unscheduled, ...fixed]
+      // As a last resort, ports that others used within the last minute.
       const taken =
-        this.#candidates(count, new Set([...own, ...this.#foreign.keys()])) ?? this.#candidates(count, new Set(own))
+        this.#rotation.take(count, new Set([...own, ...foreign])) ?? this.#rotation.take(count, new Set(own))
       if (taken) return taken
     }
     return undefined
   }
 
-  #candidates(count: number, held: ReadonlySet<number>): readonly number[] | undefined {
-    const taken: number[] = []
-    for (const port of candidatePorts(this.#range, held, this.#last)) {
-      if (taken.push(port) === count) return taken
-    }
-    return undefined
-  }
-
-  #exhausted(
-    count: number,
-    nodes: readonly string[],
-    byNode: ReadonlyMap<string | undefined, ReadonlySet<number>>,
-  ): FleetError {
-    const { first, last } = this.#range
-    const waiting = byNode.get(undefined)?.size ?? 0
-    const where =
+  #exhausted(count: number, nodes: readonly string[], byNode: PortsByNode): FleetError {
+    const unscheduled = byNode.get(undefined)?.size ?? 0
+    const usage =
       nodes.length === 0
-        ? 'no node takes its pod now, and every number is held somewhere'
+        ? 'no node accepts its pod, and every port is in use on some node'
         : nodes
             .slice(0, 5)
-            .map((node) => `${byNode.get(node)?.size ?? 0} held on ${node}`)
+            .map((node) => `${byNode.get(node)?.size ?? 0} in use on ${node}`)
             .join(', ')
-    return new FleetError(
-      'ports-exhausted',
-      `not enough free public ports in ${first}-${last} for a server that exposes ${count}: ${where}` +
-        (waiting > 0 ? `, ${waiting} by pods that wait for a node` : ''),
-    )
+    const reserved = unscheduled > 0 ? `, ${unscheduled} reserved by unscheduled pods` : ''
+    return portsExhausted(this.#rotation.range, count, usage + reserved)
   }
 }

@@ -1,37 +1,37 @@
-/** Those who wait for something to be gone: each looks when it is woken, and when its time is over. */
+/** Callers that wait for a pod to be gone. Each checks when woken, and when its time is up. */
 import type { Clock } from '../../../src/contracts/clock.js'
 
 export class DeletionWaiters {
   readonly #clock: Clock
-  /** By the uid of what they wait for. */
-  readonly #wakes = new Map<string, Set<() => void>>()
+  /** By the pod's uid. */
+  readonly #wakeUps = new Map<string, Set<() => void>>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** True once it is gone; false when `ms` have passed, or somebody has woken the waiter, before. */
+  /** Resolves with true once it is gone; with false after `ms`, or when woken before it is gone. */
   until(uid: string, isGone: () => boolean, ms: number): Promise<boolean> {
     if (isGone()) return Promise.resolve(true)
     return new Promise((resolve) => {
-      const wakes = this.#wakes.get(uid) ?? new Set()
-      this.#wakes.set(uid, wakes)
-      const wake = () => {
+      const wakeUps = this.#wakeUps.get(uid) ?? new Set()
+      this.#wakeUps.set(uid, wakeUps)
+      const wakeUp = () => {
         cancel()
-        wakes.delete(wake)
-        if (wakes.size === 0) this.#wakes.delete(uid)
+        wakeUps.delete(wakeUp)
+        if (wakeUps.size === 0) this.#wakeUps.delete(uid)
         resolve(isGone())
       }
-      const cancel = this.#clock.after(ms, wake)
-      wakes.add(wake)
+      const cancel = this.#clock.after(ms, wakeUp)
+      wakeUps.add(wakeUp)
     })
   }
 
   wake(uid: string): void {
-    for (const wake of [...(this.#wakes.get(uid) ?? [])]) wake()
+    for (const wakeUp of [...(this.#wakeUps.get(uid) ?? [])]) wakeUp()
   }
 
   wakeAll(): void {
-    for (const uid of [...this.#wakes.keys()]) this.wake(uid)
+    for (const uid of [...this.#wakeUps.keys()]) this.wake(uid)
   }
 }

@@ -1,178 +1,150 @@
-/**
- * The pods of one fleet, as the cluster has told of them: followed by watches, so that nobody has to ask. Knows
- * itself whether what it knows can be relied on now.
- */
+/** The fleet's pods, kept current by watches. Falls back to listing when a watch is interrupted. */
 import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
 import { statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
-import { DeletionWaiters } from './deletion-waiters.js'
+import { type KubeObject, pathOf, pods as podType, refOf, revisionOf } from '../client/kube-objects.js'
 import { NodeCache } from '../nodes/node-cache.js'
-import { type KubeObject, pathOf, pods as podType, revisionOf } from '../client/kube-objects.js'
-import { type Identity, identityOf, missingLabelsOf, type Names } from './labels.js'
-import { LabelRepair } from './label-repair.js'
+import type { Node } from '../nodes/node-objects.js'
 import type { HeldPort } from '../nodes/node-ports.js'
-import { addressOf, answers } from '../nodes/nodes.js'
-import { type Node, type Pod, podIn } from './pod-objects.js'
-import { type HoldUp, instanceOf } from './pod-status.js'
+import { isReady, nodeAddress } from '../nodes/node-status.js'
+import { DeletionWaiters } from './deletion-waiters.js'
+import { FollowedPods, type PodSink } from './followed-pods.js'
+import { LabelRepair } from './label-repair.js'
+import { type Identity, identityOf, missingLabelsOf, type Names } from './labels.js'
+import type { StartProblems } from './pending-reason.js'
+import { type Pod, podIn } from './pod-objects.js'
 import type { PodSnapshot } from './pod-snapshot.js'
-import { watchCollection } from '../client/watch.js'
+import { instanceOf } from './pod-status.js'
 
 export interface PodCacheDependencies {
   readonly api: KubernetesApi
   readonly clock: Clock
   readonly logger: Logger
   readonly names: Names
-  /** Undefined: all there are. */
+  /** Undefined: all. */
   readonly namespaces: readonly string[] | undefined
-  /** Where players connect, when no node is to be asked. */
+  /** Where players connect, whatever the node. */
   readonly publicAddress: string | undefined
-  /** What this host itself knows to hold up the pod of that uid. */
-  readonly holdUpOf?: (podUid: string) => HoldUp
-  /** New, or something about its instance or its node has changed. */
-  readonly onChange: (seen: PodSnapshot, before: PodSnapshot | undefined) => void
-  readonly onGone: (seen: PodSnapshot) => void
+  /** Of the pod with this uid. */
+  readonly startProblemsOf?: (podUid: string) => StartProblems
+  /** The pod is new, or its instance or node has changed. */
+  readonly onChange: (snapshot: PodSnapshot, before: PodSnapshot | undefined) => void
+  readonly onGone: (snapshot: PodSnapshot) => void
 }
-
-type Identify = (object: KubeObject) => Identity | undefined
-
-/** One collection of the API server that is followed. */
-interface Followed {
-  readonly what: string
-  readonly path: string
-  readonly namespace: string | undefined
-  /** Why nothing is heard of it; undefined while it is. */
-  silence: unknown
-  /** How often all was doubted before it was listed last. */
-  doubts: number
-  /** As of which all that was there has been told, by whichever list or watch: what is older and not known is gone. */
-  known: number
-  /** The same of the watch alone: that goes forward, unless the cluster itself was put back. */
-  heard: number
-}
-
-const unheard = new Error('it was not listed yet')
 
 export class PodCache {
-  readonly #input: PodCacheDependencies
-  readonly #pods = new Map<string, PodSnapshot>()
+  readonly #deps: PodCacheDependencies
+  readonly #snapshots = new Map<string, PodSnapshot>()
   readonly #nodes: NodeCache
-  readonly #lostMarks: LabelRepair
-  #followed: readonly Followed[] = []
-  #doubts = 0
+  readonly #labelRepair: LabelRepair
+  readonly #deletions: DeletionWaiters
   readonly #stops: (() => void)[] = []
-  /** For pods to be gone, by the pod's own uid. */
-  readonly #waiters: DeletionWaiters
+  #followed: readonly FollowedPods[] = []
+  /** Counts calls of `invalidate`. */
+  #generation = 0
 
-  constructor(input: PodCacheDependencies) {
-    this.#input = input
-    const { api, clock, logger, names } = input
-    this.#waiters = new DeletionWaiters(clock)
-    this.#nodes = new NodeCache({ api, clock, logger, onChange: (node) => this.#lookAgainAt(node) })
-    this.#lostMarks = new LabelRepair({ api, logger, names, pods: this })
+  constructor(deps: PodCacheDependencies) {
+    this.#deps = deps
+    const { api, clock, logger, names } = deps
+    this.#deletions = new DeletionWaiters(clock)
+    this.#nodes = new NodeCache({ api, clock, logger, onChange: (node) => this.#nodeChanged(node) })
+    this.#labelRepair = new LabelRepair({ api, logger, names, pods: this })
   }
 
-  /** Resolves when all is listed. Rejects with the API server's refusal; then it can be started again. */
+  /** Resolves once everything is listed. Rejects with the API server's error; then it can be started again. */
   async start(): Promise<void> {
-    const { names, namespaces = [undefined] } = this.#input
-    const query = { labelSelector: names.server }
-    this.#followed = namespaces.map((namespace) => ({
-      what: namespace === undefined ? 'pods' : `pods in ${namespace}`,
-      path: pathOf(podType, { namespace }),
-      namespace,
-      silence: unheard,
-      doubts: this.#doubts,
-      known: 0,
-      heard: 0,
-    }))
-    // Told here and at once, while the watches would go on trying in silence.
+    const { api, clock, logger, names, namespaces = [undefined] } = this.#deps
+    const deps = { api, clock, logger, labelSelector: names.server, sink: this.#sink() }
+    this.#followed = namespaces.map((namespace) => new FollowedPods({ ...deps, namespace }, this.#generation))
+    // Listed here, so that errors reach the caller: watches only retry.
     await this.#nodes.list()
-    for (const followed of this.#followed) await this.#listNow(followed, undefined)
-    for (const followed of this.#followed) this.#follow(followed, query)
+    for (const followed of this.#followed) await followed.list(undefined)
+    for (const followed of this.#followed) this.#stops.push(followed.follow())
     this.#stops.push(this.#nodes.follow())
   }
 
   stop(): void {
-    this.#lostMarks.stop()
+    this.#labelRepair.stop()
     for (const stop of this.#stops.splice(0)) stop()
-    this.#waiters.wakeAll()
+    this.#deletions.wakeAll()
   }
 
   find(ref: Ref): PodSnapshot | undefined {
-    return this.#pods.get(keyOf(ref))
+    return this.#snapshots.get(keyOf(ref))
   }
 
-  /** The next list asks the API server for all: a watch that is dead may seem to be quiet for a while. */
-  doubt(): void {
-    this.#doubts++
+  /** The next `list` asks the API server, since a dead watch may look quiet for a while. */
+  invalidate(): void {
+    this.#generation++
   }
 
-  /** All, as they are now. Asks the API server only for what is doubted, or was not told lately of its own accord. */
+  /** All current pods. Asks the API server only when the cache was invalidated or a watch is interrupted. */
   async list(signal: AbortSignal | undefined): Promise<readonly PodSnapshot[]> {
-    const doubts = this.#doubts
-    for (const followed of this.#followed) {
-      if (followed.silence === undefined && followed.doubts >= doubts) continue
-      await this.#listNow(followed, signal)
-      followed.doubts = Math.max(followed.doubts, doubts)
-    }
-    return [...this.#pods.values()]
+    const generation = this.#generation
+    for (const followed of this.#followed) await followed.refresh(generation, signal)
+    return [...this.#snapshots.values()]
   }
 
-  /** True while all that was listed is also followed. */
-  get isHeardOf(): boolean {
-    return this.#followed.every(({ silence }) => silence === undefined)
+  /** Every watch is open. */
+  get isCurrent(): boolean {
+    return this.#followed.every(({ isCurrent }) => isCurrent)
   }
 
-  /** Of the API server itself. `identify` tells which server it is of, should its marks be lost. */
-  async ask(ref: Ref, signal: AbortSignal | undefined, identify?: Identify): Promise<PodSnapshot | undefined> {
+  /** Asks the API server for one pod. `identify` recovers its identity when its labels are lost. */
+  async fetch(
+    ref: Ref,
+    signal: AbortSignal | undefined,
+    identify?: (object: KubeObject) => Identity | undefined,
+  ): Promise<PodSnapshot | undefined> {
     const path = pathOf(podType, ref)
     const before = this.find(ref)
     try {
-      const answer = await this.#input.api.object({ what: `show pod ${ref.name}`, method: 'GET', path, signal })
-      return this.#take(answer, identify?.(answer))
+      const object = await this.#deps.api.object({ what: `get pod ${ref.name}`, method: 'GET', path, signal })
+      return this.#apply(object, identify?.(object))
     } catch (error) {
       if (statusOf(error) !== 404) throw error
-      const known = this.find(ref)
-      // Another one may have been made since it was asked for.
-      if (known?.podUid === before?.podUid && known) this.#forget(known)
+      const cached = this.find(ref)
+      // Unless a new pod of that name was created meanwhile.
+      if (cached && cached.podUid === before?.podUid) this.#forget(cached)
       return this.find(ref)
     }
   }
 
-  /** What a creation was answered. Undefined when it has gone again already. */
-  learn(object: KubeObject): PodSnapshot | undefined {
-    const seen = this.#take(object)
-    return seen?.podUid === object.metadata.uid ? seen : undefined
+  /** Adds the response to a write. Undefined when the pod is gone again already. */
+  add(object: KubeObject): PodSnapshot | undefined {
+    const snapshot = this.#apply(object)
+    return snapshot?.podUid === object.metadata.uid ? snapshot : undefined
   }
 
-  /** True once it is gone; false when `ms` have passed before. */
+  /** Resolves with true once it is gone; with false after `ms`, or when woken before it is gone. */
   untilGone({ podUid, identity }: PodSnapshot, ms: number): Promise<boolean> {
-    return this.#waiters.until(podUid, () => this.find(identity.ref)?.podUid !== podUid, ms)
+    return this.#deletions.until(podUid, () => this.find(identity.ref)?.podUid !== podUid, ms)
   }
 
-  /** Those who wait look again. */
+  /** Makes waiters in `untilGone` check again. */
   wake({ podUid }: PodSnapshot): void {
-    this.#waiters.wake(podUid)
+    this.#deletions.wake(podUid)
   }
 
-  /** What holds it up has changed. */
-  lookAgain(ref: Ref): void {
-    const seen = this.find(ref)
-    if (seen) this.#see(seen)
+  /** The pod's start problems have changed. */
+  reevaluate(ref: Ref): void {
+    const snapshot = this.find(ref)
+    if (snapshot) this.#store(snapshot)
   }
 
   *heldPorts(): Generator<HeldPort> {
-    for (const { identity, pod } of this.#pods.values()) {
+    for (const { identity, pod } of this.#snapshots.values()) {
       for (const port of identity.ports) yield { port: port.public, node: pod.spec?.nodeName }
     }
   }
 
-  /** Another pod that is known here has one of its numbers, on whichever node. */
+  /** Another pod of the fleet has one of its public ports, on any node. */
   sharesPort({ podUid, identity }: PodSnapshot): boolean {
     const own = new Set(identity.ports.map((port) => port.public))
-    for (const other of this.#pods.values()) {
+    for (const other of this.#snapshots.values()) {
       if (other.podUid !== podUid && other.identity.ports.some((port) => own.has(port.public))) return true
     }
     return false
@@ -182,153 +154,114 @@ export class PodCache {
     return this.#nodes.all()
   }
 
-  /** Undefined when nobody has said it yet. */
+  /** Where players connect; undefined until known. */
   addressOf({ spec, status }: Pod): string | undefined {
     if (spec?.nodeName === undefined) return undefined
     const node = this.#nodes.get(spec.nodeName)
-    return this.#input.publicAddress ?? (node && addressOf(node)) ?? status?.hostIP
+    return this.#deps.publicAddress ?? (node && nodeAddress(node)) ?? status?.hostIP
   }
 
-  /** False when its node is gone or says nothing any more: nobody ends its pods then. */
-  isHeard({ pod }: PodSnapshot): boolean {
+  /** False when the pod's node is gone or not ready: no kubelet ends the pod. */
+  isNodeReady({ pod }: PodSnapshot): boolean {
     const name = pod.spec?.nodeName
     if (name === undefined) return true
     const node = this.#nodes.get(name)
-    return node !== undefined && answers(node)
+    return node !== undefined && isReady(node)
   }
 
-  async #listNow(followed: Followed, signal: AbortSignal | undefined): Promise<void> {
-    const { api, names } = this.#input
-    const { what, path } = followed
-    const query = { labelSelector: names.server }
-    const { items, revision } = await api.list({ what: `list ${what}`, method: 'GET', path, query, signal })
-    this.#takeList(followed, items, Number(revision))
-  }
-
-  #follow(followed: Followed, query: Readonly<Record<string, string>>): void {
-    const { api, clock, logger } = this.#input
-    const { what, path } = followed
-    const hear = (object: KubeObject) => {
-      const revision = Number(revisionOf(object))
-      followed.heard = revision
-      followed.known = Math.max(followed.known, revision)
-    }
-    const stop = watchCollection(
-      { api, clock, logger, what, path, query },
-      {
-        listed: (objects, revision) => this.#takeWatched(followed, objects, Number(revision)),
-        changed: (object) => {
-          this.#take(object)
-          hear(object)
-        },
-        deleted: (object) => {
-          this.#remove(object)
-          hear(object)
-        },
-        broken: (error) => (followed.silence = error ?? unheard),
-        followed: () => (followed.silence = undefined),
+  #sink(): PodSink {
+    return {
+      replaceAll: (scope, objects, revision) => this.#replaceAll(scope, objects, revision),
+      changed: (object) => void this.#apply(object),
+      deleted: (object) => {
+        const pod = podIn(object)
+        const cached = this.#sameAs(object)
+        if (cached && pod) this.#unlisted(cached, pod)
       },
-    )
-    this.#stops.push(stop)
-  }
-
-  #lookAgainAt(node: string): void {
-    for (const seen of this.#pods.values()) {
-      if (seen.pod.spec?.nodeName !== node) continue
-      this.#see(seen)
-      if (!this.isHeard(seen)) this.wake(seen)
+      resetRevisions: (scope) => {
+        for (const [key, snapshot] of this.#snapshots) {
+          if (scope.contains(snapshot.identity.ref)) this.#snapshots.set(key, { ...snapshot, revision: 0 })
+        }
+      },
     }
   }
 
-  /** What the watch itself has listed. */
-  #takeWatched(followed: Followed, objects: readonly KubeObject[], revision: number): void {
-    // It has heard of later ones: the cluster was put back to an earlier state, and what was known is no measure of it.
-    if (revision < followed.heard) {
-      followed.known = 0
-      for (const [key, seen] of this.#pods) {
-        if (isOf(followed, seen.identity.ref)) this.#pods.set(key, { ...seen, revision: 0 })
-      }
+  #nodeChanged(node: string): void {
+    for (const snapshot of this.#snapshots.values()) {
+      if (snapshot.pod.spec?.nodeName !== node) continue
+      this.#store(snapshot)
+      if (!this.isNodeReady(snapshot)) this.wake(snapshot)
     }
-    this.#takeList(followed, objects, revision)
-    followed.heard = revision
   }
 
-  /** It may have been long under way: what is known of later moments stays as it is. */
-  #takeList(followed: Followed, objects: readonly KubeObject[], revision: number): void {
+  /** The list may be older than the cache: newer snapshots stay. */
+  #replaceAll(scope: FollowedPods, objects: readonly KubeObject[], revision: number): void {
     const listed = new Set(objects.map(({ metadata }) => metadata.uid))
-    for (const seen of [...this.#pods.values()]) {
-      if (!isOf(followed, seen.identity.ref)) continue
-      if (!listed.has(seen.podUid) && seen.revision <= revision) this.#miss(seen, seen.pod)
+    for (const snapshot of [...this.#snapshots.values()]) {
+      if (!scope.contains(snapshot.identity.ref)) continue
+      if (!listed.has(snapshot.podUid) && snapshot.revision <= revision) this.#unlisted(snapshot, snapshot.pod)
     }
-    for (const object of objects) this.#take(object)
-    followed.known = Math.max(followed.known, revision)
+    for (const object of objects) this.#apply(object)
   }
 
-  /** Returns what is known of a pod of that name then. */
-  #take(object: KubeObject, claimed?: Identity): PodSnapshot | undefined {
+  /** Returns the cached pod of that name, which may be newer than the object. */
+  #apply(object: KubeObject, recovered?: Identity): PodSnapshot | undefined {
+    const { names } = this.#deps
     const pod = podIn(object)
     const podUid = object.metadata.uid ?? ''
-    // Which server a pod is of never changes, whatever becomes of its labels.
-    const identity = this.#same(object)?.identity ?? claimed ?? (pod && identityOf(this.#input.names, pod))
+    // A pod's identity never changes, whatever happens to its labels.
+    const identity = this.#sameAs(object)?.identity ?? recovered ?? (pod && identityOf(names, pod))
     if (!pod || !identity) return undefined
     const before = this.find(identity.ref)
     const revision = Number(revisionOf(object))
     if (before && revision <= before.revision) return before
     if (before?.podUid !== podUid) {
-      // No list and no watch tells of one that has lost its marks.
-      const isHidden = !before && claimed && missingLabelsOf(this.#input.names, claimed, pod)
-      if (!isHidden && revision <= this.#knownOf(identity.ref)) return before
+      // Without its labels, no list or watch can have reported it.
+      const isHidden = !before && recovered && missingLabelsOf(names, recovered, pod)
+      if (!isHidden && revision <= this.#knownRevisionAt(identity.ref)) return before
       if (before) this.#forget(before)
     }
-    const seen = this.#see({ identity, pod, podUid, revision })
-    if (missingLabelsOf(this.#input.names, identity, pod)) this.#lostMarks.look(seen)
-    return seen
+    const snapshot = this.#store({ identity, pod, podUid, revision })
+    if (missingLabelsOf(names, identity, pod)) this.#labelRepair.check(snapshot)
+    return snapshot
   }
 
-  /** Takes in what has become of it. */
-  #see({ identity, pod, podUid, revision }: Omit<PodSnapshot, 'instance'>): PodSnapshot {
+  #store({ identity, pod, podUid, revision }: Omit<PodSnapshot, 'instance'>): PodSnapshot {
     const key = keyOf(identity.ref)
-    const before = this.#pods.get(key)
-    const facts = { address: this.addressOf(pod), ...this.#input.holdUpOf?.(podUid) }
-    const instance = instanceOf(pod, identity, facts)
+    const before = this.#snapshots.get(key)
+    const context = { address: this.addressOf(pod), ...this.#deps.startProblemsOf?.(podUid) }
+    const instance = instanceOf(pod, identity, context)
     const isSame = before !== undefined && isDeepStrictEqual(before.instance, instance)
-    const seen: PodSnapshot = { identity, pod, instance: isSame ? before.instance : instance, podUid, revision }
-    this.#pods.set(key, seen)
-    if (!isSame || before.pod.spec?.nodeName !== pod.spec?.nodeName) this.#input.onChange(seen, before)
-    return seen
+    const snapshot: PodSnapshot = { identity, pod, instance: isSame ? before.instance : instance, podUid, revision }
+    this.#snapshots.set(key, snapshot)
+    if (!isSame || before.pod.spec?.nodeName !== pod.spec?.nodeName) this.#deps.onChange(snapshot, before)
+    return snapshot
   }
 
-  #knownOf(ref: Ref): number {
-    return this.#followed.find((followed) => isOf(followed, ref))?.known ?? 0
+  #knownRevisionAt(ref: Ref): number {
+    return this.#followed.find((followed) => followed.contains(ref))?.knownRevision ?? 0
   }
 
-  /** What is known of this very pod. */
-  #same({ metadata: { name, namespace = '', uid } }: KubeObject): PodSnapshot | undefined {
-    const known = this.find({ namespace, name })
-    return known?.podUid === uid ? known : undefined
+  /** The snapshot of this very pod. */
+  #sameAs(object: KubeObject): PodSnapshot | undefined {
+    const cached = this.find(refOf(object))
+    return cached?.podUid === object.metadata.uid ? cached : undefined
   }
 
-  #remove(object: KubeObject): void {
-    const pod = podIn(object)
-    const known = this.#same(object)
-    if (known && pod) this.#miss(known, pod)
+  /** The fleet's label no longer selects it: it is gone, or its labels were changed. `last`: its last labelled state. */
+  #unlisted(snapshot: PodSnapshot, last: Pod): void {
+    const wasDeleting = last.metadata?.deletionTimestamp !== undefined
+    if (wasDeleting || instanceOf(last, snapshot.identity, { address: undefined }).phase === 'exited') {
+      this.#forget(snapshot)
+    } else {
+      this.#labelRepair.check(snapshot)
+    }
   }
 
-  /** Not among those that the fleet's label selects any more. `last`: as it was when it still was. */
-  #miss(seen: PodSnapshot, last: Pod): void {
-    const wasEnding = last.metadata?.deletionTimestamp !== undefined
-    if (wasEnding || instanceOf(last, seen.identity, { address: undefined }).phase === 'exited') this.#forget(seen)
-    else this.#lostMarks.look(seen)
+  #forget(snapshot: PodSnapshot): void {
+    this.#snapshots.delete(keyOf(snapshot.identity.ref))
+    this.#labelRepair.forget(snapshot)
+    this.#deps.onGone(snapshot)
+    this.wake(snapshot)
   }
-
-  #forget(seen: PodSnapshot): void {
-    this.#pods.delete(keyOf(seen.identity.ref))
-    this.#lostMarks.forget(seen)
-    this.#input.onGone(seen)
-    this.wake(seen)
-  }
-}
-
-function isOf({ namespace }: Followed, ref: Ref): boolean {
-  return namespace === undefined || namespace === ref.namespace
 }

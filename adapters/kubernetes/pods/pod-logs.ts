@@ -1,7 +1,8 @@
-/** The lines that a game's container writes, as they come: also past a connection that breaks. */
+/** Streams the log of a game's container line by line, and resumes after broken connections. */
 import type { LogsOptions } from '../../../src/contracts/backend.js'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
+import type { ApiStream } from '../client/api-call.js'
 import { statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
 import { pathOf, pods as podType } from '../client/kube-objects.js'
@@ -9,38 +10,38 @@ import type { PodSnapshot } from './pod-snapshot.js'
 
 export interface LogSource {
   readonly api: KubernetesApi
-  readonly seen: PodSnapshot
-  /** Whether there is more to come. */
+  readonly snapshot: PodSnapshot
+  /** Whether more lines may come. */
   isRunning(): boolean
 }
 
-const firstPauseMs = 100
-const longestPauseMs = 5_000
+const initialPauseMs = 100
+const maxPauseMs = 5_000
 
-/** Ends quietly when the signal fires, and, followed, when the pod is gone. */
+/** Ends without an error when the signal fires, and, with `follow`, when the pod is gone. */
 export async function* podLogs(source: LogSource, options: LogsOptions): AsyncGenerator<string> {
   const { follow = false, tail, signal } = options
   const { api } = source
-  /** Of the last line, to the nanosecond. */
+  /** Timestamp of the last line, in nanoseconds. */
   let since: string | undefined
-  /** So many of that very moment. */
-  let shown = 0
+  /** Number of lines yielded with that timestamp. */
+  let yieldedAtSince = 0
   let hasBegun = false
-  let pauseMs = firstPauseMs
+  let pauseMs = initialPauseMs
   while (!signal?.aborted) {
-    // What is asked for again begins with what was shown already.
-    let isBehind = since !== undefined
-    let left = shown
+    // A resumed log begins with lines that were yielded already.
+    let isRepeating = since !== undefined
+    let repeatsAtSince = yieldedAtSince
     try {
-      for await (const line of read(source, { follow, tail: hasBegun ? undefined : tail, since }, signal)) {
+      for await (const line of readLines(source, { follow, tail: hasBegun ? undefined : tail, since }, signal)) {
         hasBegun = true
         const space = line.indexOf(' ')
         const at = line.slice(0, space)
-        if (isBehind && since !== undefined && (at < since || (at === since && left-- > 0))) continue
-        isBehind = false
-        shown = at === since ? shown + 1 : 1
+        if (isRepeating && since !== undefined && (at < since || (at === since && repeatsAtSince-- > 0))) continue
+        isRepeating = false
+        yieldedAtSince = at === since ? yieldedAtSince + 1 : 1
         since = at
-        pauseMs = firstPauseMs
+        pauseMs = initialPauseMs
         yield line.slice(space + 1)
       }
       hasBegun = true
@@ -52,7 +53,7 @@ export async function* podLogs(source: LogSource, options: LogsOptions): AsyncGe
     }
     await api.pause(pauseMs, signal)
     if (api.closed) return
-    pauseMs = Math.min(2 * pauseMs, longestPauseMs)
+    pauseMs = Math.min(2 * pauseMs, maxPauseMs)
   }
 }
 
@@ -62,13 +63,8 @@ interface LogQuery {
   readonly since: string | undefined
 }
 
-async function* read(
-  { api, seen }: LogSource,
-  { follow, tail, since }: LogQuery,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<string> {
-  const { ref, container } = seen.identity
-  const { body, stop } = await open()
+async function* readLines(source: LogSource, query: LogQuery, signal: AbortSignal | undefined): AsyncGenerator<string> {
+  const { body, stop } = await openLog(source, query, signal)
   signal?.addEventListener('abort', stop, { once: true })
   if (signal?.aborted) stop()
   let rest = ''
@@ -81,28 +77,32 @@ async function* read(
     }
     if (rest !== '') yield rest
   } catch (error) {
-    throw new FleetError('unavailable', `the log broke off: ${messageOf(error)}`, { cause: error })
+    throw new FleetError('unavailable', `log stream interrupted: ${messageOf(error)}`, { cause: error })
   } finally {
     signal?.removeEventListener('abort', stop)
     stop()
   }
+}
 
-  async function open() {
-    try {
-      return await api.open({
-        what: `show the log of pod ${ref.name}`,
-        method: 'GET',
-        path: pathOf(podType, { ...ref, subresource: 'log' }),
-        query: { container, follow, timestamps: true, tailLines: tail, sinceTime: since },
-        signal,
-      })
-    } catch (error) {
-      const status = statusOf(error)
-      if (status === 404)
-        throw new FleetError('not-found', `pod ${keyOf(ref)} is gone, and its log with it`, { cause: error })
-      // Its container has not been started: there is nothing to show, and nothing wrong.
-      if (status === 400) throw new FleetError('not-found', `${keyOf(ref)} has no log yet`, { cause: error })
-      throw error
-    }
+async function openLog(
+  { api, snapshot }: LogSource,
+  { follow, tail, since }: LogQuery,
+  signal: AbortSignal | undefined,
+): Promise<ApiStream> {
+  const { ref, container } = snapshot.identity
+  try {
+    return await api.open({
+      what: `read the log of pod ${ref.name}`,
+      method: 'GET',
+      path: pathOf(podType, { ...ref, subresource: 'log' }),
+      query: { container, follow, timestamps: true, tailLines: tail, sinceTime: since },
+      signal,
+    })
+  } catch (error) {
+    const status = statusOf(error)
+    if (status === 404) throw new FleetError('not-found', `pod ${keyOf(ref)} and its log are gone`, { cause: error })
+    // The container has not started yet.
+    if (status === 400) throw new FleetError('not-found', `${keyOf(ref)} has no log yet`, { cause: error })
+    throw error
   }
 }

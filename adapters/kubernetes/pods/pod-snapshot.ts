@@ -1,4 +1,4 @@
-/** A pod of the fleet, as the cluster has told of it. */
+/** A pod of the fleet as last reported by the API server. */
 import type { Instance } from '../../../src/contracts/backend.js'
 import type { Identity } from './labels.js'
 import type { Pod } from './pod-objects.js'
@@ -7,8 +7,8 @@ export interface PodSnapshot {
   readonly identity: Identity
   readonly pod: Pod
   readonly instance: Instance
-  /** The pod's own. */
+  /** Of the pod, not of the server. */
   readonly podUid: string
-  /** As of which this is known. */
+  /** The pod's resourceVersion, as a number. */
   readonly revision: number
 }

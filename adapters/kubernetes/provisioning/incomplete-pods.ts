@@ -1,87 +1,85 @@
 /**
- * Pods that wait for a configuration that nobody is going to write, since the host that made them has gone before it had: each
- * is removed, and whoever wants it asks for it again. Nobody is ever told of them.
+ * Finds and removes pods whose SDK secret will never be created, because the host that created them stopped in between. No
+ * listener ever hears of such a pod; the fleet creates the server again.
  */
-import { messageOf } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
 import { statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
-import type { SdkSecrets } from './sdk-secret.js'
-import type { Fence } from '../leader-election/fence.js'
 import { pathOf, pods as podType } from '../client/kube-objects.js'
-import { isUnstarted } from '../pods/pod-status.js'
+import type { WriteFence } from '../client/write-fence.js'
+import { isUnstarted } from '../pods/container-status.js'
 import type { PodCache } from '../pods/pod-cache.js'
 import type { PodSnapshot } from '../pods/pod-snapshot.js'
+import type { SdkSecrets } from './sdk-secrets.js'
 
 export interface IncompletePodsDependencies {
   readonly api: KubernetesApi
   readonly pods: PodCache
-  readonly configuration: SdkSecrets
-  readonly fence: Fence
-  /** How long one may take to go. */
-  readonly limitMs: number
+  readonly secrets: SdkSecrets
+  readonly fence: WriteFence
+  /** How long to wait for a removed pod to be gone. */
+  readonly timeoutMs: number
   readonly logger: Logger
-  /** This host is just making the pod of that server. */
+  /** This host is creating the pod of that server. */
   readonly isCreating: (key: string) => boolean
 }
 
 export class IncompletePods {
-  readonly #parts: IncompletePodsDependencies
-  /** Those that are being removed, by their own uid. */
+  readonly #deps: IncompletePodsDependencies
+  /** By the pod's uid. */
   readonly #removing = new Map<string, Promise<void>>()
-  /** Those of which somebody was warned, by their own uid. */
+  /** Pods with a logged warning, by the pod's uid. */
   readonly #warned = new Set<string>()
 
-  constructor(parts: IncompletePodsDependencies) {
-    this.#parts = parts
+  constructor(deps: IncompletePodsDependencies) {
+    this.#deps = deps
   }
 
-  /** Once its removal has begun nothing is told of a pod: nothing ever was. */
-  has({ podUid }: PodSnapshot): boolean {
+  isRemoving({ podUid }: PodSnapshot): boolean {
     return this.#removing.has(podUid)
   }
 
-  /** It is gone. True when it was one of these. */
+  /** The pod is gone. True when it was being removed here. */
   forget({ podUid }: PodSnapshot): boolean {
     this.#warned.delete(podUid)
     return this.#removing.delete(podUid)
   }
 
-  /** Resolves once this one is removed, if it is being. */
-  async over(seen: PodSnapshot | undefined): Promise<void> {
-    await this.#removing.get(seen?.podUid ?? '')
+  /** Resolves once this pod's removal, if it is being removed, is over. */
+  async removed(snapshot: PodSnapshot | undefined): Promise<void> {
+    await this.#removing.get(snapshot?.podUid ?? '')
   }
 
-  /** False for one that was half made, and is removed now, or at a later look. Never rejects. */
-  async isWhole(seen: PodSnapshot): Promise<boolean> {
-    const { fence, isCreating } = this.#parts
-    const { pod, podUid, identity } = seen
-    // What a host that leads is just making looks the same to one that does not.
-    if (fence.refusal()) return true
-    if (!this.has(seen)) {
+  /** False for an incomplete pod, after an attempt to remove it. Never rejects. */
+  async isComplete(snapshot: PodSnapshot): Promise<boolean> {
+    const { fence, isCreating } = this.#deps
+    const { pod, podUid, identity } = snapshot
+    // To a host that does not lead, pods that the leader is creating look the same.
+    if (fence.check()) return true
+    if (!this.isRemoving(snapshot)) {
       const isWaiting = isUnstarted(pod) && pod.metadata?.deletionTimestamp === undefined
-      if (!isWaiting || isCreating(keyOf(identity.ref)) || (await this.#mayBeWhole(seen))) return true
+      if (!isWaiting || isCreating(keyOf(identity.ref)) || (await this.#mayHaveSecret(snapshot))) return true
     }
-    const underway = this.#removing.get(podUid) ?? this.#remove(seen)
-    this.#removing.set(podUid, underway)
-    await underway
+    const removal = this.#removing.get(podUid) ?? this.#remove(snapshot)
+    this.#removing.set(podUid, removal)
+    await removal
     return false
   }
 
-  /** True as well while nobody can say: a pod that is shown for nothing harms no match. */
-  async #mayBeWhole(seen: PodSnapshot): Promise<boolean> {
+  /** True as well when it cannot be checked: a pod too many does no harm. */
+  async #mayHaveSecret(snapshot: PodSnapshot): Promise<boolean> {
     try {
-      return await this.#parts.configuration.has(seen)
+      return await this.#deps.secrets.isProvided(snapshot)
     } catch (error) {
-      this.#warn(seen, `it is not known whether pod ${keyOf(seen.identity.ref)} has its configuration`, error)
+      this.#warn(snapshot, 'cannot check whether a pod has its SDK secret', error)
       return true
     }
   }
 
-  async #remove(seen: PodSnapshot): Promise<void> {
-    const { api, pods, limitMs } = this.#parts
-    const { identity, podUid } = seen
+  async #remove(snapshot: PodSnapshot): Promise<void> {
+    const { api, pods, timeoutMs } = this.#deps
+    const { identity, podUid } = snapshot
     try {
       await api.request({
         ...{ what: `delete pod ${identity.ref.name}`, method: 'DELETE', path: pathOf(podType, identity.ref) },
@@ -89,19 +87,19 @@ export class IncompletePods {
       })
     } catch (error) {
       const status = statusOf(error)
-      // Gone already, or another one by now.
+      // Otherwise it is gone, or replaced by another pod.
       if (status !== 404 && status !== 409) {
         this.#removing.delete(podUid)
-        return this.#warn(seen, `pod ${keyOf(identity.ref)}, which is half made, could not be removed yet`, error)
+        return this.#warn(snapshot, 'cannot remove a pod without SDK secret; will retry with the next list', error)
       }
     }
-    await pods.untilGone(seen, limitMs)
+    await pods.untilGone(snapshot, timeoutMs)
   }
 
-  /** Once for each: it is tried again with every list. */
-  #warn({ podUid }: PodSnapshot, what: string, error: unknown): void {
+  /** Once per pod, since every list tries again. */
+  #warn({ podUid, identity }: PodSnapshot, message: string, error: unknown): void {
     if (this.#warned.has(podUid)) return
     this.#warned.add(podUid)
-    this.#parts.logger.warn({ error: messageOf(error) }, `${what}: ${messageOf(error)}`)
+    this.#deps.logger.warn({ err: error, pod: keyOf(identity.ref) }, message)
   }
 }

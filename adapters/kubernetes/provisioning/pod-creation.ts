@@ -1,39 +1,47 @@
-/** Makes the pod of one server. Can be repeated: a pod has the name of its server, so that there is only ever one. */
+/** Creates the pod of one server. Repeatable: the pod has its server's name, so there is never a second one. */
 import type { Instance, InstanceSpec } from '../../../src/contracts/backend.js'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { keyOf, type PortPair } from '../../../src/rules/model/resources.js'
-import { creationFailure, isTaken, refusalOf, statusOf } from '../client/api-errors.js'
+import type { Creation, CreationOutcome } from '../../shared/creations.js'
+import { apiErrorOf, creationError, isAlreadyExists, statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
 import { type OwnerReference, pathOf, pods as podType } from '../client/kube-objects.js'
 import type { NodePorts } from '../nodes/node-ports.js'
-import { accepts } from '../nodes/nodes.js'
-import { podOf, templatePorts } from './pod-spec.js'
+import { acceptsPod } from '../nodes/node-status.js'
 import type { PodCache } from '../pods/pod-cache.js'
 import type { PodSnapshot } from '../pods/pod-snapshot.js'
+import type { IncompletePods } from './incomplete-pods.js'
+import { podOf, type Scheduling } from './pod-spec.js'
+import type { SdkSecrets } from './sdk-secrets.js'
+import { fixedHostPorts } from './template.js'
 
 export interface PodCreationDependencies {
-  readonly spec: InstanceSpec
   readonly api: KubernetesApi
   readonly pods: PodCache
   readonly ports: NodePorts
+  readonly secrets: Pick<SdkSecrets, 'provide'>
+  readonly incompletePods: Pick<IncompletePods, 'removed'>
   readonly group: string
-  readonly packed: boolean
-  /** Nobody else's name for a secret. */
+  readonly scheduling: Scheduling
+  readonly instanceOf: (snapshot: PodSnapshot) => Instance
+}
+
+export interface PodCreationInput {
+  readonly spec: InstanceSpec
+  /** Name for its SDK secret, not in use. */
   readonly secret: string
-  /** The custom resource of the server, if there is one: the pod goes with it even when no host is there. */
+  /** The GameServer object, if there is one. */
   readonly owner: OwnerReference | undefined
   readonly signal: AbortSignal | undefined
 }
 
-/** `refused`: the cluster will never make a pod of it. */
-export type Created = { readonly seen: PodSnapshot } | { readonly refused: Instance }
-
-export class PodCreation {
-  readonly #input: PodCreationDependencies
-  /** Public numbers that nobody else may get meanwhile. */
+export class PodCreation implements Creation {
+  readonly #deps: PodCreationDependencies
+  readonly #input: PodCreationInput
   ports: readonly number[] = []
 
-  constructor(input: PodCreationDependencies) {
+  constructor(deps: PodCreationDependencies, input: PodCreationInput) {
+    this.#deps = deps
     this.#input = input
   }
 
@@ -42,53 +50,73 @@ export class PodCreation {
   }
 
   /** Rejects with `conflict`, `ports-exhausted`, `unavailable`, `aborted`. */
-  async run(): Promise<Created> {
-    const { spec, api, pods, ports, group, packed, secret, owner, signal } = this.#input
-    const { ref, template, portsToExpose } = spec
-    const known = pods.find(ref)
-    if (known) return this.#meet(known)
-    const nodes = [...pods.nodes()]
-      .filter((node) => accepts(node, template))
-      .map(({ metadata }) => metadata?.name ?? '')
-    // In this very tick, so that no other creation gets the same.
-    this.ports = ports.take(portsToExpose.length, nodes, templatePorts(spec))
-    const pairs: readonly PortPair[] = portsToExpose.map((container, i) => ({ container, public: this.ports[i] ?? 0 }))
-    const body = podOf({ spec, ports: pairs, group, secret, owner, packed })
+  async run(): Promise<CreationOutcome> {
+    const { pods, secrets, incompletePods, instanceOf } = this.#deps
+    const { spec } = this.#input
+    // A leftover pod of that name goes first.
+    await incompletePods.removed(pods.find(spec.ref))
+    const created = await this.#create()
+    if ('rejected' in created) return created
+    secrets.provide(created.snapshot, spec)
+    return { instance: instanceOf(created.snapshot) }
+  }
+
+  async #create(): Promise<{ readonly snapshot: PodSnapshot } | { readonly rejected: Instance }> {
+    const { api, pods } = this.#deps
+    const { spec, signal } = this.#input
+    const { ref } = spec
+    const existing = pods.find(ref)
+    if (existing) return { snapshot: this.#adopt(existing) }
+    const body = this.#podWithPorts()
     const path = pathOf(podType, { namespace: ref.namespace })
     try {
-      const made = await api.object({ what: `create pod ${ref.name}`, method: 'POST', path, body, signal })
-      const seen = pods.learn(made)
-      if (seen) return { seen }
-      const message = `pod ${keyOf(ref)} was created and is gone again already, or came back without its labels`
+      const object = await api.object({ what: `create pod ${ref.name}`, method: 'POST', path, body, signal })
+      const snapshot = pods.add(object)
+      if (snapshot) return { snapshot }
+      const message = `pod ${keyOf(ref)} was created, but is gone or lacks its labels`
       throw new FleetError('unavailable', message)
     } catch (error) {
-      if (isTaken(error)) return this.#meetNamesake(error)
+      if (isAlreadyExists(error)) return { snapshot: await this.#adoptExisting(error) }
       const status = statusOf(error)
-      if (status === 400 || status === 422) return { refused: this.#refusal(error) }
-      throw creationFailure(error)
+      if (status === 400 || status === 422) return { rejected: this.#rejected(error) }
+      throw creationError(error)
     }
   }
 
-  async #meetNamesake(error: unknown): Promise<Created> {
-    const { spec, pods, signal } = this.#input
-    const found = await pods.ask(spec.ref, signal)
-    if (found) return this.#meet(found)
-    const message = `${keyOf(spec.ref)} cannot be created: a pod that is not of this fleet has its name, or had it just now`
+  /** Synchronous, so that no other creation takes the same ports. */
+  #podWithPorts(): object {
+    const { pods, ports, group, scheduling } = this.#deps
+    const { spec, secret, owner } = this.#input
+    const { template, portsToExpose } = spec
+    const nodes = [...pods.nodes()]
+      .filter((node) => acceptsPod(node, template))
+      .map(({ metadata }) => metadata?.name ?? '')
+    this.ports = ports.take(portsToExpose.length, nodes, fixedHostPorts(spec))
+    const pairs: readonly PortPair[] = portsToExpose.map((container, i) => ({ container, public: this.ports[i] ?? 0 }))
+    return podOf({ spec, ports: pairs, group, secret, owner, scheduling })
+  }
+
+  async #adoptExisting(error: unknown): Promise<PodSnapshot> {
+    const { spec, signal } = this.#input
+    const existing = await this.#deps.pods.fetch(spec.ref, signal)
+    if (existing) return this.#adopt(existing)
+    const message = `cannot create pod ${keyOf(spec.ref)}: a pod that does not belong to this fleet has, or just had, its name`
     throw new FleetError('conflict', message, { cause: error })
   }
 
-  /** There is a pod of that name: this very one, from a call before, or one that is in the way. */
-  #meet(seen: PodSnapshot): Created {
+  /** The pod of that name: this very server's, from an earlier attempt, or another one's. */
+  #adopt(snapshot: PodSnapshot): PodSnapshot {
     const { spec } = this.#input
-    const isEnding = seen.pod.metadata?.deletionTimestamp !== undefined
-    if (seen.identity.uid === spec.uid && !isEnding) return { seen }
-    const message = `${keyOf(spec.ref)} cannot be created: an earlier pod of that name is ${isEnding ? 'just ending' : 'there'}`
-    throw new FleetError('conflict', message)
+    const isDeleting = snapshot.pod.metadata?.deletionTimestamp !== undefined
+    if (snapshot.identity.uid === spec.uid && !isDeleting) return snapshot
+    const why = isDeleting ? 'is still being deleted' : 'exists'
+    throw new FleetError('conflict', `cannot create pod ${keyOf(spec.ref)}: an earlier pod of that name ${why}`)
   }
 
-  #refusal(error: unknown): Instance {
+  /** The API server will never accept this pod. */
+  #rejected(error: unknown): Instance {
     const { ref, uid } = this.#input.spec
-    const reason = `the cluster refuses it: ${refusalOf(error)?.message ?? messageOf(error)}`
+    const reason = `pod rejected by the API server: ${apiErrorOf(error)?.message ?? messageOf(error)}`
     return { ref, uid, phase: 'exited', exitCode: 125, reason, ports: [] }
   }
 }

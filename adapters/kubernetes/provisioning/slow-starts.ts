@@ -1,49 +1,50 @@
 /**
- * Pods that have had a node for long, and of which nothing has started there. A volume that is missing, or a network that
- * fails, is told in the cluster's events alone: the pod itself says only that it is being made.
+ * Detects pods that have had a node for long without starting. Causes such as a missing volume or a network failure appear in
+ * cluster events only: the pod's status stays ContainerCreating.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Ref } from '../../../src/rules/model/resources.js'
-import { isUnstarted, lateMs } from '../pods/pod-status.js'
+import { isUnstarted } from '../pods/container-status.js'
+import { slowStartMs } from '../pods/pending-reason.js'
 import type { PodSnapshot } from '../pods/pod-snapshot.js'
 
 export class SlowStarts {
   readonly #clock: Clock
-  readonly #onLate: (ref: Ref) => void
-  /** By the pod's own uid: cancels the wait for it. */
-  readonly #waiting = new Map<string, () => void>()
-  readonly #late = new Set<string>()
+  readonly #onSlow: (ref: Ref) => void
+  /** Cancels the timer, by the pod's uid. */
+  readonly #timers = new Map<string, () => void>()
+  readonly #slow = new Set<string>()
 
-  constructor(clock: Clock, onLate: (ref: Ref) => void) {
+  constructor(clock: Clock, onSlow: (ref: Ref) => void) {
     this.#clock = clock
-    this.#onLate = onLate
+    this.#onSlow = onSlow
   }
 
   has(podUid: string): boolean {
-    return this.#late.has(podUid)
+    return this.#slow.has(podUid)
   }
 
-  /** The pod has changed. Counts from when this host first sees it on its node. */
-  look(seen: PodSnapshot): void {
-    const { pod, podUid, identity } = seen
-    if (!isUnstarted(pod)) return this.forget(seen)
-    if (pod.spec?.nodeName === undefined || this.#waiting.has(podUid) || this.#late.has(podUid)) return
-    const cancel = this.#clock.after(lateMs, () => {
-      this.#waiting.delete(podUid)
-      this.#late.add(podUid)
-      this.#onLate(identity.ref)
+  /** The time counts from when this host first sees the pod on its node. */
+  podChanged(snapshot: PodSnapshot): void {
+    const { pod, podUid, identity } = snapshot
+    if (!isUnstarted(pod)) return this.forget(snapshot)
+    if (pod.spec?.nodeName === undefined || this.#timers.has(podUid) || this.#slow.has(podUid)) return
+    const cancel = this.#clock.after(slowStartMs, () => {
+      this.#timers.delete(podUid)
+      this.#slow.add(podUid)
+      this.#onSlow(identity.ref)
     })
-    this.#waiting.set(podUid, cancel)
+    this.#timers.set(podUid, cancel)
   }
 
   forget({ podUid }: PodSnapshot): void {
-    this.#waiting.get(podUid)?.()
-    this.#waiting.delete(podUid)
-    this.#late.delete(podUid)
+    this.#timers.get(podUid)?.()
+    this.#timers.delete(podUid)
+    this.#slow.delete(podUid)
   }
 
   stop(): void {
-    for (const cancel of this.#waiting.values()) cancel()
-    this.#waiting.clear()
+    for (const cancel of this.#timers.values()) cancel()
+    this.#timers.clear()
   }
 }

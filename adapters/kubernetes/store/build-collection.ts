@@ -1,97 +1,85 @@
 /**
- * Builds as GameServerBuild objects. What people ask for is in the spec and what hosts know in the status, which are written
- * apart; and so are the figures for people, which change often and must not be taken for a change of the record.
+ * Builds as GameServerBuild objects: spec and status are written separately, and so are the counts for kubectl, which change
+ * often and must not count as changes of the record.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { CallOptions } from '../../../src/contracts/call-options.js'
 import { FleetError } from '../../../src/contracts/errors.js'
-import { type Build, type BuildSpec, keyOf, type Ref } from '../../../src/rules/model/resources.js'
 import type { Versioned } from '../../../src/contracts/store.js'
-import { type BuildFigures, buildStatus, newBuildObject, readBuild } from './build-object.js'
-import { type CollectionDependencies, CustomCollection, wholeOrUnknown } from './custom-collection.js'
-import { fieldsAt, type FleetResources, textAt } from './custom-resources.js'
-import { keyFor, type KubeObject, type OwnerReference, pathOf, revisionOf } from '../client/kube-objects.js'
-import { ownerOf } from './owner-references.js'
-
-interface Known {
-  readonly record: Build
-  /** Of the object. */
-  readonly actual: string
-  /** What the record's revision is called: older than `actual` when only figures were written since. */
-  readonly shown: string
-  readonly owner: OwnerReference | undefined
-  /** Its status has said who it is: that never changes, whatever somebody makes of the status. */
-  readonly isTold: boolean
-}
+import { type Build, keyOf, type Ref } from '../../../src/rules/model/resources.js'
+import { type KubeObject, type OwnerReference, revisionOf } from '../client/kube-objects.js'
+import { BuildIdentities, statusUid } from './build-identity.js'
+import { CustomCollection, secondWrite } from './custom-collection.js'
+import type { CustomObjectsDependencies } from './custom-objects.js'
+import { isNewer, type KnownBuild, KnownBuilds } from './known-builds.js'
+import { type BuildCounts, buildStatus, newBuildObject, readBuild } from './objects/build-object.js'
+import { type FleetResources, ownerReferenceTo } from './objects/custom-resources.js'
 
 export class BuildCollection extends CustomCollection<Build> {
-  readonly #parts: CollectionDependencies
   readonly #resources: FleetResources
-  readonly #known = new Map<string, Known>()
-  readonly #figures = new Map<string, BuildFigures>()
-  /** Records of which nobody knows yet that their status says who they are. */
-  readonly #made = new Map<string, Build>()
-  /** Uids that servers know builds by whose status does not say it any more, by the uid of the object. */
-  readonly #toldByServers = new Map<string, string>()
-  /** By namespace and uid of the record. Those that are gone as well: what is made for one yet must go at once. */
-  readonly #owners = new Map<string, OwnerReference>()
+  readonly #identities: BuildIdentities
+  readonly #known = new KnownBuilds()
+  readonly #counts = new Map<string, BuildCounts>()
 
-  constructor(parts: CollectionDependencies, resources: FleetResources) {
-    super(parts, {
+  constructor(deps: CustomObjectsDependencies, resources: FleetResources) {
+    const identities = new BuildIdentities(deps.api, resources)
+    super(deps, {
       resource: resources.builds,
-      read: (object) => readBuild(object, resources, this.#made.get(keyFor(object))),
+      read: (object) => readBuild(object, resources, identities.creating(object)),
       create: (build) => newBuildObject(build, resources),
-      rest: (build, upon) => buildStatus(build, {}, upon),
+      initialStatus: (build, basedOn) => buildStatus(build, {}, basedOn),
     })
-    this.#parts = parts
     this.#resources = resources
+    this.#identities = identities
   }
 
-  /** The object of that name. Undefined when none is there, or it was not seen. */
+  /** Owner reference for what belongs to the build of that name. Undefined when it was not seen. */
   owner(ref: Ref): OwnerReference | undefined {
     return this.#known.get(keyOf(ref))?.owner
   }
 
-  /** For what this very build has: it goes when the build does. Undefined when it never was seen. */
+  /** Owner reference for what belongs to this very build, which may be deleted by now. Undefined when it was not seen. */
   ownerByUid(namespace: string, uid: string): OwnerReference | undefined {
-    return this.#owners.get(ownerKey(namespace, uid))
+    return this.#known.ownerByUid(namespace, uid)
   }
 
   override async create(record: Build, options?: CallOptions): Promise<string> {
     const key = keyOf(record)
-    this.#made.set(key, record)
+    this.#identities.creationStarted(key, record)
     try {
       const revision = await super.create(record, options)
       const known = this.#known.get(key)
-      if (known) this.#written(key, { ...known, isTold: true }, record, revision)
-      this.#made.delete(key)
+      if (known) this.#known.written(key, { ...known, hasIdentity: true }, record, revision)
+      this.#identities.creationEnded(key)
       return revision
     } catch (error) {
-      // After any other it may be there, or come to be, without a status that says who it is.
-      if (FleetError.is(error, 'conflict') || FleetError.is(error, 'invalid')) this.#made.delete(key)
+      // After any other error the object may exist, or appear later, without a status.
+      if (FleetError.is(error, 'conflict') || FleetError.is(error, 'invalid')) this.#identities.creationEnded(key)
       throw error
     }
   }
 
   override versioned(object: KubeObject): Versioned<Build> | undefined {
-    const found = super.versioned(object)
-    if (!found) return undefined
-    const { revision } = found
-    const key = keyOf(found.record)
-    const owner = ownerOf(this.#resources.builds, object)
+    const versioned = super.versioned(object)
+    if (!versioned) return undefined
+    const { revision } = versioned
+    const key = keyOf(versioned.record)
+    const owner = ownerReferenceTo(this.#resources.builds, object)
     const known = this.#known.get(key)
-    // What is of before this store's own last write says nothing new.
-    if (known && !isNewer(revision, known.actual)) return { record: known.record, revision: known.shown }
-    const told = toldUid(object)
-    const kept = this.#kept(found.record, known?.owner?.uid === owner?.uid ? known : undefined, owner)
-    const record = kept ? { ...found.record, ...kept } : found.record
-    const now = { actual: revision, owner, isTold: told !== undefined || kept !== undefined }
+    // Older than this host's own last write.
+    if (known && !isNewer(revision, known.objectRevision)) return current(known)
+    const uid = statusUid(object)
+    const sameObject = known?.owner?.uid === owner?.uid ? known : undefined
+    const recovered = this.#identities.recovered(versioned.record, sameObject, owner)
+    const record = recovered ? { ...versioned.record, ...recovered } : versioned.record
+    const hasIdentity = uid !== undefined || recovered !== undefined
     const isSame = known !== undefined && isDeepStrictEqual(known.record, record)
-    // Only figures, or what is none of the record: who holds it goes on holding it.
-    const next = isSame ? { ...known, ...now } : { ...now, record, shown: revision }
-    this.#know(key, next)
-    if (kept && kept.uid !== told) this.#tellAgain(record)
-    return { record: next.record, revision: next.shown }
+    // When only counts or other fields have changed, the record keeps its revision.
+    const kept = isSame ? known : { record, recordRevision: revision }
+    const next: KnownBuild = { ...kept, objectRevision: revision, owner, hasIdentity }
+    this.#known.set(key, next)
+    if (recovered && recovered.uid !== uid) this.#restoreIdentity(record)
+    return current(next)
   }
 
   override forgetAll(): void {
@@ -101,49 +89,49 @@ export class BuildCollection extends CustomCollection<Build> {
   override forget(ref: Ref, last?: KubeObject): void {
     const key = keyOf(ref)
     const known = this.#known.get(key)
-    // There is another one of that name already.
-    if (known && last && isNewer(known.actual, revisionOf(last))) return
+    // A new build of that name exists already.
+    if (known && last && isNewer(known.objectRevision, revisionOf(last))) return
     this.#known.delete(key)
-    this.#figures.delete(key)
-    this.#made.delete(key)
+    this.#counts.delete(key)
+    this.#identities.creationEnded(key)
   }
 
   async update(record: Build, revision: string, options?: CallOptions): Promise<string> {
     const key = keyOf(record)
-    const known = await this.#at(record, this.revision(revision, record), options)
-    let upon = known.actual
-    if (!isSameSpec(record.spec, known.record.spec)) {
-      upon = await this.patchSpec(record, upon, record.spec, options)
-      const before = known.record
-      const isAll = before.crashes === record.crashes && isDeepStrictEqual(withoutSpec(before), withoutSpec(record))
-      if (isAll) return this.#written(key, known, record, upon)
-      const writing = this.putStatus(record, upon, this.#status(record, upon), options)
-      return this.#written(key, { ...known, isTold: true }, record, await wholeOrUnknown(writing))
+    const known = await this.#knownAt(record, this.checkedRevision(revision, record), options)
+    if (isDeepStrictEqual(record.spec, known.record.spec)) {
+      const written = await this.#putRecordStatus(record, known.objectRevision, options)
+      this.#known.written(key, { ...known, hasIdentity: true }, record, written)
+      return written
     }
-    const actual = await this.putStatus(record, upon, this.#status(record, upon), options)
-    return this.#written(key, { ...known, isTold: true }, record, actual)
+    const patched = await this.patchSpec(record, known.objectRevision, record.spec, options)
+    if (isSameStatus(known.record, record)) {
+      this.#known.written(key, known, record, patched)
+      return patched
+    }
+    const written = await secondWrite(this.#putRecordStatus(record, patched, options))
+    this.#known.written(key, { ...known, hasIdentity: true }, record, written)
+    return written
   }
 
   override async delete(ref: Ref, revision: string, options?: CallOptions): Promise<void> {
     const known = this.#known.get(keyOf(ref))
-    await super.delete(ref, known?.shown === revision ? known.actual : revision, options)
+    await super.delete(ref, known?.recordRevision === revision ? known.objectRevision : revision, options)
   }
 
-  /** Of the object, as it was heard of last. Undefined when there is none. */
-  actualRevision(ref: Ref): string | undefined {
-    return this.#known.get(keyOf(ref))?.actual
+  /** Undefined when the build was not seen. */
+  objectRevision(ref: Ref): string | undefined {
+    return this.#known.get(keyOf(ref))?.objectRevision
   }
 
-  /** Writes figures beside the record. False when there is no such build, or somebody else has just written it. */
-  async show(ref: Ref, figures: BuildFigures): Promise<boolean> {
+  /** Writes counts without changing the record. False when the build is gone or was changed concurrently. */
+  async writeCounts(ref: Ref, counts: BuildCounts): Promise<boolean> {
     const key = keyOf(ref)
-    this.#figures.set(key, figures)
+    this.#counts.set(key, counts)
     const known = this.#known.get(key)
     if (!known) return false
     try {
-      const actual = await this.putStatus(ref, known.actual, this.#status(known.record, known.actual))
-      // The record is what it was: who holds it goes on holding it.
-      if (this.#known.get(key) === known) this.#known.set(key, { ...known, actual, isTold: true })
+      this.#known.countsWritten(key, known, await this.#putRecordStatus(known.record, known.objectRevision))
       return true
     } catch (error) {
       if (FleetError.is(error, 'conflict') || FleetError.is(error, 'not-found')) return false
@@ -151,90 +139,38 @@ export class BuildCollection extends CustomCollection<Build> {
     }
   }
 
-  /** A host that was away while a status was cleared learns from the servers of that build who it is. */
-  protected override async prepare(objects: readonly KubeObject[], options: CallOptions | undefined): Promise<void> {
-    const isKnown = (object: KubeObject) => this.#known.get(keyFor(object))?.owner?.uid === object.metadata.uid
-    const unknown = objects.filter((object) => toldUid(object) === undefined && !isKnown(object))
-    await Promise.all(unknown.map((object) => this.#askServers(object, options)))
+  protected override beforeRead(objects: readonly KubeObject[], options: CallOptions | undefined): Promise<void> {
+    return this.#identities.loadMissing(objects, (key) => this.#known.get(key), options)
   }
 
-  async #askServers({ metadata }: KubeObject, options: CallOptions | undefined): Promise<void> {
-    const { name, namespace, uid } = metadata
-    const { servers, buildLabel } = this.#resources
-    if (uid === undefined) return
-    const { items } = await this.#parts.api.list({
-      ...{ what: `list servers of ${name}`, method: 'GET', path: pathOf(servers, { namespace }) },
-      ...{ query: { labelSelector: `${buildLabel}=${name}` }, signal: options?.signal },
-    })
-    const own = items.find((server) => server.metadata.ownerReferences?.some((owner) => owner.uid === uid))
-    const buildUid = own && textAt(fieldsAt(own, 'spec'), 'buildUid')
-    if (buildUid !== undefined) this.#toldByServers.set(uid, buildUid)
+  /** In the background. When it fails, the identity is written with the next status. */
+  #restoreIdentity(ref: Ref): void {
+    void this.writeCounts(ref, this.#counts.get(keyOf(ref)) ?? {}).catch(() => false)
   }
 
-  /** Who it is, where that is known already of the very object and not for its status to say. */
-  #kept(
-    record: Build,
-    known: Known | undefined,
-    owner: OwnerReference | undefined,
-  ): Pick<Build, 'uid' | 'createdAt'> | undefined {
-    if (known) return known.isTold ? { uid: known.record.uid, createdAt: known.record.createdAt } : undefined
-    const uid = this.#toldByServers.get(owner?.uid ?? '')
-    return uid === undefined ? undefined : { uid, createdAt: record.createdAt }
+  #putRecordStatus(record: Build, basedOn: string, options?: CallOptions): Promise<string> {
+    const status = buildStatus(record, this.#counts.get(keyOf(record)) ?? {}, basedOn)
+    return this.putStatus(record, basedOn, status, options)
   }
 
-  /** Where this host may not, or fails, it is said with whatever is written of it next. */
-  #tellAgain(ref: Ref): void {
-    void this.show(ref, this.#figures.get(keyOf(ref)) ?? {}).catch(() => false)
-  }
-
-  #know(key: string, known: Known): void {
-    this.#known.set(key, known)
-    const { record, owner } = known
-    if (owner) this.#owners.set(ownerKey(record.namespace, record.uid), owner)
-  }
-
-  #status(record: Build, upon: string): object {
-    return buildStatus(record, this.#figures.get(keyOf(record)) ?? {}, upon)
-  }
-
-  async #at(record: Build, revision: string, options: CallOptions | undefined): Promise<Known> {
+  /** The build if its record is still at this revision. */
+  async #knownAt(record: Build, revision: string, options: CallOptions | undefined): Promise<KnownBuild> {
     const known = this.#known.get(keyOf(record))
-    if (known?.shown === revision) return known
-    const object = await this.call('GET', record, {}, options)
-    const now = this.versioned(object)
-    const found = this.#known.get(keyOf(record))
-    if (now?.revision === revision && found) return found
+    if (known?.recordRevision === revision) return known
+    const versioned = this.versioned(await this.objects.get(record, options))
+    const read = this.#known.get(keyOf(record))
+    if (versioned?.revision === revision && read) return read
     const { namespace, name } = record
-    if (!now) throw new FleetError('not-found', `GameServerBuild ${namespace}/${name} is being deleted`)
-    throw new FleetError('conflict', `GameServerBuild ${namespace}/${name} is at another revision`)
-  }
-
-  #written(key: string, known: Known, record: Build, actual: string): string {
-    const now = this.#known.get(key)
-    // A watch may have shown it, or a later one, before the answer came.
-    if (!now || !isNewer(now.actual, actual)) this.#know(key, { ...known, record, actual, shown: actual })
-    return actual
+    if (!versioned) throw new FleetError('not-found', `GameServerBuild ${namespace}/${name} is being deleted`)
+    throw new FleetError('conflict', `GameServerBuild ${namespace}/${name} is no longer at revision ${revision}`)
   }
 }
 
-function ownerKey(namespace: string, uid: string): string {
-  return keyOf({ namespace, name: uid })
+function current({ record, recordRevision }: KnownBuild): Versioned<Build> {
+  return { record, revision: recordRevision }
 }
 
-/** As its status has it now. */
-function toldUid(object: KubeObject): string | undefined {
-  return textAt(fieldsAt(object, 'status'), 'uid')
-}
-
-/** Revisions of one object are numbers that grow, whatever else they may be. */
-function isNewer(a: string, b: string): boolean {
-  return Number(a) > Number(b)
-}
-
-function isSameSpec(a: BuildSpec, b: BuildSpec): boolean {
-  return a === b || isDeepStrictEqual(a, b)
-}
-
-function withoutSpec({ spec: _, ...rest }: Build): Omit<Build, 'spec'> {
-  return rest
+/** Equal apart from the spec. */
+function isSameStatus({ spec: _a, ...before }: Build, { spec: _b, ...after }: Build): boolean {
+  return before.crashes === after.crashes && isDeepStrictEqual(before, after)
 }

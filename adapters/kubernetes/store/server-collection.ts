@@ -1,14 +1,22 @@
-/** Servers as GameServer objects. Handing one out is one conditional write of its status: the hot path of the whole fleet. */
+/** Servers as GameServer objects. An allocation is one conditional status write: the hot path of the fleet. */
 import type { CallOptions } from '../../../src/contracts/call-options.js'
 import { keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
-import type { BuildCollection } from './build-collection.js'
-import { type CollectionDependencies, CustomCollection } from './custom-collection.js'
-import { fieldsAt, type FleetResources, textAt } from './custom-resources.js'
+import { fieldsAt, textAt } from '../client/fields.js'
 import { keyFor, type KubeObject, type OwnerReference, revisionOf } from '../client/kube-objects.js'
-import { ownerOf } from './owner-references.js'
-import { hasServerStatus, newServerObject, readServer, type TokenEncryption, serverStatus } from './server-object.js'
+import type { BuildCollection } from './build-collection.js'
+import { CustomCollection } from './custom-collection.js'
+import type { CustomObjectsDependencies } from './custom-objects.js'
+import { type FleetResources, ownerReferenceTo } from './objects/custom-resources.js'
+import {
+  hasServerStatus,
+  newServerObject,
+  readServer,
+  serverStatus,
+  type TokenEncryption,
+} from './objects/server-object.js'
 
-interface Known {
+interface CachedServer {
+  /** Of the record. */
   readonly uid: string | undefined
   readonly owner: OwnerReference | undefined
   readonly revision: number
@@ -16,60 +24,61 @@ interface Known {
 
 export class ServerCollection extends CustomCollection<Server> {
   readonly #resources: FleetResources
-  readonly #known = new Map<string, Known>()
+  readonly #cached = new Map<string, CachedServer>()
 
   constructor(
-    parts: CollectionDependencies,
+    deps: CustomObjectsDependencies,
     resources: FleetResources,
-    sealing: TokenEncryption,
+    encryption: TokenEncryption,
     builds: BuildCollection,
   ) {
-    super(parts, {
+    super(deps, {
       resource: resources.servers,
-      read: (object) => readServer(object, sealing),
+      read: (object) => readServer(object, encryption),
       create: (server) =>
-        newServerObject(server, resources, sealing, builds.ownerByUid(server.namespace, server.buildUid)),
-      rest: (server, upon) => (hasServerStatus(server) ? serverStatus(server, upon) : undefined),
+        newServerObject(server, resources, encryption, builds.ownerByUid(server.namespace, server.buildUid)),
+      initialStatus: (server, basedOn) => (hasServerStatus(server) ? serverStatus(server, basedOn) : undefined),
     })
     this.#resources = resources
   }
 
-  /** For what a server has: it goes when the server does. Undefined when this one was not seen. */
+  /** Owner reference for what belongs to the server. Undefined when its object, or that of this uid, was not seen. */
   owner(ref: Ref, uid?: string): OwnerReference | undefined {
-    const known = this.#known.get(keyOf(ref))
-    return uid === undefined || known?.uid === uid ? known?.owner : undefined
+    const cached = this.#cached.get(keyOf(ref))
+    return uid === undefined || cached?.uid === uid ? cached?.owner : undefined
   }
 
-  /** Who a server is never changes: one write of its status is all. */
+  /** The spec, a server's identity, never changes: one status write is enough. */
   async update(record: Server, revision: string, options?: CallOptions): Promise<string> {
-    const upon = this.revision(revision, record)
-    // Players wait for a server to be handed out, and for nothing else.
-    const ahead = record.state === 'Active'
-    return this.putStatus(record, upon, serverStatus(record, upon), { ...options, ahead })
+    const basedOn = this.checkedRevision(revision, record)
+    // Players wait for allocations only.
+    const priority = record.state === 'Active'
+    return this.putStatus(record, basedOn, serverStatus(record, basedOn), { ...options, priority })
   }
 
   override isNews(object: KubeObject): boolean {
-    const known = this.#known.get(keyFor(object))
-    return known === undefined || Number(revisionOf(object)) > known.revision
+    const cached = this.#cached.get(keyFor(object))
+    return cached === undefined || Number(revisionOf(object)) > cached.revision
   }
 
   override forgetAll(): void {
-    this.#known.clear()
+    this.#cached.clear()
   }
 
   override forget(ref: Ref, last?: KubeObject): void {
-    const known = this.#known.get(keyOf(ref))
-    // There is another one of that name already.
-    if (known && last && known.revision > Number(revisionOf(last))) return
-    this.#known.delete(keyOf(ref))
+    const cached = this.#cached.get(keyOf(ref))
+    // A new server of that name exists already.
+    if (cached && last && cached.revision > Number(revisionOf(last))) return
+    this.#cached.delete(keyOf(ref))
   }
 
-  protected override seen(object: KubeObject): void {
+  protected override observe(object: KubeObject): void {
     const key = keyFor(object)
-    const known = this.#known.get(key)
+    const cached = this.#cached.get(key)
     const revision = Number(revisionOf(object))
-    if (known && known.revision >= revision) return
-    const owner = known?.owner?.uid === object.metadata.uid ? known?.owner : ownerOf(this.#resources.servers, object)
-    this.#known.set(key, { uid: textAt(fieldsAt(object, 'spec'), 'uid'), owner, revision })
+    if (cached && cached.revision >= revision) return
+    const isSame = cached?.owner?.uid === object.metadata.uid
+    const owner = isSame ? cached?.owner : ownerReferenceTo(this.#resources.servers, object)
+    this.#cached.set(key, { uid: textAt(fieldsAt(object, 'spec'), 'uid'), owner, revision })
   }
 }

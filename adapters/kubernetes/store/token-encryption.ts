@@ -1,85 +1,84 @@
 /**
- * Seals servers' tokens with a key that is kept in a Secret of the cluster: whoever may read servers, but no secrets, cannot
- * speak for them. AES-256-GCM, bound to the server's uid.
+ * Encrypts servers' tokens with a key kept in a Secret, so that users who may read servers but no secrets cannot send
+ * heartbeats for them. AES-256-GCM, bound to the server's uid.
  */
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'
 import type { Clock } from '../../../src/contracts/clock.js'
-import { FleetError, messageOf } from '../../../src/contracts/errors.js'
+import { FleetError } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 import type { KubernetesApi } from '../client/api.js'
 import { type KubeObject, pathOf, secrets } from '../client/kube-objects.js'
-import type { TokenEncryption } from './server-object.js'
+import type { TokenEncryption } from './objects/server-object.js'
 
 export const keySecretName = 'gamekeeper-key'
-const field = 'key'
-const cipher = 'aes-256-gcm'
+const keyField = 'key'
+const algorithm = 'aes-256-gcm'
 const keyBytes = 32
 const nonceBytes = 12
 const tagBytes = 16
 
-export interface TokenEncryptionOptions {
+export interface TokenEncryptionDependencies {
   readonly api: KubernetesApi
   readonly clock: Clock
   readonly logger: Logger
-  /** Where the Secret is, or is made by the first host that needs it. */
+  /** Of the Secret, which the first host creates. */
   readonly namespace: string
 }
 
-export async function openTokenEncryption(options: TokenEncryptionOptions): Promise<TokenEncryption> {
-  const { clock, logger } = options
-  const key = await keyOf(options)
+export async function openTokenEncryption(deps: TokenEncryptionDependencies): Promise<TokenEncryption> {
+  const { clock, logger } = deps
+  const key = await loadKey(deps)
   return {
-    seal(token, uid) {
+    encrypt(token, uid) {
       const nonce = clock.randomBytes(nonceBytes)
-      const sealing = createCipheriv(cipher, key, nonce).setAAD(Buffer.from(uid))
-      const sealed = Buffer.concat([sealing.update(token, 'utf8'), sealing.final()])
-      return Buffer.concat([nonce, sealing.getAuthTag(), sealed]).toString('base64')
+      const cipher = createCipheriv(algorithm, key, nonce).setAAD(Buffer.from(uid))
+      const encrypted = Buffer.concat([cipher.update(token, 'utf8'), cipher.final()])
+      return Buffer.concat([nonce, cipher.getAuthTag(), encrypted]).toString('base64')
     },
-    unseal(sealed, uid) {
+    decrypt(encrypted, uid) {
       try {
-        const bytes = Buffer.from(sealed, 'base64')
-        const opening = createDecipheriv(cipher, key, bytes.subarray(0, nonceBytes)).setAAD(Buffer.from(uid))
-        opening.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
-        return Buffer.concat([opening.update(bytes.subarray(nonceBytes + tagBytes)), opening.final()]).toString('utf8')
+        const bytes = Buffer.from(encrypted, 'base64')
+        const decipher = createDecipheriv(algorithm, key, bytes.subarray(0, nonceBytes)).setAAD(Buffer.from(uid))
+        decipher.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
+        const text = [decipher.update(bytes.subarray(nonceBytes + tagBytes)), decipher.final()]
+        return Buffer.concat(text).toString('utf8')
       } catch (error) {
-        logger.warn({ uid, error: messageOf(error) }, 'the token of a server was sealed with another key')
-        // As secret as the key, and the same at each reading.
-        return createHmac('sha256', key).update(`in place of ${sealed} of ${uid}`).digest('hex')
+        logger.warn({ err: error, uid }, 'cannot decrypt the token of a server: it was encrypted with another key')
+        // Unguessable without the key, and the same for each read.
+        return createHmac('sha256', key).update(`in place of ${encrypted} of ${uid}`).digest('hex')
       }
     },
   }
 }
 
-async function keyOf(options: TokenEncryptionOptions): Promise<Buffer> {
-  const found = await read(options)
-  if (found) return found
-  const { api, clock, namespace } = options
-  const data = { [field]: Buffer.from(clock.randomBytes(keyBytes)).toString('base64') }
+async function loadKey(deps: TokenEncryptionDependencies): Promise<Buffer> {
+  const existing = await readKey(deps)
+  if (existing) return existing
+  const { api, clock, namespace } = deps
+  const data = { [keyField]: Buffer.from(clock.randomBytes(keyBytes)).toString('base64') }
   const body = { metadata: { name: keySecretName, namespace }, type: 'Opaque', data }
   const what = `create secret ${namespace}/${keySecretName}`
   try {
     const path = pathOf(secrets, { namespace })
-    // The first host that comes makes it, before anybody leads.
+    // Unfenced: the first host creates it before any host leads.
     return keyIn(await api.object({ what, method: 'POST', path, body, unfenced: true }), namespace)
   } catch (error) {
     if (FleetError.is(error, 'not-found')) {
       throw new FleetError('invalid', `kubernetesBackend: namespace ${namespace} does not exist`, { cause: error })
     }
-    // Another host was first.
-    const theirs = FleetError.is(error, 'conflict') ? await read(options) : undefined
+    // Another host was faster.
+    const theirs = FleetError.is(error, 'conflict') ? await readKey(deps) : undefined
     if (theirs) return theirs
     throw error
   }
 }
 
-async function read({ api, namespace }: TokenEncryptionOptions): Promise<Buffer | undefined> {
+async function readKey({ api, namespace }: TokenEncryptionDependencies): Promise<Buffer | undefined> {
   const path = pathOf(secrets, { namespace, name: keySecretName })
   try {
-    return keyIn(
-      await api.object({ what: `read secret ${namespace}/${keySecretName}`, method: 'GET', path }),
-      namespace,
-    )
+    const what = `get secret ${namespace}/${keySecretName}`
+    return keyIn(await api.object({ what, method: 'GET', path }), namespace)
   } catch (error) {
     if (FleetError.is(error, 'not-found')) return undefined
     throw error
@@ -88,8 +87,9 @@ async function read({ api, namespace }: TokenEncryptionOptions): Promise<Buffer 
 
 function keyIn(secret: KubeObject, namespace: string): Buffer {
   const { data } = secret
-  const text = isObject(data) ? data[field] : undefined
+  const text = isObject(data) ? data[keyField] : undefined
   const key = Buffer.from(typeof text === 'string' ? text : '', 'base64')
   if (key.length === keyBytes) return key
-  throw new FleetError('invalid', `secret ${namespace}/${keySecretName} must hold ${keyBytes} bytes as data.${field}`)
+  const message = `secret ${namespace}/${keySecretName} must contain ${keyBytes} bytes in data.${keyField}`
+  throw new FleetError('invalid', message)
 }

@@ -157,7 +157,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       await backend.create(spec)
       expect(await inPhase(backend, spec, 'exited')).toMatchObject({
         exitCode: 137,
-        reason: 'it was killed for using more memory than its limit of 64Mi',
+        reason: 'OOMKilled: it exceeded its memory limit of 64Mi',
       })
     })
 
@@ -213,7 +213,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       await kubectl('delete', 'pod', '-n', space, spec.ref.name, '--wait=false')
       await vi.waitFor(() => {
         expect(told).toContainEqual(
-          expect.objectContaining({ phase: 'exited', interrupted: true, reason: 'its pod is deleted' }),
+          expect.objectContaining({ phase: 'exited', interrupted: true, reason: 'pod deleted' }),
         )
       }, patience)
       await vi.waitFor(() => expect(gone).toEqual([spec.uid]), patience)
@@ -256,7 +256,14 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       const spec = specOf(space, 'sleep 600')
       // As a host leaves it that dies before the pod has a node: it waits for a secret that nobody writes.
       const body = podOf({
-        ...{ spec, ports: [], group: backend.apiGroup, secret: 'never-written', owner: undefined, packed: true },
+        ...{
+          spec,
+          ports: [],
+          group: backend.apiGroup,
+          secret: 'never-written',
+          owner: undefined,
+          scheduling: 'packed',
+        },
       })
       await api.request({ what: 'make a pod', method: 'POST', path: `/api/v1/namespaces/${space}/pods`, body })
       expect(await backend.list()).toEqual([])

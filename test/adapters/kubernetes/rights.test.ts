@@ -81,7 +81,7 @@ describeOnCluster('the rights in examples/kubernetes', () => {
       )
     }
     // A hollow node has none to show: what counts is that it was asked for.
-    await expect(fleet.servers.logs({ namespace: space, name }).next()).rejects.toThrow('could not show the log')
+    await expect(fleet.servers.logs({ namespace: space, name }).next()).rejects.toThrow('failed to read the log')
     await fleet.builds.patch(ref, { max: 3 })
     await fleet.servers.delete({ namespace: space, name })
     await fleet.builds.delete(ref)

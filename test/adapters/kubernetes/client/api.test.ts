@@ -32,7 +32,7 @@ describe('a call of the API server', () => {
     const server = await fakeApiServer((_, response) => say(response, status, statusOf(status, reason, name)))
     const error = await failureOf(apiOf(configFor(server.url)).request(get))
     expect(error.code).toBe(code)
-    expect(error.message).toContain(`could not read it: ${reason} indeed`)
+    expect(error.message).toContain(`failed to read it (Kubernetes API at ${server.url}): ${reason} indeed`)
     expect([httpStatusOf(error), reasonOf(error)]).toEqual([status, reason])
   })
 
@@ -81,15 +81,15 @@ describe('a call of the API server', () => {
       return hangs ? new Promise(() => {}) : apply(options)
     }
     const api = apiOf(config, { clock })
-    const call = { what: 'read it', method: 'GET', path: '/x', limitMs: 200 } as const
+    const call = { what: 'read it', method: 'GET', path: '/x', timeoutMs: 200 } as const
     await api.request(call)
     hangs = true
     ahead = 61_000
     await api.request(call)
     expect(asked).toBe(2)
     server.answer = (_, response) => say(response, 401, statusOf(401, 'Unauthorized'))
-    await expect(api.request(call)).rejects.toThrow('did not read it within 0.2 s')
-    await expect(api.open(call)).rejects.toThrow('did not read it within 0.2 s')
+    await expect(api.request(call)).rejects.toThrow('did not answer within 0.2 s')
+    await expect(api.open(call)).rejects.toThrow('did not answer within 0.2 s')
   })
 
   it('is tried again with new credentials when the old ones are not taken any more, once', async () => {
@@ -101,7 +101,7 @@ describe('a call of the API server', () => {
     expect(await apiOf(config).object(get)).toMatchObject({ metadata: { name: 'a' } })
     expect(config.asked).toBe(2)
     const error = await failureOf(apiOf(configFor(server.url, ['old'])).request(get))
-    expect(error.message).toContain('the credentials are not accepted')
+    expect(error.message).toContain('credentials rejected')
     expect(server.asked).toHaveLength(4)
   })
 
@@ -164,7 +164,7 @@ describe('a call of the API server', () => {
     // Longer than this test may take.
     const api = apiOf(configFor(server.url), { connections: 8, callTimeoutMs: 600_000 })
     const stuck = Array.from({ length: 30 }, () => api.request(get).catch(() => undefined))
-    const ahead = { ...get, query: { ahead: 1 }, ahead: true }
+    const ahead = { ...get, query: { ahead: 1 }, priority: true }
     await Promise.all(Array.from({ length: 20 }, () => api.object(ahead)))
     api.close()
     await Promise.all(stuck)
@@ -178,7 +178,7 @@ describe('a call of the API server', () => {
     })
     const api = apiOf(configFor(server.url), { requestsPerSecond: 20, connections: 8 })
     const others = Array.from({ length: 40 }, (_, n) => api.request({ ...get, query: { n } }))
-    await api.request({ ...get, query: { n: 'ahead' }, ahead: true })
+    await api.request({ ...get, query: { n: 'ahead' }, priority: true })
     await Promise.all(others)
     expect(order).toHaveLength(41)
     expect(order.indexOf('ahead')).toBeLessThan(30)
@@ -203,7 +203,9 @@ describe('a call of the API server', () => {
     })
     const api = apiOf(configFor(server.url), { connections: 1, callTimeoutMs: 5_000 })
     const stuck = [api.request(get), api.request(get)].map((call) => call.catch(() => undefined))
-    expect(await api.object({ ...get, query: { urgent: 1 }, urgent: true })).toMatchObject({ metadata: { name: 'a' } })
+    expect(await api.object({ ...get, query: { urgent: 1 }, unlimited: true })).toMatchObject({
+      metadata: { name: 'a' },
+    })
     api.close()
     await Promise.all(stuck)
   })
@@ -214,7 +216,7 @@ describe('the kubeconfig', () => {
     const before = process.env['KUBECONFIG']
     try {
       process.env['KUBECONFIG'] = '/no/such/kubeconfig'
-      expect(defaultKubeConfig).toThrow(/KUBECONFIG or ~\/\.kube\/config cannot be read: .*no such file/)
+      expect(defaultKubeConfig).toThrow(/cannot read KUBECONFIG or ~\/\.kube\/config: .*no such file/)
       expect(() => kubernetesBackend()).toThrow(FleetError)
     } finally {
       if (before === undefined) delete process.env['KUBECONFIG']

@@ -4,7 +4,7 @@
  */
 import { text } from 'node:stream/consumers'
 import { expect, it, onTestFinished } from 'vitest'
-import { labelling } from '../../../../adapters/kubernetes/leader-election/leader-label.js'
+import { withLeaderLabel } from '../../../../adapters/kubernetes/leader-election/leader-label.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import type { ElectionListener } from '../../../../src/contracts/elector.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
@@ -64,7 +64,7 @@ async function scene(others: Readonly<Record<string, Written>> = {}) {
   }
   const api = apiOf(configFor(server.url))
   const pod = { namespace: 'games', name: 'me' }
-  const resign = labelling(elector, { api, clock, logger: silentLogger, label, pod }).run({
+  const resign = withLeaderLabel(elector, { api, clock, logger: silentLogger, label, pod }).run({
     elected() {},
     lost() {},
   })

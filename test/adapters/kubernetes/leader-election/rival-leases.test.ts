@@ -52,8 +52,8 @@ async function scene() {
   const leading = new Set<string>()
   const most = { leading: 0 }
   function host(identity: string, namespaces: readonly string[] | undefined) {
-    const warned: string[] = []
-    const warn = (_: object, message: string) => void warned.push(message)
+    const warned: object[] = []
+    const warn = (fields: object, message: string) => void warned.push({ ...fields, message })
     const backend = kubernetesBackend({
       ...{
         kubeConfig: configFor(server.url),
@@ -87,29 +87,29 @@ async function scene() {
   return { leases, put, rights, host, most, lists, writes }
 }
 
-describe('a host that was told other namespaces', () => {
+describe('a host with other namespaces than the leader', () => {
   it.each([
-    ['more', duels, both],
-    ['fewer', both, duels],
-    ['all', duels, undefined],
-    ['some, after all', undefined, duels],
-  ])('(%s) waits until the one that leads has left, and says why once', async (_, before, after) => {
+    ['more namespaces', duels, both],
+    ['fewer namespaces', both, duels],
+    ['all namespaces', duels, undefined],
+    ['some instead of all', undefined, duels],
+  ])('(%s) does not lead before the leader has resigned, and warns once', async (_, before, after) => {
     const { host, most, writes } = await scene()
     const first = host('first', before)
     await until('the first leads', () => first.leads)
     const second = host('second', after)
-    await until('the second knows', () => second.hasHeard)
+    await until('the second is notified', () => second.hasHeard)
     const renewals = writes().length
-    await until('some leases have passed', () => writes().length >= renewals + 8)
+    await until('several leases have passed', () => writes().length >= renewals + 8)
     expect(most.leading).toBe(1)
     expect(second.leader).toBe('first')
-    expect(second.warned).toEqual([expect.stringContaining('first leads a fleet in other namespaces')])
+    expect(second.warned).toMatchObject([{ holder: 'first', message: expect.stringContaining('not leading') }])
     await first.leave()
     await until('the second leads', () => second.leads)
     expect(most.leading).toBe(1)
   })
 
-  it('leads at once when none of them is the same, and writes down which they are', async () => {
+  it('leads at once when the namespaces do not overlap, and annotates its Lease with them', async () => {
     const { leases, host, lists, writes } = await scene()
     const first = host('first', ['duels', 'chess'])
     const second = host('second', ['arcade'])
@@ -122,15 +122,15 @@ describe('a host that was told other namespaces', () => {
     expect(lists()).toHaveLength(asked)
   })
 
-  it('leads beside no other though all begin at once', async () => {
+  it('is the only leader when all hosts start at once', async () => {
     const { host, most } = await scene()
     const hosts = [duels, both, undefined].map((namespaces, i) => host(`host-${i}`, namespaces))
     await until('one leads', () => hosts.some(({ leads }) => leads))
-    await until('all know', () => hosts.every(({ leads, leader }) => leads || leader !== undefined))
+    await until('all are notified', () => hosts.every(({ leads, leader }) => leads || leader !== undefined))
     expect(most.leading).toBe(1)
   })
 
-  it('does not wait for longer than a lease for one that nobody renews', async () => {
+  it('takes over from a killed host after one lease duration', async () => {
     const { put, host } = await scene()
     const annotations = { [`${group}/namespaces`]: 'duels' }
     const spec = { holderIdentity: 'killed', leaseDurationSeconds: 2 }
@@ -142,22 +142,24 @@ describe('a host that was told other namespaces', () => {
   })
 
   it.each([
-    ['is in all namespaces', group, true],
-    ['is in some, nobody knows which', `${group}.01234567`, false],
-    ['is of another group', `${group}.other`, false],
-  ])('takes a Lease without a word of them for one that %s', async (_, name, holdsOff) => {
+    ['covers all namespaces', group, true],
+    ['covers unknown namespaces', `${group}.01234567`, false],
+    ['belongs to another group', `${group}.other`, false],
+  ])('knows by its name that a Lease without annotation %s', async (_, name, holdsOff) => {
     const { put, host } = await scene()
     put({ metadata: { name }, spec: { holderIdentity: 'older' } })
     const second = host('second', both)
-    await until('it knows', () => second.hasHeard)
+    await until('it is notified', () => second.hasHeard)
     expect(second.leader).toBe(holdsOff ? 'older' : undefined)
   })
 
-  it('leads without the right to list leases, and says so once', async () => {
+  it('leads without permission to list leases, and warns once', async () => {
     const { rights, host } = await scene()
     rights.list = false
     const first = host('first', duels)
     await until('it leads', () => first.leads)
-    expect(first.warned).toEqual([expect.stringContaining('may not list leases in games')])
+    expect(first.warned).toMatchObject([
+      { namespace: 'games', message: expect.stringContaining('not allowed to list leases') },
+    ])
   })
 })

@@ -124,7 +124,7 @@ describeOnCluster('a fleet of which', () => {
       return found[0] === idle ? undefined : found
     })
     expect(await nodeOf(next)).not.toBe(left)
-    expect(await until('it is told', () => told(idle))).toMatch(/^Warning Gone: .*its pod is deleted/)
+    expect(await until('it is told', () => told(idle))).toMatch(/^Warning Gone: .*pod deleted/)
     const refusal = await drain(match.name, '--timeout=1s').catch(messageOf)
     expect(refusal).toContain("violate the pod's disruption budget")
     expect(await read(match.name, '.metadata.deletionTimestamp')).toBe('')
@@ -132,7 +132,7 @@ describeOnCluster('a fleet of which', () => {
     expect(await crashes()).toBe(0)
   })
 
-  it('a server or its pod is deleted ends both, tells of the pod, and replaces either', limit, async () => {
+  it('a server or pod deleted ends both, tells of the pod, and replaces either', limit, async () => {
     const { standing, told, crashes } = await scene('deleted', 2)
     const [server = '', pod = ''] = await standing(2)
     await Promise.all([k('delete', 'gs', server, '--wait=false'), k('delete', 'pod', pod, '--wait=false')])
@@ -142,7 +142,7 @@ describeOnCluster('a fleet of which', () => {
     })
     const next = await standing(2)
     expect(next.filter((name) => name === server || name === pod)).toEqual([])
-    expect(await until('it is told', () => told(pod))).toMatch(/^Warning Gone: .*its pod is deleted/)
+    expect(await until('it is told', () => told(pod))).toMatch(/^Warning Gone: .*pod deleted/)
     expect(await crashes()).toBe(0)
   })
 

@@ -1,7 +1,7 @@
 /** What is known of pods, when answers and watches of an API server cross each other. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { Fence } from '../../../../adapters/kubernetes/leader-election/fence.js'
+import { WriteFence } from '../../../../adapters/kubernetes/client/write-fence.js'
 import { containerAnnotation, namesOf } from '../../../../adapters/kubernetes/pods/labels.js'
 import { PodCache } from '../../../../adapters/kubernetes/pods/pod-cache.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
@@ -35,7 +35,7 @@ const ending = { deletionTimestamp: '2025-01-01T00:00:00Z' }
 interface Setting {
   readonly publicAddress?: string
   readonly logger?: Logger
-  readonly fence?: Fence
+  readonly fence?: WriteFence
 }
 
 /** An API server whose lists and watches of pods the test plays. */
@@ -103,7 +103,7 @@ describe('a pod that a watch has told of', () => {
       return Promise.race([asked.then(() => ({ call })), call.then(() => undefined)])
     })
     const answer = await asked
-    pods.learn(podAt(101, { phase: 'Pending' }))
+    pods.add(podAt(101, { phase: 'Pending' }))
     await opened(2)
     send('MODIFIED', podAt(105))
     await until('it is heard of', () => told.includes('first running'))
@@ -116,7 +116,7 @@ describe('a pod that a watch has told of', () => {
     const { pods, told, send, shows, known } = await scene([podAt(80, { phase: 'Pending' })])
     let response: ServerResponse | undefined
     shows((_, late) => void (response = late))
-    const asked = pods.ask(ref, undefined)
+    const asked = pods.fetch(ref, undefined)
     const waiting = await until('it is asked for', () => response)
     send('MODIFIED', podAt(105))
     await until('it is heard of', () => told.includes('first running'))
@@ -129,20 +129,20 @@ describe('a pod that a watch has told of', () => {
     const { pods, told, send, shows, known } = await scene([podAt(80)])
     let response: ServerResponse | undefined
     shows((_, late) => void (response = late))
-    const asked = pods.ask(ref, undefined)
+    const asked = pods.fetch(ref, undefined)
     const waiting = await until('it is asked for', () => response)
     send('DELETED', podAt(105, { more: ending }))
     await until('its end is heard of', () => told.includes('first gone'))
     say(waiting, 200, podAt(80))
     expect([await asked, known()]).toEqual([undefined, undefined])
     // Nor does the answer of its creation bring it back.
-    expect([pods.learn(podAt(80)), known()]).toEqual([undefined, undefined])
+    expect([pods.add(podAt(80)), known()]).toEqual([undefined, undefined])
     expect(told).toEqual(['first running', 'first gone'])
   })
 
   it('gives way to its successor, and not the successor to it', async () => {
     const { pods, told, send, known } = await scene([podAt(80)])
-    pods.learn(podAt(110, { uid: 'second' }))
+    pods.add(podAt(110, { uid: 'second' }))
     send('MODIFIED', podAt(100))
     send('DELETED', podAt(105))
     send('MODIFIED', podAt(112, { uid: 'second', more: { annotations: { seen: 'yes' } } }))
@@ -154,7 +154,7 @@ describe('a pod that a watch has told of', () => {
 describe('a pod that is known from its creation alone', () => {
   it('stays when a list is older, and is gone when a later one lacks it', async () => {
     const { pods, told, watches, opened, lists, send, known } = await scene()
-    pods.learn(podAt(101, { phase: 'Pending' }))
+    pods.add(podAt(101, { phase: 'Pending' }))
     const listAt = async (at: number) => {
       lists([], at)
       const before = watches.length
@@ -234,7 +234,7 @@ describe('a pod whose labels somebody changes', () => {
     send('DELETED', podAt(105, { more: marks }))
     await until('it is heard of again', () => pods.find(ref)?.revision === 120)
     expect([told, patches]).toEqual([['first running'], [asItWas]])
-    expect(warned).toEqual([`somebody has changed ${group}/server of pod games/${ref.name}, which is put back`])
+    expect(warned).toEqual(['pod labels or annotations were changed; restoring them'])
   })
 
   it('is the server that it was, whatever its labels say', async () => {
@@ -276,15 +276,15 @@ describe('a pod whose labels somebody changes', () => {
   })
 
   it('is not marked by a host that does not lead, and by that host once it leads', async () => {
-    const fence = new Fence(systemClock)
-    fence.shut()
+    const fence = new WriteFence(systemClock)
+    fence.close()
     const { pods, told, patches, asked, labels, put, send } = await sceneOfOne({ fence })
     put(podAt(105, { more: labels({ [`${group}/server`]: undefined }) }))
     send('DELETED', podAt(105))
     const looks = () => asked.filter((line) => line.endsWith(`/pods/${ref.name}`)).length
     await until('it was asked for twice', () => looks() >= 2)
     expect([pods.find(ref)?.podUid, told, patches]).toEqual(['first', ['first running'], []])
-    fence.open(fence.moment(), 60_000, () => {})
+    fence.open(fence.timePoint(), 60_000, () => {})
     await until('it is heard of again', () => pods.find(ref)?.revision === 120)
     expect([told, patches]).toEqual([['first running'], [asItWas]])
   })

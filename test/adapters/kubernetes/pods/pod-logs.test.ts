@@ -13,7 +13,7 @@ async function shown(connections: readonly string[], follow: boolean) {
   const game = { ref: { namespace: 'games', name: 'arena-a1b2c' }, uid: 'u', ports: [] }
   const source: LogSource = {
     api: apiOf(configFor(server.url)),
-    seen: {
+    snapshot: {
       identity: { ...game, container: 'game' },
       instance: { ...game, phase: 'running' },
       ...{ pod: {}, podUid: 'p', revision: 1 },

@@ -2,13 +2,10 @@
 import { describe, expect, it } from 'vitest'
 import type { Identity } from '../../../../adapters/kubernetes/pods/labels.js'
 import type { ContainerState, Pod } from '../../../../adapters/kubernetes/pods/pod-objects.js'
-import {
-  fixedPorts,
-  type HoldUp,
-  instanceOf,
-  isUnstarted,
-  lacksPorts,
-} from '../../../../adapters/kubernetes/pods/pod-status.js'
+import { isUnstarted } from '../../../../adapters/kubernetes/pods/container-status.js'
+import { isBlockedByHostPorts, templateHostPorts } from '../../../../adapters/kubernetes/pods/host-ports.js'
+import type { StartProblems } from '../../../../adapters/kubernetes/pods/pending-reason.js'
+import { instanceOf } from '../../../../adapters/kubernetes/pods/pod-status.js'
 
 const ports = [{ container: 7777, public: 10_003 }]
 const identity: Identity = { ref: { namespace: 'default', name: 'arena-a1b2c' }, uid: 'u', container: 'game', ports }
@@ -22,7 +19,7 @@ interface Sketch {
   readonly nodeName?: string
   /** Of the node, that its game container opens. */
   readonly hostPorts?: readonly number[]
-  readonly heldUp?: HoldUp
+  readonly problems?: StartProblems
 }
 
 function podOf({ phase = 'Running', game, init, status, metadata, nodeName = 'node-1', hostPorts }: Sketch): Pod {
@@ -45,7 +42,7 @@ const unscheduled = (message: string) => ({
 })
 const ofPorts = "node(s) didn't have free ports for the requested pod ports"
 const late =
-  'nothing of it has started on node-1 for 60 s, which may be for want of a volume or the network, or for a large image: kubectl describe pod -n default arena-a1b2c says why'
+  'no container started on node-1 within 60 s; usual causes are a missing volume, the pod network, or a large image: see kubectl describe pod -n default arena-a1b2c'
 const disrupted = {
   ...{ type: 'DisruptionTarget', status: 'True' },
   ...{ reason: 'PreemptionByScheduler', message: 'a pod of higher priority came' },
@@ -54,11 +51,11 @@ const exits = (exitCode: number, more: object = {}): ContainerState => ({ termin
 const deletedAt = { deletionTimestamp: '2026-01-01T00:00:40Z', deletionGracePeriodSeconds: 30 }
 
 const table: readonly (readonly [string, Sketch, object])[] = [
-  ['nothing but a name', { phase: 'Pending', nodeName: '' }, { phase: 'pending', reason: 'it waits for a node' }],
+  ['nothing but a name', { phase: 'Pending', nodeName: '' }, { phase: 'pending', reason: 'waiting to be scheduled' }],
   [
     'no node has room for',
     { phase: 'Pending', nodeName: '', status: unscheduled('0/3 nodes are available: 3 Insufficient cpu.') },
-    { phase: 'pending', blocked: true, reason: 'it cannot be scheduled: 0/3 nodes are available: 3 Insufficient cpu.' },
+    { phase: 'pending', blocked: true, reason: 'cannot be scheduled: 0/3 nodes are available: 3 Insufficient cpu.' },
   ],
   [
     'finds a port of its template taken on every node',
@@ -71,7 +68,7 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     {
       phase: 'pending',
       blocked: true,
-      reason: `it cannot be scheduled: 0/1 nodes are available: 1 ${ofPorts}. (its template asks for port 9100 of the node, which only one pod of a node can have)`,
+      reason: `cannot be scheduled: 0/1 nodes are available: 1 ${ofPorts}. (the template requests host port 9100, which only one pod per node can use)`,
     },
   ],
   [
@@ -82,12 +79,12 @@ const table: readonly (readonly [string, Sketch, object])[] = [
       hostPorts: [9100],
       status: unscheduled('0/1 nodes are available: 1 Insufficient cpu.'),
     },
-    { phase: 'pending', blocked: true, reason: 'it cannot be scheduled: 0/1 nodes are available: 1 Insufficient cpu.' },
+    { phase: 'pending', blocked: true, reason: 'cannot be scheduled: 0/1 nodes are available: 1 Insufficient cpu.' },
   ],
   [
     'is being made',
     { phase: 'Pending', game: { waiting: { reason: 'ContainerCreating' } } },
-    { phase: 'pending', reason: 'it is being started on node-1' },
+    { phase: 'pending', reason: 'starting on node-1' },
   ],
   [
     'has no image',
@@ -95,7 +92,7 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     {
       phase: 'pending',
       blocked: true,
-      reason: 'its container game cannot start: ImagePullBackOff: Back-off pulling image "a:1"',
+      reason: 'container game cannot start: ImagePullBackOff: Back-off pulling image "a:1"',
     },
   ],
   [
@@ -103,34 +100,34 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     {
       phase: 'Pending',
       game: { waiting: { reason: 'ContainerCreating' } },
-      heldUp: { unwritten: 'exceeded quota', isLate: true },
+      problems: { secretError: 'exceeded quota', isSlow: true },
     },
-    { phase: 'pending', blocked: true, reason: 'its configuration cannot be written: exceeded quota' },
+    { phase: 'pending', blocked: true, reason: 'cannot create its SDK secret: exceeded quota' },
   ],
   [
     'has had its node for long',
-    { phase: 'Pending', game: { waiting: { reason: 'ContainerCreating' } }, heldUp: { isLate: true } },
+    { phase: 'Pending', game: { waiting: { reason: 'ContainerCreating' } }, problems: { isSlow: true } },
     { phase: 'pending', blocked: true, reason: late },
   ],
   [
     'has had its node for long, which says nothing of it',
-    { phase: 'Pending', heldUp: { isLate: true } },
+    { phase: 'Pending', problems: { isSlow: true } },
     { phase: 'pending', blocked: true, reason: late },
   ],
   [
     'has had its node for long, which says why',
-    { phase: 'Pending', game: { waiting: { reason: 'ErrImagePull' } }, heldUp: { isLate: true } },
-    { phase: 'pending', blocked: true, reason: 'its container game cannot start: ErrImagePull' },
+    { phase: 'Pending', game: { waiting: { reason: 'ErrImagePull' } }, problems: { isSlow: true } },
+    { phase: 'pending', blocked: true, reason: 'container game cannot start: ErrImagePull' },
   ],
   [
     'has had its node for long, and whose init container is at work',
     {
       ...{ phase: 'Pending', init: { running: {} }, game: { waiting: { reason: 'PodInitializing' } } },
-      heldUp: { isLate: true },
+      problems: { isSlow: true },
     },
-    { phase: 'pending', reason: 'it is being started on node-1' },
+    { phase: 'pending', reason: 'starting on node-1' },
   ],
-  ['runs after it has waited for long', { game: { running: {} }, heldUp: { isLate: true } }, { phase: 'running' }],
+  ['runs after it has waited for long', { game: { running: {} }, problems: { isSlow: true } }, { phase: 'running' }],
   ['runs', { game: { running: {} } }, { phase: 'running' }],
   ['has ended well', { phase: 'Succeeded', game: exits(0, { reason: 'Completed' }) }, { phase: 'exited', exitCode: 0 }],
   ['has failed', { phase: 'Failed', game: exits(3, { reason: 'Error' }) }, { phase: 'exited', exitCode: 3 }],
@@ -140,7 +137,7 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     {
       phase: 'exited',
       exitCode: 137,
-      reason: 'it was killed for using more memory than its limit of 64Mi',
+      reason: 'OOMKilled: it exceeded its memory limit of 64Mi',
     },
   ],
   [
@@ -157,7 +154,7 @@ const table: readonly (readonly [string, Sketch, object])[] = [
   [
     'has an init container that failed',
     { phase: 'Failed', init: exits(2, { reason: 'Error' }), game: { waiting: { reason: 'PodInitializing' } } },
-    { phase: 'exited', exitCode: 2, reason: 'its init container first has failed' },
+    { phase: 'exited', exitCode: 2, reason: 'init container first failed' },
   ],
   [
     'was evicted',
@@ -184,18 +181,18 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     {
       phase: 'exited',
       interrupted: true,
-      reason: 'its pod is deleted: PreemptionByScheduler: a pod of higher priority came',
+      reason: 'pod deleted: PreemptionByScheduler: a pod of higher priority came',
     },
   ],
   [
     'is deleted while it runs',
     { game: { running: {} }, metadata: deletedAt },
-    { phase: 'exited', interrupted: true, reason: 'its pod is deleted' },
+    { phase: 'exited', interrupted: true, reason: 'pod deleted' },
   ],
   [
     'ended by its deletion',
     { phase: 'Failed', game: exits(143, { finishedAt: '2026-01-01T00:00:11Z' }), metadata: deletedAt },
-    { phase: 'exited', interrupted: true, reason: 'its pod is deleted' },
+    { phase: 'exited', interrupted: true, reason: 'pod deleted' },
   ],
   [
     'had ended before it was deleted',
@@ -209,7 +206,7 @@ const table: readonly (readonly [string, Sketch, object])[] = [
       metadata: deletedAt,
       status: { conditions: [{ type: 'Ready', status: 'False', reason: 'NodeNotReady' }] },
     },
-    { phase: 'exited', interrupted: true, reason: 'its node does not answer, and its pod is deleted' },
+    { phase: 'exited', interrupted: true, reason: 'pod deleted because its node does not respond' },
   ],
 ]
 
@@ -218,7 +215,7 @@ describe('an instance whose pod', () => {
     const node = sketch.nodeName === '' ? {} : { node: 'node-1' }
     const { ref, uid } = identity
     const expected = { ref, uid, ports, address: '203.0.113.7', ...node, ...life }
-    expect(instanceOf(podOf(sketch), identity, { address: '203.0.113.7', ...sketch.heldUp })).toEqual(expected)
+    expect(instanceOf(podOf(sketch), identity, { address: '203.0.113.7', ...sketch.problems })).toEqual(expected)
   })
 })
 
@@ -230,12 +227,12 @@ describe('a pod', () => {
   })
 
   it('has as fixed ports what its containers ask of the node, but for those that the fleet has given it', () => {
-    expect(fixedPorts(podOf({ hostPorts: [10_003, 10_003] }), identity)).toEqual([])
-    expect(fixedPorts(podOf({ hostPorts: [9100, 10_003, 9100, 53] }), identity)).toEqual([9100, 53])
+    expect(templateHostPorts(podOf({ hostPorts: [10_003, 10_003] }), identity)).toEqual([])
+    expect(templateHostPorts(podOf({ hostPorts: [9100, 10_003, 9100, 53] }), identity)).toEqual([9100, 53])
     const sidecar = { name: 'side', restartPolicy: 'Always', ports: [{ hostPort: 9200 }] }
     const passing = { name: 'first', ports: [{ hostPort: 9300 }] }
-    expect(fixedPorts({ spec: { initContainers: [sidecar, passing] } }, identity)).toEqual([9200])
-    expect(fixedPorts({}, identity)).toEqual([])
+    expect(templateHostPorts({ spec: { initContainers: [sidecar, passing] } }, identity)).toEqual([9200])
+    expect(templateHostPorts({}, identity)).toEqual([])
   })
 
   it.each([
@@ -260,6 +257,6 @@ describe('a pod', () => {
     [false, '0/1 nodes are available: 1 Insufficient cpu.'],
     [false, "0/2 nodes are available: 2 node(s) didn't match node selector."],
   ])('lacks ports: %s, where the scheduler says %s', (expected, message) => {
-    expect(lacksPorts(podOf({ phase: 'Pending', nodeName: '', status: unscheduled(message) }))).toBe(expected)
+    expect(isBlockedByHostPorts(podOf({ phase: 'Pending', nodeName: '', status: unscheduled(message) }))).toBe(expected)
   })
 })

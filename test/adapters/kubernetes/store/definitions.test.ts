@@ -1,10 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import { type BuildFigures, buildStatus } from '../../../../adapters/kubernetes/store/build-object.js'
-import { detailSpec, readDetail } from '../../../../adapters/kubernetes/store/detail-object.js'
-import { fleetResources } from '../../../../adapters/kubernetes/store/custom-resources.js'
+import { type BuildCounts, buildStatus } from '../../../../adapters/kubernetes/store/objects/build-object.js'
+import { detailSpec, readDetail } from '../../../../adapters/kubernetes/store/objects/detail-object.js'
+import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import { pathOf } from '../../../../adapters/kubernetes/client/kube-objects.js'
-import { newServerObject, readServer, serverStatus } from '../../../../adapters/kubernetes/store/server-object.js'
+import {
+  newServerObject,
+  readServer,
+  serverStatus,
+} from '../../../../adapters/kubernetes/store/objects/server-object.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import { isObject } from '../../../../src/rules/validation/problem.js'
 import { type Detail, type Server, serverStates, type Session } from '../../../../src/rules/model/resources.js'
@@ -143,7 +147,7 @@ const wholeServer: Required<Server> & { readonly session: Required<Session> } = 
   ending: { reason: 'Exited', message: 'it ended', crash: false, at: 1_700_000_004_000 },
 }
 const wholeDetail: Required<Detail> = { ...ref, build: 'arena', players: ['amie'] }
-const wholeFigures: Required<Omit<BuildFigures, 'crashesCount' | 'health' | 'conditions'>> = {
+const wholeFigures: Required<Omit<BuildCounts, 'crashesCount' | 'health' | 'conditions'>> = {
   ...{ currentActive: 1, currentStandingBy: 1, currentPending: 1, currentInitializing: 1 },
   currentStandingByReadyDesired: '1/2',
   rollout: { updated: 1, outdated: 1 },
@@ -178,7 +182,7 @@ describe('the custom resource definitions', () => {
 
   it('have exactly the fields that the store writes for builds, servers and details', async () => {
     const [build, server, detail] = await schemas()
-    const open = { seal: (token: string) => token, unseal: (sealed: string) => sealed }
+    const open = { encrypt: (token: string) => token, decrypt: (sealed: string) => sealed }
     const made = newServerObject(wholeServer, fleetResources(), open, undefined)
     const written = { spec: at(made, 'spec'), status: serverStatus(wholeServer, '7') }
     const spec = detailSpec(wholeDetail, '7')

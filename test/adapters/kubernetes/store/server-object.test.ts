@@ -1,14 +1,18 @@
 /** What a GameServer object says of a server, by whichever version of the definitions and of the host it was written. */
 import { describe, expect, it } from 'vitest'
-import { fleetResources } from '../../../../adapters/kubernetes/store/custom-resources.js'
+import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import type { KubeObject } from '../../../../adapters/kubernetes/client/kube-objects.js'
-import { newServerObject, readServer, serverStatus } from '../../../../adapters/kubernetes/store/server-object.js'
+import {
+  newServerObject,
+  readServer,
+  serverStatus,
+} from '../../../../adapters/kubernetes/store/objects/server-object.js'
 import { isObject } from '../../../../src/rules/validation/problem.js'
 import type { Server } from '../../../../src/rules/model/resources.js'
 import { minimalServer } from '../../../../src/testing/records.js'
 
 const ref = { namespace: 'games', name: 'arena-1' }
-const open = { seal: (token: string) => token, unseal: (sealed: string) => sealed }
+const open = { encrypt: (token: string) => token, decrypt: (sealed: string) => sealed }
 
 function written(server: Server, status?: object): KubeObject {
   const made: unknown = JSON.parse(JSON.stringify(newServerObject(server, fleetResources(), open, undefined)))

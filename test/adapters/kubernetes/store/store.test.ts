@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, test } from 'vitest'
-import { fleetResources } from '../../../../adapters/kubernetes/store/custom-resources.js'
+import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import { pathOf } from '../../../../adapters/kubernetes/client/kube-objects.js'
 import { openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
 import { systemClock } from '../../../../src/contracts/clock.js'

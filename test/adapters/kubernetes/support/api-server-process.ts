@@ -77,7 +77,7 @@ async function asItRuns(
         await until('the API server answers again', async () => {
           await api.request(question).catch((error: unknown) => {
             // It answers with one word, which is no JSON.
-            if (!String(error).includes('answered with something else')) throw error
+            if (!String(error).includes('unexpected response')) throw error
           })
           return true
         })

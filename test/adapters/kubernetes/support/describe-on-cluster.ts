@@ -28,7 +28,7 @@ async function askCluster(): Promise<string | undefined> {
   try {
     const api = clusterApi()
     try {
-      await api.request({ what: 'tell its version', method: 'GET', path: '/version', limitMs: 10_000 })
+      await api.request({ what: 'tell its version', method: 'GET', path: '/version', timeoutMs: 10_000 })
       return undefined
     } finally {
       api.close()

@@ -31,7 +31,7 @@ export async function removePods(api: KubernetesApi, namespace: string): Promise
   const body = { gracePeriodSeconds: 0, propagationPolicy: 'Background' }
   for (let attempt = 1; ; attempt++) {
     try {
-      await api.request({ what: 'remove all pods', method: 'DELETE', path, body, limitMs: 60_000 })
+      await api.request({ what: 'remove all pods', method: 'DELETE', path, body, timeoutMs: 60_000 })
       return
     } catch (error) {
       // The API server gives a request half a minute, in which it may not come to the end of them: the next goes on from there.

@@ -1,0 +1,203 @@
+/** The fleet's pods as instances: creates, terminates and lists them, and notifies listeners of their changes. */
+import type { DestroyOptions, Instance, InstanceSpec, RecordedInstance } from '../../src/contracts/backend.js'
+import { FleetError } from '../../src/contracts/errors.js'
+import { keyOf, type Ref } from '../../src/rules/model/resources.js'
+import { unlessAborted } from '../../src/util/signals.js'
+import { Creations } from '../shared/creations.js'
+import { waitAtMost } from '../shared/lifecycle.js'
+import type { Listeners } from '../shared/listeners.js'
+import { Terminations } from '../shared/terminations.js'
+import type { KubernetesApi } from './client/api.js'
+import type { OwnerReference } from './client/kube-objects.js'
+import type { WriteFence } from './client/write-fence.js'
+import { type HeldPort, NodePorts } from './nodes/node-ports.js'
+import type { ResolvedKubernetesOptions } from './options.js'
+import { isBlockedByHostPorts, templateHostPorts } from './pods/host-ports.js'
+import { namesOf, recoverIdentity } from './pods/labels.js'
+import { PodCache } from './pods/pod-cache.js'
+import type { PodSnapshot } from './pods/pod-snapshot.js'
+import { IncompletePods } from './provisioning/incomplete-pods.js'
+import { PodCreation, type PodCreationDependencies } from './provisioning/pod-creation.js'
+import { PodTermination, type PodTerminationDependencies } from './provisioning/pod-termination.js'
+import { SdkSecrets } from './provisioning/sdk-secrets.js'
+import { SlowStarts } from './provisioning/slow-starts.js'
+
+export interface PodInstancesDependencies {
+  readonly api: KubernetesApi
+  readonly fence: WriteFence
+  readonly listeners: Listeners
+  readonly options: ResolvedKubernetesOptions
+  /** The GameServer object of that server, if there is one. */
+  readonly ownerOf: (ref: Ref, uid: string) => OwnerReference | undefined
+}
+
+export class PodInstances {
+  readonly pods: PodCache
+  readonly #deps: PodInstancesDependencies
+  readonly #ports: NodePorts
+  readonly #secrets: SdkSecrets
+  readonly #slowStarts: SlowStarts
+  readonly #incompletePods: IncompletePods
+  readonly #creations: Creations<PodCreation>
+  readonly #terminations = new Terminations<PodTermination>()
+
+  constructor(deps: PodInstancesDependencies) {
+    const { api, fence, listeners, options } = deps
+    const { clock, logger, apiGroup, namespaces, publicAddress, portRange, callTimeoutMs } = options
+    this.#deps = deps
+    this.pods = new PodCache({
+      ...{ api, clock, logger, namespaces, publicAddress, names: namesOf(apiGroup) },
+      startProblemsOf: (podUid) => ({
+        secretError: this.#secrets.errorOf(podUid),
+        isSlow: this.#slowStarts.has(podUid),
+      }),
+      onChange: (snapshot) => this.#changed(snapshot),
+      onGone: (snapshot) => this.#gone(snapshot),
+    })
+    const { pods } = this
+    this.#ports = new NodePorts(portRange, clock, () => this.#heldPorts())
+    this.#secrets = new SdkSecrets({ api, clock, logger, pods })
+    this.#slowStarts = new SlowStarts(clock, (ref) => pods.reevaluate(ref))
+    this.#creations = new Creations(listeners)
+    this.#incompletePods = new IncompletePods({
+      ...{ api, pods, secrets: this.#secrets, fence, logger, timeoutMs: callTimeoutMs },
+      isCreating: (key) => this.#creations.has(key),
+    })
+  }
+
+  async create(spec: InstanceSpec, signal: AbortSignal | undefined): Promise<Instance> {
+    const { options, ownerOf } = this.#deps
+    const key = keyOf(spec.ref)
+    if (this.#terminations.has(key)) {
+      throw new FleetError('conflict', `an earlier instance of ${key} is still terminating`)
+    }
+    return this.#creations.create(spec, signal, () => {
+      const nonce = Buffer.from(options.clock.randomBytes(4)).toString('hex')
+      const owner = ownerOf(spec.ref, spec.uid)
+      return new PodCreation(this.#creationDeps(), { spec, secret: `${spec.ref.name}-${nonce}`, owner, signal })
+    })
+  }
+
+  terminate(ref: Ref, uid: string, options: DestroyOptions): Promise<void> {
+    return this.#terminations.terminate(
+      ref,
+      uid,
+      options,
+      () => new PodTermination(this.#terminationDeps(), ref, uid, options.graceMs),
+    )
+  }
+
+  async list(signal: AbortSignal | undefined): Promise<readonly Instance[]> {
+    const snapshots = await this.pods.list(signal)
+    // One abort listener for all checks, of which there may be thousands.
+    const checks = Promise.all(snapshots.map((snapshot) => this.#incompletePods.isComplete(snapshot)))
+    const isComplete = await unlessAborted(checks, signal)
+    const complete = snapshots.filter((_, i) => isComplete[i])
+    return [...this.#creations.rejected(), ...complete.map((snapshot) => this.#instanceOf(snapshot))]
+  }
+
+  async find(known: RecordedInstance, signal: AbortSignal | undefined): Promise<Instance | undefined> {
+    const { options, ownerOf } = this.#deps
+    const { ref, uid } = known
+    const names = namesOf(options.apiGroup)
+    const owner = ownerOf(ref, uid)
+    const snapshot = await this.pods.fetch(ref, signal, (object) => recoverIdentity(names, known, owner, object))
+    if (!snapshot || snapshot.identity.uid !== uid || !(await this.#incompletePods.isComplete(snapshot)))
+      return undefined
+    return this.#instanceOf(snapshot)
+  }
+
+  /** Gives creations in progress `closingMs` to finish; terminations stop waiting for their pods. */
+  async close(): Promise<void> {
+    const inProgress = Promise.allSettled([this.#creations.allSettled(), this.#terminations.allSettled()])
+    for (const termination of this.#terminations.inProgress()) termination.leave()
+    await waitAtMost(
+      this.#deps.options.clock,
+      closingMs,
+      inProgress.then(() => this.#secrets.idle()),
+    )
+    for (const termination of this.#terminations.inProgress()) termination.abort()
+    this.pods.stop()
+    this.#slowStarts.stop()
+  }
+
+  /** Resolves once all creations and terminations in progress have succeeded or failed. */
+  async settled(): Promise<void> {
+    await Promise.all([this.#creations.allSettled(), this.#terminations.allSettled()])
+  }
+
+  #creationDeps(): PodCreationDependencies {
+    const { api, options } = this.#deps
+    return {
+      ...{ api, pods: this.pods, ports: this.#ports, secrets: this.#secrets, incompletePods: this.#incompletePods },
+      ...{ group: options.apiGroup, scheduling: options.scheduling },
+      instanceOf: (snapshot) => this.#instanceOf(snapshot),
+    }
+  }
+
+  #terminationDeps(): PodTerminationDependencies {
+    const { api, options } = this.#deps
+    return {
+      ...{ api, pods: this.pods, clock: options.clock, timeoutMs: options.deleteTimeoutMs },
+      creationSettled: (key) => this.#creations.settled(key),
+      forgetRejected: (ref, uid) => this.#creations.forgetRejected(ref, uid),
+    }
+  }
+
+  #instanceOf(snapshot: PodSnapshot): Instance {
+    const { identity, instance } = snapshot
+    if (instance.phase !== 'pending' || !this.#hasForeignPorts(snapshot)) return instance
+    // With other ports, it may be schedulable.
+    const { ref, uid, ports } = identity
+    const numbers = ports.map((port) => port.public).join(', ')
+    const reason = `cannot be scheduled: pods outside the fleet use public ports ${numbers} on every suitable node`
+    return { ref, uid, phase: 'exited', interrupted: true, reason, ports }
+  }
+
+  /**
+   * Pods outside the fleet hold its public ports. Otherwise no other ports were left to choose, and it waits for a pod of the
+   * fleet to end, or for a node.
+   */
+  #hasForeignPorts(snapshot: PodSnapshot): boolean {
+    const { pod, identity } = snapshot
+    // A host port that the template itself requests may be the missing one.
+    const isFixed = templateHostPorts(pod, identity).length > 0
+    return isBlockedByHostPorts(pod) && !isFixed && !this.pods.sharesPort(snapshot)
+  }
+
+  #changed(snapshot: PodSnapshot): void {
+    if (this.#incompletePods.isRemoving(snapshot)) return
+    this.#secrets.podChanged(snapshot)
+    this.#slowStarts.podChanged(snapshot)
+    if (this.#hasForeignPorts(snapshot)) this.#ports.markForeign(snapshot.identity.ports.map((port) => port.public))
+    // `create` returns it.
+    if (this.#creations.has(keyOf(snapshot.identity.ref))) return
+    const instance = this.#instanceOf(snapshot)
+    this.#deps.listeners.notifyAll((listener) => listener.changed(instance))
+  }
+
+  #gone(snapshot: PodSnapshot): void {
+    this.#secrets.forget(snapshot)
+    this.#slowStarts.forget(snapshot)
+    // Listeners never heard of an incomplete pod.
+    if (this.#incompletePods.forget(snapshot)) return
+    const { listeners } = this.#deps
+    const { ref, uid } = snapshot.identity
+    const { instance } = snapshot
+    // Force-deleted from outside, so no other event tells how it ended.
+    const isSudden = instance.phase !== 'exited' && !this.#terminations.has(keyOf(ref))
+    if (isSudden) {
+      const exited = { ...instance, phase: 'exited', interrupted: true, reason: 'pod deleted' } as const
+      listeners.notifyAll((listener) => listener.changed(exited))
+    }
+    listeners.notifyAll((listener) => listener.gone(ref, uid))
+  }
+
+  *#heldPorts(): Generator<HeldPort> {
+    yield* this.pods.heldPorts()
+    for (const port of this.#creations.heldPorts()) yield { port, node: undefined }
+  }
+}
+
+/** What is completed in this time needs no cleanup by the next leader. */
+const closingMs = 2_000

@@ -1,0 +1,205 @@
+/**
+ * One host's part in an election. A lease expires by when this host saw it change, never by other hosts' clocks; and a leader
+ * that could not renew its own in time stops leading, whatever the reason.
+ */
+import type { ElectionListener } from '../../../src/contracts/elector.js'
+import { randomFraction } from '../client/jitter.js'
+import { type TimePoint, WriteFence } from '../client/write-fence.js'
+import { observe, type ObservedLease } from './lease.js'
+import { OwnLease, type OwnLeaseDependencies } from './own-lease.js'
+import { type Rival, RivalLeases } from './rival-leases.js'
+
+export interface CandidateDependencies extends OwnLeaseDependencies {
+  /** Open only while this host holds the lease. */
+  readonly fence?: WriteFence
+  /** Whether anything exists that only a leader can have created. Default: no. */
+  readonly hasRun?: (signal: AbortSignal) => Promise<boolean>
+}
+
+export class Candidate {
+  readonly #deps: CandidateDependencies
+  readonly #listener: ElectionListener
+  readonly #aborter = new AbortController()
+  readonly #fence: WriteFence
+  readonly #lease: OwnLease
+  readonly #rivals: RivalLeases | undefined
+  #observed: ObservedLease | undefined
+  /** Kept this host from leading at the last attempt. */
+  #rival: Rival | undefined
+  /** Elapsed ms at which the Lease was first found missing; -Infinity when there never was one. */
+  #missingSince: number | undefined
+  #leads = false
+  #hasNotified = false
+  /** As last passed to the listener. */
+  #notifiedLeader: string | undefined
+  /** Cancels the timer that ends leadership. */
+  #cancelDeadline = () => {}
+  #running: Promise<void> | undefined
+
+  constructor(deps: CandidateDependencies, listener: ElectionListener) {
+    this.#deps = deps
+    this.#listener = listener
+    this.#fence = deps.fence ?? new WriteFence(deps.clock)
+    this.#lease = new OwnLease(deps)
+    this.#rivals = deps.scope && new RivalLeases({ ...deps, scope: deps.scope })
+  }
+
+  start(): void {
+    this.#fence.close()
+    this.#running = this.#run()
+  }
+
+  async resign(): Promise<void> {
+    this.#aborter.abort()
+    const led = this.#leads
+    this.#leads = false
+    this.#fence.close()
+    this.#cancelDeadline()
+    await this.#running
+    if (led) await this.#lease.release()
+  }
+
+  async #run(): Promise<void> {
+    const { api, clock, leaseMs, logger } = this.#deps
+    const { signal } = this.#aborter
+    while (!signal.aborted && !api.closed) {
+      try {
+        await this.#checkLease()
+      } catch (error) {
+        if (signal.aborted) return
+        logger.warn({ err: error }, this.#leads ? 'cannot renew the leader lease' : 'cannot acquire the leader lease')
+        // The first result may be awaited: report that this host does not lead.
+        if (!this.#hasNotified) this.#lose(undefined)
+      }
+      // A leader has three attempts per lease; the other hosts are spread by jitter.
+      const pauseMs = this.#leads ? leaseMs / 4 : (leaseMs / 5) * (0.8 + 0.4 * randomFraction(clock))
+      await api.pause(Math.min(pauseMs, this.#msUntilFree()), signal)
+    }
+  }
+
+  async #checkLease(): Promise<void> {
+    const { clock, identity, leaseMs } = this.#deps
+    const lease = await this.#lease.read(this.#aborter.signal)
+    this.#rival = undefined
+    if (lease === undefined) return this.#createMissing()
+    this.#missingSince = undefined
+    const observed = (this.#observed = observe(lease, this.#observed, clock.elapsed(), leaseMs))
+    if (this.#leads && observed.holder === identity) {
+      await this.#renew(observed)
+      return
+    }
+    if (!this.#leads && this.#isFree(observed)) await this.#take(observed)
+    else this.#lose(otherHost(observed.holder, identity))
+  }
+
+  /** An unreleased lease is waited out whoever its holder is: after a manual edit, the actual leader may still lead. */
+  #isFree(observed: ObservedLease): boolean {
+    if (observed.isReleased || this.#lease.isOwnWrite(observed)) return true
+    return this.#deps.clock.elapsed() - observed.at >= this.#longestLeaseMs()
+  }
+
+  /**
+   * A leader may create the Lease again and go on. Other hosts wait for one lease duration: by then a leader, if there is one,
+   * has created it again or noticed that it no longer leads.
+   */
+  async #createMissing(): Promise<void> {
+    const { clock, hasRun } = this.#deps
+    if (this.#leads) {
+      // Unless another host created it first, and leads.
+      if (!(await this.#renew(undefined))) this.#lose(undefined)
+      return
+    }
+    if (this.#missingSince === undefined) {
+      const mayHaveLeader = this.#observed !== undefined || (await hasRun?.(this.#aborter.signal))
+      this.#missingSince = mayHaveLeader ? clock.elapsed() : -Infinity
+    }
+    if (clock.elapsed() >= this.#missingSince + this.#longestLeaseMs()) await this.#take(undefined)
+    else if (!this.#hasNotified) this.#lose(undefined)
+  }
+
+  async #renew(observed: ObservedLease | undefined): Promise<boolean> {
+    const start = await this.#write(observed)
+    if (start) this.#win(start)
+    return start !== undefined
+  }
+
+  /** Rivals are checked again after the write, since two hosts may take overlapping leases at the same time. */
+  async #take(observed: ObservedLease | undefined): Promise<void> {
+    if (await this.#hasRival()) return
+    const start = await this.#write(observed)
+    if (!start) return
+    let mayLead = false
+    try {
+      mayLead = !(await this.#hasRival())
+    } finally {
+      if (!mayLead) await this.#lease.release()
+    }
+    if (mayLead) this.#win(start)
+  }
+
+  async #hasRival(): Promise<boolean> {
+    const options = { unlimited: true, timeoutMs: this.#lease.callTimeoutMs, signal: this.#aborter.signal }
+    this.#rival = await this.#rivals?.find(options)
+    if (this.#rival) this.#lose(otherHost(this.#rival.holder, this.#deps.identity))
+    return this.#rival !== undefined
+  }
+
+  /** When the lease started. Undefined when another host was faster. */
+  async #write(observed: ObservedLease | undefined): Promise<TimePoint | undefined> {
+    const { clock, leaseMs } = this.#deps
+    // Before the request: no other host can have seen the write earlier.
+    const start = this.#fence.timePoint()
+    const lease = await this.#lease.write(observed, this.#aborter.signal)
+    if (!lease) return undefined
+    this.#observed = observe(lease, this.#observed, clock.elapsed(), leaseMs)
+    return start
+  }
+
+  #win(start: TimePoint): void {
+    const { clock, leaseMs } = this.#deps
+    if (this.#aborter.signal.aborted) return
+    const safeMs = leaseMs * safeShare
+    const remainingMs = this.#fence.remainingMs(start, safeMs)
+    this.#cancelDeadline()
+    const lose = () => this.#lose(undefined)
+    if (remainingMs <= 0) return lose()
+    this.#cancelDeadline = clock.after(remainingMs, lose)
+    this.#fence.open(start, safeMs, lose)
+    if (this.#leads) return
+    this.#leads = true
+    this.#hasNotified = true
+    this.#notifiedLeader = undefined
+    this.#listener.elected()
+  }
+
+  #lose(leader: string | undefined): void {
+    const isNew = this.#leads || !this.#hasNotified || (leader !== undefined && leader !== this.#notifiedLeader)
+    if (!isNew || this.#aborter.signal.aborted) return
+    this.#leads = false
+    this.#hasNotified = true
+    this.#notifiedLeader = leader
+    this.#fence.close()
+    this.#cancelDeadline()
+    this.#listener.lost(leader)
+  }
+
+  #msUntilFree(): number {
+    if (this.#leads) return Infinity
+    const since = this.#missingSince ?? this.#observed?.at
+    const end = this.#rival ? this.#rival.endsAt : since !== undefined ? since + this.#longestLeaseMs() : undefined
+    return end === undefined ? Infinity : Math.max(50, end - this.#deps.clock.elapsed())
+  }
+
+  /** Of this host's lease duration and the observed one. */
+  #longestLeaseMs(): number {
+    return Math.max(this.#deps.leaseMs, this.#observed?.leaseMs ?? 0)
+  }
+}
+
+/** Undefined when the Lease names no one, or this host, which does not lead whatever the Lease says. */
+function otherHost(holder: string, identity: string): string | undefined {
+  return holder === '' || holder === identity ? undefined : holder
+}
+
+/** A leader stops this early, since its clock may run slower than those of hosts that wait to take over. */
+const safeShare = 0.9

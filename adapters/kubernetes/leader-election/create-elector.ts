@@ -1,0 +1,38 @@
+/** Sets up leader election from the backend's options. */
+import { hostname } from 'node:os'
+import type { Clock } from '../../../src/contracts/clock.js'
+import type { Elector } from '../../../src/contracts/elector.js'
+import type { Logger } from '../../../src/contracts/logger.js'
+import type { KubernetesApi } from '../client/api.js'
+import type { WriteFence } from '../client/write-fence.js'
+import { leaseElector } from './elector.js'
+import { withLeaderLabel } from './leader-label.js'
+import { leaseName, type Scope } from './lease.js'
+
+export interface CreateElectorInput {
+  readonly api: KubernetesApi
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly fence: WriteFence
+  readonly scope: Scope
+  /** Of the Lease. */
+  readonly namespace: string
+  readonly leaseMs: number
+  /** Default: the host name and a random suffix. */
+  readonly identity: string | undefined
+  /** Name of this host's pod, to be labelled while it leads. */
+  readonly pod: string | undefined
+  /** Key of that label. */
+  readonly label: string
+  readonly hasRun: (signal: AbortSignal) => Promise<boolean>
+}
+
+export function createElector(input: CreateElectorInput): Elector {
+  const { api, clock, logger, fence, scope, namespace, leaseMs, label, hasRun } = input
+  const identity = input.identity ?? `${hostname()}-${Buffer.from(clock.randomBytes(4)).toString('hex')}`
+  const name = leaseName(scope)
+  const elector = leaseElector({ api, clock, logger, namespace, name, identity, leaseMs, scope, fence, hasRun })
+  if (input.pod === undefined) return elector
+  const pod = { namespace: api.namespace ?? namespace, name: input.pod }
+  return withLeaderLabel(elector, { api, clock, logger, label, pod })
+}

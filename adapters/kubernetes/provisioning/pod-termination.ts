@@ -1,0 +1,132 @@
+/** Deletes the pod of one server and waits until it is gone. */
+import type { Clock } from '../../../src/contracts/clock.js'
+import { FleetError } from '../../../src/contracts/errors.js'
+import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
+import type { Termination } from '../../shared/terminations.js'
+import { statusOf } from '../client/api-errors.js'
+import type { KubernetesApi } from '../client/api.js'
+import { pathOf, pods as podType } from '../client/kube-objects.js'
+import type { PodCache } from '../pods/pod-cache.js'
+import type { PodSnapshot } from '../pods/pod-snapshot.js'
+
+export interface PodTerminationDependencies {
+  readonly api: KubernetesApi
+  readonly pods: PodCache
+  readonly clock: Clock
+  /** How long a pod may take to be gone beyond its grace period. */
+  readonly timeoutMs: number
+  /** Resolves once a creation of that server in progress has settled. */
+  readonly creationSettled: (key: string) => Promise<void>
+  /** Forgets the server if the API server rejected its pod. */
+  readonly forgetRejected: (ref: Ref, uid: string) => void
+}
+
+/** A pod whose node is not ready is force-deleted this long after its grace period. */
+const forceDeleteMs = 5_000
+
+export class PodTermination implements Termination {
+  readonly #deps: PodTerminationDependencies
+  readonly #ref: Ref
+  readonly uid: string
+  readonly #aborter = new AbortController()
+  /** Elapsed ms at which the grace period ends. */
+  #deadline: number
+  /** The deadline that the API server knows. */
+  #requestedDeadline = Infinity
+  #isLeaving = false
+
+  constructor(deps: PodTerminationDependencies, ref: Ref, uid: string, graceMs: number) {
+    this.#deps = deps
+    this.#ref = ref
+    this.uid = uid
+    this.#deadline = deps.clock.elapsed() + graceMs
+  }
+
+  shorten(graceMs: number): void {
+    this.#deadline = Math.min(this.#deadline, this.#deps.clock.elapsed() + graceMs)
+    this.#wake()
+  }
+
+  /** The host is closing: stops waiting. A deleted pod ends without it; any other is left to the next leader. */
+  leave(): void {
+    this.#isLeaving = true
+    this.#wake()
+  }
+
+  /** Leaves, and aborts the API call in flight. */
+  abort(): void {
+    this.#isLeaving = true
+    this.#aborter.abort()
+  }
+
+  /** Rejects with `closed` when the host leaves before the pod is gone, and with `unavailable` when it takes too long. */
+  async run(): Promise<void> {
+    const { pods, creationSettled, forgetRejected } = this.#deps
+    await creationSettled(keyOf(this.#ref))
+    forgetRejected(this.#ref, this.uid)
+    // Its creation may have succeeded without a response.
+    const snapshot = pods.find(this.#ref) ?? (await pods.fetch(this.#ref, undefined))
+    if (snapshot?.identity.uid === this.uid) await this.#untilGone(snapshot)
+  }
+
+  async #untilGone(snapshot: PodSnapshot): Promise<void> {
+    const { clock, timeoutMs, pods } = this.#deps
+    // Already being deleted with a grace period of its own, which another request could only shorten.
+    if (snapshot.pod.metadata?.deletionTimestamp !== undefined) this.#requestedDeadline = this.#deadline
+    while (pods.find(snapshot.identity.ref)?.podUid === snapshot.podUid) {
+      if (this.#isLeaving)
+        throw new FleetError('closed', `backend closed while pod ${keyOf(this.#ref)} was terminating`)
+      if (this.#deadline < this.#requestedDeadline) await this.#delete(snapshot, this.#graceSeconds())
+      const overdueMs = clock.elapsed() - this.#deadline
+      if (overdueMs >= timeoutMs) throw this.#timedOut(snapshot)
+      const isNodeDown = !pods.isNodeReady(snapshot)
+      if (isNodeDown && overdueMs >= forceDeleteMs) await this.#delete(snapshot, 0)
+      const waitMs = isNodeDown ? Math.max(forceDeleteMs - overdueMs, 1_000) : timeoutMs - overdueMs
+      await pods.untilGone(snapshot, waitMs)
+    }
+  }
+
+  /** At least 1: with 0 the API server forgets a pod whose process still runs and holds its ports. */
+  #graceSeconds(): number {
+    return Math.max(1, Math.ceil((this.#deadline - this.#deps.clock.elapsed()) / 1000))
+  }
+
+  async #delete({ identity, podUid }: PodSnapshot, gracePeriodSeconds: number): Promise<void> {
+    const { api, pods } = this.#deps
+    const { ref } = identity
+    const { signal } = this.#aborter
+    this.#requestedDeadline = this.#deadline
+    try {
+      await api.request({
+        what: `delete pod ${ref.name}`,
+        method: 'DELETE',
+        path: pathOf(podType, ref),
+        body: { gracePeriodSeconds, preconditions: { uid: podUid } },
+        signal,
+      })
+    } catch (error) {
+      if (signal.aborted) return
+      const status = statusOf(error)
+      if (status !== 404 && status !== 409) {
+        this.#requestedDeadline = Infinity
+        throw error
+      }
+      // Gone, or replaced by another pod: the cache is behind.
+      await pods.fetch(ref, signal).catch((cause: unknown) => {
+        if (!signal.aborted) throw cause
+      })
+    }
+  }
+
+  #timedOut({ identity, pod }: PodSnapshot): FleetError {
+    const node = pod.spec?.nodeName === undefined ? '' : ` on ${pod.spec.nodeName}`
+    const seconds = this.#deps.timeoutMs / 1_000
+    const message = `pod ${keyOf(identity.ref)}${node} was deleted, but is not gone ${seconds} s after its grace period`
+    return new FleetError('unavailable', message)
+  }
+
+  #wake(): void {
+    const snapshot = this.#deps.pods.find(this.#ref)
+    if (snapshot) this.#deps.pods.wake(snapshot)
+  }
+}

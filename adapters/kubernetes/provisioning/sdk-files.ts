@@ -1,0 +1,48 @@
+/** The folders, volumes and secret keys through which a pod's containers get their SDK configuration. Pure. */
+import { isObject } from '../../../src/rules/validation/problem.js'
+import type { SdkConfigInput } from '../../../src/rules/game/sdk-config.js'
+import { objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
+
+const root = '/gamekeeper'
+const configFolder = `${root}/config`
+
+export const configFile = 'gsdkConfig.json'
+export const configPath = `${configFolder}/${configFile}`
+
+export const folders: SdkConfigInput['folders'] = Object.freeze({
+  logs: `${root}/GameLogs`,
+  certificates: `${root}/GameCertificates`,
+  sharedContent: `${root}/GameSharedContent`,
+})
+
+/** Variables that come from the secret, with their keys there: they are confidential, or known only once the pod has a node. */
+export const secretKeys = { SESSION_HOST_ID: 'sessionHostId', PUBLIC_IPV4_ADDRESS: 'publicAddress' } as const
+
+const volumeNames = {
+  config: 'gamekeeper-config',
+  logs: 'gamekeeper-logs',
+  certificates: 'gamekeeper-certificates',
+  sharedContent: 'gamekeeper-content',
+} as const
+
+const mount = (name: string, mountPath: string) => ({ name, mountPath })
+
+export const sdkMounts = [
+  { ...mount(volumeNames.config, configFolder), readOnly: true },
+  mount(volumeNames.logs, folders.logs),
+  mount(volumeNames.certificates, folders.certificates),
+  mount(volumeNames.sharedContent, folders.sharedContent),
+] as const
+
+export function sdkVolumes(secretName: string): readonly object[] {
+  const empty = [volumeNames.logs, volumeNames.certificates, volumeNames.sharedContent]
+  return [{ name: volumeNames.config, secret: { secretName } }, ...empty.map((name) => ({ name, emptyDir: {} }))]
+}
+
+/** Name of the SDK secret that the pod mounts. */
+export function secretNameOf(pod: unknown): string | undefined {
+  const volume = objectsAt(objectAt(isObject(pod) ? pod : {}, 'spec'), 'volumes').find(
+    ({ name }) => name === volumeNames.config,
+  )
+  return volume && stringAt(objectAt(volume, 'secret'), 'secretName')
+}

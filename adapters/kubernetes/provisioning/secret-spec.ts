@@ -1,0 +1,58 @@
+/** Makes the secret with a game's SDK configuration, which is complete only once the pod has a node. Pure. */
+import type { InstanceSpec } from '../../../src/contracts/backend.js'
+import { portName, sdkConfigFile, type SdkConfigInput } from '../../../src/rules/game/sdk-config.js'
+import type { PortPair } from '../../../src/rules/model/resources.js'
+import { gameContainerOf } from '../../../src/rules/validation/template.js'
+import { objectAt, objectsAt } from '../../../src/rules/validation/template-shape.js'
+import { apiVersionOf, pods as podType, secrets, typeMetaOf } from '../client/kube-objects.js'
+import { configFile, folders, secretKeys } from './sdk-files.js'
+import { gameContainerName, isOnHostNetwork } from './template.js'
+
+export interface ScheduledPod {
+  readonly uid: string
+  readonly node: string
+  /** Where players connect. */
+  readonly address: string
+}
+
+/** Owned by its pod, so that it is deleted with it. */
+export function secretOf(name: string, spec: InstanceSpec, ports: readonly PortPair[], pod: ScheduledPod): object {
+  const { template, ref } = spec
+  const hostNetwork = isOnHostNetwork(template)
+  const sdk: SdkConfigInput = {
+    ...spec.sdk,
+    buildID: spec.build.buildID,
+    server: ref,
+    node: pod.node,
+    publicAddress: pod.address,
+    ports: ports.map((port) => ({
+      name: portName(withPortsOfAllContainers(template), port.container),
+      listening: hostNetwork ? port.public : port.container,
+      public: port.public,
+    })),
+    folders,
+  }
+  return {
+    ...typeMetaOf(secrets),
+    // The kubelet keeps a watch open for every mutable secret that a pod mounts.
+    immutable: true,
+    metadata: {
+      ...{ name, namespace: ref.namespace },
+      ownerReferences: [{ apiVersion: apiVersionOf(podType), kind: podType.kind, name: ref.name, uid: pod.uid }],
+    },
+    stringData: {
+      [configFile]: JSON.stringify(sdkConfigFile(sdk), undefined, 2),
+      [secretKeys.SESSION_HOST_ID]: spec.sdk.sessionHostId,
+      [secretKeys.PUBLIC_IPV4_ADDRESS]: pod.address,
+    },
+  }
+}
+
+/** For the ports' names: another container may open a port for the game. */
+function withPortsOfAllContainers(template: InstanceSpec['template']): ReturnType<typeof gameContainerOf> {
+  const containers = objectsAt(objectAt(template, 'spec'), 'containers')
+  const game = containers.find(({ name }) => name === gameContainerName(template)) ?? {}
+  const others = containers.filter((container) => container !== game)
+  const ports = [game, ...others].flatMap((container) => objectsAt(container, 'ports'))
+  return gameContainerOf({ spec: { containers: [{ ...game, ports }] } })
+}

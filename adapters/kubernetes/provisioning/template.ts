@@ -1,0 +1,30 @@
+/** Reads from a build's template what decides how its pod is made. Pure. */
+import type { InstanceSpec } from '../../../src/contracts/backend.js'
+import type { PodTemplateSpec } from '../../../src/rules/model/resources.js'
+import { objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
+import { containerAnnotation } from '../pods/labels.js'
+
+/** The game server's container: the one that the template's annotation names, else the first. */
+export function gameContainerName(template: PodTemplateSpec): string {
+  const named = objectAt(objectAt(template, 'metadata'), 'annotations')[containerAnnotation]
+  const names = objectsAt(objectAt(template, 'spec'), 'containers').map(
+    (container) => stringAt(container, 'name') ?? '',
+  )
+  return typeof named === 'string' && names.includes(named) ? named : (names[0] ?? '')
+}
+
+export function isOnHostNetwork(template: PodTemplateSpec): boolean {
+  return objectAt(template, 'spec')['hostNetwork'] === true
+}
+
+/** Host ports that the template itself requests, except those that the fleet replaces. */
+export function fixedHostPorts({ template, portsToExpose }: InstanceSpec): readonly number[] {
+  const pod = objectAt(template, 'spec')
+  const containers = [...objectsAt(pod, 'containers'), ...objectsAt(pod, 'initContainers')]
+  return containers
+    .flatMap((container) => objectsAt(container, 'ports'))
+    .filter(({ containerPort }) => !portsToExpose.some((port) => port === containerPort))
+    .flatMap(({ containerPort, hostPort = isOnHostNetwork(template) ? containerPort : undefined }) =>
+      typeof hostPort === 'number' ? [hostPort] : [],
+    )
+}

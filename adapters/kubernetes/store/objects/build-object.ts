@@ -1,0 +1,96 @@
+/**
+ * Converts between Build records and GameServerBuild objects. Users write the spec, hosts the status, which also holds the
+ * record's uid: there it survives `kubectl replace`, and is not copied with a manifest. Pure.
+ */
+import { isObject } from '../../../../src/rules/validation/problem.js'
+import { type Build, type BuildSpec, type Condition, conditionTypes } from '../../../../src/rules/model/resources.js'
+import { buildHealth } from '../../../../src/rules/model/status.js'
+import type { GameServerBuild } from '../../../../src/rules/model/wire.js'
+import { fieldsAt, numberAt, rfc3339, textAt, textsAt, timeAt } from '../../client/fields.js'
+import { type KubeObject, typeMetaOf } from '../../client/kube-objects.js'
+import type { FleetResources } from './custom-resources.js'
+
+/** Counts and rollout progress, which the record does not have. */
+export type BuildCounts = Partial<GameServerBuild['status']>
+
+/**
+ * Undefined when the object is not a valid build, such as one of another version of the definitions. `creating`: the record
+ * being created under this name, which identifies a new object until its status is written.
+ */
+export function readBuild(
+  { metadata, ...object }: KubeObject,
+  resources: FleetResources,
+  creating?: Build,
+): Build | undefined {
+  const { name, namespace, annotations = {} } = metadata
+  const spec = readSpec(object['spec'])
+  if (namespace === undefined || !spec) return undefined
+  const status = fieldsAt({ metadata, ...object }, 'status')
+  const isOwn = creating !== undefined && annotations[resources.createdAsAnnotation] === creating.uid
+  const own = isOwn ? creating : undefined
+  return {
+    namespace,
+    name,
+    uid: textAt(status, 'uid') ?? own?.uid ?? metadata.uid ?? '',
+    createdAt: timeAt(status, 'createdAt') ?? own?.createdAt ?? Date.parse(metadata.creationTimestamp ?? ''),
+    spec,
+    crashes: numberAt(status, 'crashesCount') ?? 0,
+    countedCrashes: textsAt(status, 'countedCrashes'),
+    conditions: readConditions(status['conditions']),
+  }
+}
+
+export function newBuildObject(build: Build, resources: FleetResources): object {
+  return {
+    ...typeMetaOf(resources.builds),
+    metadata: {
+      name: build.name,
+      namespace: build.namespace,
+      annotations: { [resources.createdAsAnnotation]: build.uid },
+    },
+    spec: build.spec,
+  }
+}
+
+/** `basedOn`: the revision that the write replaces, so that no write is without effect. */
+export function buildStatus(build: Build, counts: BuildCounts, basedOn: string): object {
+  return {
+    ...counts,
+    uid: build.uid,
+    createdAt: rfc3339(build.createdAt),
+    crashesCount: build.crashes,
+    health: buildHealth(build),
+    conditions: build.conditions.map(({ type, reason, message, since }) => ({
+      type,
+      status: 'True',
+      reason,
+      message,
+      lastTransitionTime: rfc3339(since),
+    })),
+    countedCrashes: build.countedCrashes,
+    writtenUpon: basedOn,
+  }
+}
+
+/** Checks the shape only; the engine validates the rest. */
+function readSpec(spec: unknown): BuildSpec | undefined {
+  return isSpec(spec) ? spec : undefined
+}
+
+function isSpec(spec: unknown): spec is BuildSpec {
+  if (!isObject(spec)) return false
+  const { buildID, standingBy, max, portsToExpose, template } = spec
+  const counts = [standingBy, max].every((count) => typeof count === 'number')
+  return typeof buildID === 'string' && counts && Array.isArray(portsToExpose) && isObject(template)
+}
+
+function readConditions(list: unknown): readonly Condition[] {
+  if (!Array.isArray(list)) return []
+  return list.flatMap((entry: unknown) => {
+    if (!isObject(entry) || entry['status'] !== 'True') return []
+    const type = conditionTypes.find((known) => known === entry['type'])
+    const since = timeAt(entry, 'lastTransitionTime')
+    if (type === undefined || since === undefined) return []
+    return [{ type, reason: textAt(entry, 'reason') ?? '', message: textAt(entry, 'message') ?? '', since }]
+  })
+}

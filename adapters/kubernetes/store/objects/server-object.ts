@@ -1,0 +1,126 @@
+/** Converts between Server records and GameServer objects: identity in the spec, everything else in the status. Pure. */
+import { isObject } from '../../../../src/rules/validation/problem.js'
+import {
+  type Ending,
+  endingReasons,
+  type Health,
+  type Server,
+  type ServerDraft,
+  serverStates,
+} from '../../../../src/rules/model/resources.js'
+import { formatPortPairs, parsePortPairs } from '../../../shared/port-pairs.js'
+import { fieldsAt, numberAt, rfc3339, textAt, textsAt, timeAt } from '../../client/fields.js'
+import { type KubeObject, type OwnerReference, typeMetaOf } from '../../client/kube-objects.js'
+import type { FleetResources } from './custom-resources.js'
+
+/** Hides tokens from users who may read servers but not secrets. */
+export interface TokenEncryption {
+  encrypt(token: string, uid: string): string
+  /** A token encrypted with another key becomes a random-looking one that no game knows, so no heartbeat matches it. */
+  decrypt(encrypted: string, uid: string): string
+}
+
+const healths: readonly Health[] = ['Healthy', 'Unhealthy', 'Unknown']
+
+/** Undefined when the object is not a valid server: created by hand, or of another version of the definitions. */
+export function readServer(object: KubeObject, encryption: TokenEncryption): Server | undefined {
+  const { name, namespace } = object.metadata
+  const spec = fieldsAt(object, 'spec')
+  const status = fieldsAt(object, 'status')
+  const [uid, encrypted, build, buildUid] = identityFields.map((field) => textAt(spec, field))
+  // Both fields describe one template, so both come from the same place.
+  const template = textAt(status, 'templateHash') === undefined ? spec : status
+  const templateHash = textAt(template, 'templateHash')
+  const graceSeconds = numberAt(template, 'graceSeconds')
+  const createdAt = timeAt(spec, 'createdAt')
+  if (namespace === undefined || uid === undefined || encrypted === undefined || build === undefined) return undefined
+  if (buildUid === undefined || templateHash === undefined || createdAt === undefined) return undefined
+  const server: ServerDraft = {
+    namespace,
+    name,
+    uid,
+    token: encryption.decrypt(encrypted, uid),
+    build,
+    buildUid,
+    templateHash,
+    ...(graceSeconds !== undefined && { graceSeconds }),
+    createdAt,
+    state: serverStates.find((state) => state === status['state']) ?? 'Pending',
+    health: healths.find((health) => health === status['health']) ?? 'Unknown',
+  }
+  const { publicIP, nodeName, ports, sessionID } = status
+  if (typeof publicIP === 'string') server.address = publicIP
+  if (typeof nodeName === 'string') server.node = nodeName
+  const pairs = parsePortPairs(ports)
+  if (pairs) server.ports = pairs
+  for (const field of times) {
+    const at = timeAt(status, field)
+    if (at !== undefined) server[field] = at
+  }
+  if (typeof sessionID === 'string') {
+    const cookie = textAt(status, 'sessionCookie')
+    const initialPlayers = textsAt(status, 'initialPlayers')
+    server.session = { id: sessionID, ...(cookie !== undefined && { cookie }), initialPlayers }
+  }
+  const ending = readEnding(status['ending'])
+  if (ending) server.ending = ending
+  return server
+}
+
+const identityFields = ['uid', 'token', 'build', 'buildUid'] as const
+const times = ['reachedInitializingOn', 'reachedStandingByOn', 'reachedActiveOn'] as const
+
+export function newServerObject(
+  server: Server,
+  resources: FleetResources,
+  encryption: TokenEncryption,
+  owner: OwnerReference | undefined,
+): object {
+  const { name, namespace, uid, token, build, buildUid, templateHash, graceSeconds, createdAt } = server
+  const identity = { uid, token: encryption.encrypt(token, uid), build, buildUid, templateHash, graceSeconds }
+  return {
+    ...typeMetaOf(resources.servers),
+    metadata: {
+      name,
+      namespace,
+      labels: { [resources.buildLabel]: build },
+      ...(owner && { ownerReferences: [owner] }),
+    },
+    spec: { ...identity, createdAt: rfc3339(createdAt) },
+  }
+}
+
+/** `basedOn`: the revision that the write replaces, so that no write is without effect. */
+export function serverStatus(server: Server, basedOn: string): object {
+  const { session, ending, state, health, templateHash, graceSeconds } = server
+  const status: Record<string, unknown> = { state, health, templateHash, graceSeconds, writtenUpon: basedOn }
+  if (server.address !== undefined) status['publicIP'] = server.address
+  if (server.node !== undefined) status['nodeName'] = server.node
+  if (server.ports) status['ports'] = formatPortPairs(server.ports)
+  for (const field of times) {
+    const at = server[field]
+    if (at !== undefined) status[field] = rfc3339(at)
+  }
+  if (session) {
+    status['sessionID'] = session.id
+    status['initialPlayers'] = session.initialPlayers
+    if (session.cookie !== undefined) status['sessionCookie'] = session.cookie
+  }
+  if (ending) status['ending'] = { ...ending, at: rfc3339(ending.at) }
+  return status
+}
+
+/** Its status differs from that of every new object. */
+export function hasServerStatus({ state, health, ...server }: Server): boolean {
+  const { address, node, ports, session, ending } = server
+  const given = [address, node, ports, session, ending, ...times.map((field) => server[field])]
+  return state !== 'Pending' || health !== 'Unknown' || given.some((value) => value !== undefined)
+}
+
+function readEnding(ending: unknown): Ending | undefined {
+  if (!isObject(ending)) return undefined
+  const reason = endingReasons.find((known) => known === ending['reason'])
+  const at = timeAt(ending, 'at')
+  if (reason === undefined || at === undefined) return undefined
+  return { reason, message: textAt(ending, 'message') ?? '', crash: ending['crash'] === true, at }
+}

@@ -1,0 +1,82 @@
+/** A host that was suspended for longer than its lease changes nothing, though none of its timers has fired yet. */
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
+import { WriteFence } from '../../../../adapters/kubernetes/client/write-fence.js'
+import { systemClock } from '../../../../src/contracts/clock.js'
+import { silentLogger } from '../../../../src/contracts/logger.js'
+import { until } from '../../../e2e/until.js'
+import { apiOf, configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+
+const leaseMs = 60_000
+const pod = { what: 'delete pod a', method: 'DELETE', path: '/api/v1/namespaces/games/pods/a' } as const
+const look = { what: 'show pod a', method: 'GET', path: '/api/v1/namespaces/games/pods/a' } as const
+
+/** A host that leads, and whose clocks can jump: both, or only that on the wall, as on a machine that was asleep. */
+async function leader() {
+  const jumped = { elapsed: 0, now: 0 }
+  const clock = {
+    ...systemClock,
+    elapsed: () => systemClock.elapsed() + jumped.elapsed,
+    now: () => systemClock.now() + jumped.now,
+  }
+  let isHeld = false
+  let revision = 0
+  const server = await fakeApiServer((request, response, { pathname }) => {
+    const lease = () => ({
+      metadata: { name: 'fleet', resourceVersion: String(revision) },
+      spec: { holderIdentity: 'me' },
+    })
+    if (!pathname.includes('/leases')) return say(response, 200, { metadata: { name: 'a' } })
+    if (request.method === 'GET' && !isHeld) return say(response, 404, statusOf(404, 'NotFound', 'fleet'))
+    if (request.method !== 'GET') revision++
+    isHeld = true
+    say(response, 200, lease())
+  })
+  const fence = new WriteFence(clock)
+  const api = apiOf(configFor(server.url), { clock, fence })
+  const words: string[] = []
+  const lease = { namespace: 'games', name: 'fleet', identity: 'me', leaseMs }
+  const resign = leaseElector({ api, clock, logger: silentLogger, fence, ...lease }).run({
+    elected: () => words.push('elected'),
+    lost: () => words.push('lost'),
+  })
+  onTestFinished(resign)
+  await until('it leads', () => words.includes('elected'))
+  const changes = () => server.asked.filter((call) => call.startsWith('DELETE'))
+  return { api, jumped, words, changes, resign }
+}
+
+describe('a host that leads by a lease', () => {
+  it('changes things', async () => {
+    const { api, changes } = await leader()
+    await api.request(pod)
+    expect(changes()).toHaveLength(1)
+  })
+
+  it.each([['elapsed'], ['now']] as const)(
+    'changes nothing once the lease has run out by its clock (%s)',
+    async (which) => {
+      const { api, jumped, words, changes } = await leader()
+      jumped[which] = leaseMs
+      await expect(api.request(pod)).rejects.toMatchObject({ code: 'not-leader', retryable: true })
+      expect(words).toEqual(['elected', 'lost'])
+      expect(changes()).toEqual([])
+      await api.request(look)
+    },
+  )
+
+  it('sends nothing upon a connection that took until then', async () => {
+    const { api, jumped, changes } = await leader()
+    const asked = api.request(pod)
+    jumped.elapsed = leaseMs
+    await expect(asked).rejects.toMatchObject({ code: 'not-leader' })
+    expect(changes()).toEqual([])
+  })
+
+  it('changes nothing after it has given the lease up', async () => {
+    const { api, resign, changes } = await leader()
+    await resign()
+    await expect(api.request(pod)).rejects.toMatchObject({ code: 'not-leader' })
+    expect(changes()).toEqual([])
+  })
+})

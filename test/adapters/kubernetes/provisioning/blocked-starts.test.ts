@@ -1,0 +1,239 @@
+/** What is told of pods that wait: for what, for how long, and that it is over. */
+import type { ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { kubernetesBackend } from 'gamekeeper/kubernetes'
+import { virtualClock } from 'gamekeeper/testing'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { SlowStarts } from '../../../../adapters/kubernetes/provisioning/slow-starts.js'
+import type { Instance } from '../../../../src/contracts/backend.js'
+import { silentLogger } from '../../../../src/contracts/logger.js'
+import { until } from '../../../e2e/until.js'
+import { configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+import { specOf } from '../support/support.js'
+
+const group = 'mps.gamekeeper.com'
+const ofPorts = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
+
+const heartbeat = () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }) as const
+
+/** A backend whose cluster has one node, and pods as the test says. Pods that it makes have that node at once. */
+async function scene(pods: readonly object[] = []) {
+  const clock = virtualClock()
+  const watches: ServerResponse[] = []
+  const words: string[] = []
+  const made: { pod?: ReturnType<typeof podOf> } = {}
+  /** Secrets that were to be written so far. */
+  let asked = 0
+  let secrets = (response: ServerResponse, _nth: number) => say(response, 201, { metadata: { name: 'its-secret' } })
+  const node = { metadata: { name: 'node-1', resourceVersion: '5' }, status: { addresses: [address] } }
+  const server = await fakeApiServer((request, response, { pathname, searchParams }) => {
+    const isPods = pathname.endsWith('/pods')
+    if (searchParams.has('watch')) {
+      response.writeHead(200).flushHeaders()
+      if (isPods) watches.push(response)
+      return
+    }
+    if (request.method !== 'POST') {
+      return say(response, 200, { metadata: { resourceVersion: '10' }, items: isPods ? pods : [node] })
+    }
+    if (!isPods) return secrets(response, ++asked)
+    void text(request).then((body) => {
+      made.pod = podOf(body)
+      say(response, 201, made.pod)
+    })
+  })
+  const warn = (_: object, message: string) => words.push(message)
+  const logger = { ...silentLogger, warn }
+  const backend = kubernetesBackend({ kubeConfig: configFor(server.url), namespaces: ['games'], clock, logger })
+  const told: Instance[] = []
+  backend.watch({ changed: (instance) => told.push(instance), gone() {}, resync() {}, heartbeat })
+  onTestFinished(async () => {
+    const closed = backend.close()
+    // It waits for so long for what is under way.
+    await clock.advance(2_000)
+    await closed
+  })
+  await until('pods are watched', () => watches.length > 0)
+  return {
+    ...{ backend, clock, told, words, made },
+    asked: () => asked,
+    answers: (answer: typeof secrets) => (secrets = answer),
+    /** Lets time pass until it holds. */
+    passing: (what: string, holds: () => boolean) =>
+      until(what, async () => {
+        await clock.advance(100)
+        return holds()
+      }),
+    /** The same, while the watch tells of this: again and again, since it may just be opened anew. */
+    hears: (what: string, events: readonly (readonly [string, object])[], holds: () => boolean) =>
+      until(what, async () => {
+        for (const [type, object] of events) watches.at(-1)?.write(`${JSON.stringify({ type, object })}\n`)
+        await clock.advance(100)
+        return holds()
+      }),
+  }
+}
+
+/** As the API server makes it of what it was sent. */
+function podOf(body: string) {
+  const sent: { readonly metadata: object; readonly spec: object } = JSON.parse(body)
+  return {
+    metadata: { ...sent.metadata, uid: 'p', resourceVersion: '11' },
+    spec: { ...sent.spec, nodeName: 'node-1' },
+    status: { phase: 'Pending', containerStatuses: [{ name: 'game', state: creating }] },
+  }
+}
+
+const creating = { waiting: { reason: 'ContainerCreating' } }
+const address = { type: 'InternalIP', address: '10.0.0.4' }
+
+describe('a pod for whose ports there is no room', () => {
+  /** The fleet has given it 10003; `more` is what its template asks for besides. */
+  const podWith = (...more: readonly number[]) => ({
+    metadata: {
+      ...{ name: 'arena-a1b2c', namespace: 'games', uid: 'p', resourceVersion: '7' },
+      labels: { [`${group}/uid`]: 'u', [`${group}/server`]: 'arena-a1b2c' },
+      annotations: { [`${group}/ports`]: '7777:10003' },
+    },
+    spec: { containers: [{ name: 'game', ports: [10_003, ...more].map((hostPort) => ({ hostPort })) }] },
+    status: {
+      phase: 'Pending',
+      conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: ofPorts }],
+    },
+  })
+
+  it('is to be replaced when its public ports are all that it asks for: others have them', async () => {
+    const { backend } = await scene([podWith()])
+    expect(await backend.list()).toMatchObject([{ phase: 'exited', interrupted: true }])
+  })
+
+  it('waits when its template asks for another port of the node: with other public ports it would be no better', async () => {
+    const { backend } = await scene([podWith(9100)])
+    const [instance] = await backend.list()
+    expect(instance).toMatchObject({ phase: 'pending', blocked: true })
+    expect(instance?.reason).toContain(ofPorts)
+    expect(instance?.reason).toContain('9100')
+  })
+})
+
+describe('a pod whose configuration the cluster does not take', () => {
+  const refuse = (response: ServerResponse) =>
+    say(response, 403, { ...statusOf(403, 'Forbidden', 's'), message: quota })
+  const quota = 'exceeded quota: objects, requested: count/secrets=1, used: 10, limited: 10'
+  const running = { phase: 'Running', containerStatuses: [{ name: 'game', state: { running: {} } }] }
+
+  it('is stuck with its words from the third time on, is warned of once, and is not stuck any more once it has it', async () => {
+    const { backend, told, words, asked, answers, passing } = await scene()
+    answers(refuse)
+    const begun = await backend.create(specOf('games', 'true'))
+    expect(begun).toMatchObject({ phase: 'pending', reason: 'starting on node-1' })
+    await passing('it is told', () => told.length > 0)
+    expect(asked()).toBeGreaterThanOrEqual(3)
+    await passing('it is refused again and again', () => asked() > 4)
+    const reason = `cannot create its SDK secret: ${quota}`
+    expect(told).toMatchObject([{ phase: 'pending', blocked: true, reason }])
+    expect(await backend.list()).toMatchObject([{ blocked: true, reason }])
+    expect(words.filter((word) => word.includes('SDK secret'))).toHaveLength(1)
+    answers((response) => say(response, 201, { metadata: { name: 'its-secret' } }))
+    await passing('it is over', () => told.length > 1)
+    expect(told.slice(1)).toEqual([begun])
+  })
+
+  it('is not stuck when it is taken before the third time', async () => {
+    const { backend, told, asked, answers, made, passing, hears } = await scene()
+    answers((response, nth) => (nth < 3 ? refuse(response) : say(response, 201, { metadata: { name: 'its-secret' } })))
+    await backend.create(specOf('games', 'true'))
+    await passing('it is written', () => asked() === 3)
+    const runs = { ...made.pod, metadata: { ...made.pod?.metadata, resourceVersion: '12' }, status: running }
+    await hears('it runs', [['MODIFIED', runs]], () => told.at(-1)?.phase === 'running')
+    expect(told).toHaveLength(1)
+  })
+
+  it('is not stuck when calls are not answered at all, which says nothing of it', async () => {
+    const { backend, told, asked, answers, passing } = await scene()
+    answers((response) => response.destroy())
+    await backend.create(specOf('games', 'true'))
+    await passing('it is tried again and again', () => asked() > 4)
+    expect(told).toEqual([])
+  })
+
+  it('has the words to itself: its successor has others', async () => {
+    const { backend, told, answers, made, passing, hears } = await scene()
+    answers(refuse)
+    const spec = specOf('games', 'true')
+    await backend.create(spec)
+    await passing('it is told', () => told.length > 0)
+    const ended = { ...made.pod, metadata: { ...made.pod?.metadata, resourceVersion: '12' } }
+    const successor = { ...made.pod, metadata: { ...made.pod?.metadata, uid: 'q', resourceVersion: '13' } }
+    const events = [
+      ['DELETED', ended],
+      ['ADDED', successor],
+    ] as const
+    await hears('its successor', events, () => told.length > 2)
+    expect(told.at(-2)).toMatchObject({ phase: 'exited' })
+    expect(told.at(-1)).toMatchObject({ phase: 'pending', reason: 'starting on node-1' })
+    expect(told.at(-1)?.blocked).toBeUndefined()
+  })
+})
+
+describe('a pod that has a node and does not start there', () => {
+  const pod = (revision: number, state: object = creating, of: object = {}) => ({
+    metadata: {
+      ...{ name: 'arena-a1b2c', namespace: 'games', uid: 'p', resourceVersion: String(revision) },
+      labels: { [`${group}/uid`]: 'u', [`${group}/server`]: 'arena-a1b2c' },
+    },
+    spec: { nodeName: 'node-1', containers: [{ name: 'game' }] },
+    status: { phase: 'Pending', containerStatuses: [{ name: 'game', state }], ...of },
+  })
+
+  it('is stuck after a minute, and is not any more once it runs', async () => {
+    const { clock, told, hears } = await scene([pod(7)])
+    await clock.advance(59_000)
+    expect(told).toMatchObject([{ phase: 'pending', reason: 'starting on node-1' }])
+    await clock.advance(1_000)
+    expect(told).toHaveLength(2)
+    expect(told[1]).toMatchObject({ phase: 'pending', blocked: true })
+    expect(told[1]?.reason).toContain('kubectl describe pod -n games arena-a1b2c')
+    const runs = pod(12, { running: {} }, { phase: 'Running' })
+    await hears('it runs', [['MODIFIED', runs]], () => told.length > 2)
+    expect(told[2]).toMatchObject({ phase: 'running' })
+  })
+
+  it('is not stuck as long as one of its init containers runs', async () => {
+    const { backend, clock, told, hears } = await scene([pod(7)])
+    const waiting = { waiting: { reason: 'PodInitializing' } }
+    const initializes = pod(12, waiting, { initContainerStatuses: [{ name: 'first', state: { running: {} } }] })
+    // Nothing is told of the first: once that which comes after it has been heard of, it has as well.
+    const other = { ...pod(13), metadata: { ...pod(13).metadata, name: 'arena-x', uid: 'q' } }
+    const events = [
+      ['MODIFIED', initializes],
+      ['ADDED', other],
+    ] as const
+    await hears('both', events, () => told.length > 1)
+    await clock.advance(120_000)
+    const [first, second] = await backend.list()
+    expect([first?.blocked, second?.blocked]).toEqual([undefined, true])
+  })
+
+  it('is waited for by nobody once it is gone, or the backend is closed', async () => {
+    const clock = virtualClock()
+    const late: string[] = []
+    const starts = new SlowStarts(clock, ({ name }) => late.push(name))
+    const ref = { namespace: 'games', name: 'arena-a1b2c' }
+    const identity = { ref, uid: 'u', container: 'game', ports: [] }
+    const instance = { ref, uid: 'u', phase: 'pending', ports: [] } as const
+    const seen = { identity, instance, pod: pod(7), podUid: 'p', revision: 7 }
+    for (const end of [() => starts.forget(seen), () => starts.stop()]) {
+      starts.podChanged(seen)
+      starts.podChanged(seen)
+      expect(clock.pending).toBe(1)
+      end()
+      expect(clock.pending).toBe(0)
+    }
+    starts.podChanged(seen)
+    await clock.advance(60_000)
+    expect([late, starts.has('p')]).toEqual([['arena-a1b2c'], true])
+    starts.forget(seen)
+    expect(starts.has('p')).toBe(false)
+  })
+})

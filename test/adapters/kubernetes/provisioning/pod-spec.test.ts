@@ -1,0 +1,64 @@
+import { text } from 'node:stream/consumers'
+import { kubernetesBackend } from 'gamekeeper/kubernetes'
+import { expect, it, onTestFinished } from 'vitest'
+import { podOf } from '../../../../adapters/kubernetes/provisioning/pod-spec.js'
+import { fixedHostPorts } from '../../../../adapters/kubernetes/provisioning/template.js'
+import { configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+import { specOf } from '../support/support.js'
+
+it('gives a pod the labels and annotations of its template, and nothing else of its metadata', () => {
+  const own = { labels: { tier: 'gold' }, annotations: { 'example.com/owner': 'arena' } }
+  const metadata = {
+    ...own,
+    ...{ name: 'of-the-template', namespace: 'elsewhere', generateName: 'x-', uid: 'u', resourceVersion: '7' },
+    finalizers: ['example.com/never-taken-off'],
+    ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: 'node-1', uid: 'u' }],
+    creationTimestamp: null,
+  }
+  const spec = specOf('games', 'sleep 600', { metadata })
+  const pod = podOf({
+    spec,
+    ports: [],
+    group: 'mps.gamekeeper.com',
+    secret: 's',
+    owner: undefined,
+    scheduling: 'distributed',
+  })
+  expect(Object.keys(Object(Reflect.get(pod, 'metadata'))).toSorted()).toEqual([
+    'annotations',
+    'labels',
+    'name',
+    'namespace',
+  ])
+  expect(pod).toMatchObject({ metadata: { ...spec.ref, ...own } })
+})
+
+it('knows the numbers that a template asks for itself, beside those that it gets instead', () => {
+  const container = {
+    ports: [{ containerPort: 7777, hostPort: 1 }, { containerPort: 2, hostPort: 3 }, { containerPort: 4 }],
+  }
+  const beside = (ports: readonly object[]) => ({ name: 'beside', image: 'x', ports })
+  const initContainers = [beside([{ containerPort: 5, hostPort: 6 }])]
+  const spec = specOf('games', '', { ports: [7777], container })
+  const pod = { ...Object(spec.template['spec']), initContainers }
+  expect(fixedHostPorts({ ...spec, template: { spec: pod } })).toEqual([3, 6])
+  expect(fixedHostPorts({ ...spec, template: { spec: { ...pod, hostNetwork: true } } })).toEqual([3, 4, 6])
+})
+
+it('has no public number that its template asks for itself', async () => {
+  const bodies: string[] = []
+  const server = await fakeApiServer((request, response, { searchParams }) => {
+    if (searchParams.has('watch')) return response.writeHead(200).flushHeaders()
+    if (request.method !== 'POST') return say(response, 200, { metadata: { resourceVersion: '1' }, items: [] })
+    void text(request).then((body) => {
+      bodies.push(body)
+      say(response, 422, statusOf(422, 'Invalid'))
+    })
+  })
+  const portRange = { first: 10_000, last: 10_001 }
+  const backend = kubernetesBackend({ kubeConfig: configFor(server.url), namespaces: ['games'], portRange })
+  onTestFinished(() => backend.close())
+  const ports = [{ containerPort: 9_100, hostPort: 10_000 }]
+  await backend.create(specOf('games', '', { ports: [7777], container: { ports } }))
+  expect(bodies).toEqual([expect.stringContaining('"hostPort":10001')])
+})
