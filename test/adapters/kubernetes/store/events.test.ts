@@ -1,4 +1,4 @@
-/** What happens to a server's pod without its own fault is told at its build: the server itself is gone a moment later. */
+/** Interruptions of a server's pod are reported on its build, since the server itself is deleted right after. */
 import { createFleet } from 'gamekeeper'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { silentLogger } from '../../../../src/contracts/logger.js'
@@ -24,7 +24,7 @@ describeOnCluster('the Events of a build', () => {
     api.close()
   })
 
-  it('tell of a pod that somebody has deleted', async () => {
+  it('report a pod that was deleted with kubectl', async () => {
     const backend = open(namespace, { apiGroup: defaultApiGroup })
     const fleet = await createFleet({ backend, logger: silentLogger })
     onTestFinished(() => fleet.close())

@@ -17,7 +17,7 @@ export function nextRange(size: number): { readonly first: number; readonly last
   return { first: first - size, last: first - 1 }
 }
 
-/** What tells one fleet's pods from another's. */
+/** A unique API group, which keeps fleets apart. */
 export function newGroup(): string {
   return `t${randomBytes(4).toString('hex')}.gamekeeper.test`
 }
@@ -30,7 +30,7 @@ export interface OpenedBackend extends Backend {
 
 const opened = new Set<Backend>()
 
-/** After all tests of a file: they run side by side, and what their pods leave goes with their namespace. */
+/** After all tests of a file, since they run concurrently. Their pods are deleted with the namespace. */
 export async function closeAll(): Promise<void> {
   await Promise.all([...opened].map((backend) => backend.close()))
 }
@@ -40,7 +40,7 @@ export function open(namespace: string, options: KubernetesBackendOptions = {}):
   const backend = kubernetesBackend({ namespaces: [namespace], portRange: nextRange(10), ...options, apiGroup })
   opened.add(backend)
   const { logs, protect } = backend
-  if (!logs || !protect) throw new Error('the backend lacks what it should have')
+  if (!logs || !protect) throw new Error('the backend lacks logs or protect')
   return Object.assign(backend, { apiGroup, logs, protect })
 }
 
@@ -51,7 +51,7 @@ export interface SpecOptions {
   readonly metadata?: object
 }
 
-/** A pod that runs this line of shell. */
+/** A pod that runs this shell script. */
 export function specOf(namespace: string, script: string, options: SpecOptions = {}): InstanceSpec {
   const name = `arena-${randomBytes(3).toString('hex')}`
   const game = { name: 'game', image: baseImage, imagePullPolicy: 'Never', command: ['sh', '-c', script] }
