@@ -142,7 +142,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       await backend.create(spec)
       const told = await vi.waitFor(async () => {
         const instance = await find(backend, spec)
-        if (instance?.phase !== 'running' || instance.reason === undefined) throw new Error('nothing is told yet')
+        if (instance?.phase !== 'running' || instance.reason === undefined) throw new Error('not running yet')
         return instance.reason
       }, patience)
       expect(told).toBe('container beside exited with code 9')

@@ -55,7 +55,7 @@ async function openStore(url: string) {
   return store
 }
 
-const nobody = { listed() {}, changed() {}, gone() {} }
+const ignored = { listed() {}, changed() {}, gone() {} }
 
 describe('a host with access to one namespace', () => {
   it('is ready, requests nothing in other namespaces, and nothing that it watches', async () => {
@@ -65,7 +65,7 @@ describe('a host with access to one namespace', () => {
     expect(await health()).toMatchObject({ ready: true, store: true, problems: [] })
     expect(await store.builds.get({ namespace: 'default', name: 'x' })).toBeUndefined()
     expect(server.asked.filter((call) => call.includes('/namespaces/default/'))).toEqual([])
-    store.watch?.({ builds: nobody, servers: nobody })
+    store.watch?.({ builds: ignored, servers: ignored })
     await until('the watches are open', () => watches.length === 2)
     const before = server.asked.length
     expect(await healthOf({ store })()).toMatchObject({ ready: true, store: true })
@@ -75,7 +75,7 @@ describe('a host with access to one namespace', () => {
   it('is not ready while the API server is down, and ready again afterwards', async () => {
     const { server, watches, leave, comeBack } = await ownNamespaceOnly()
     const store = await openStore(server.url)
-    store.watch?.({ builds: nobody, servers: nobody })
+    store.watch?.({ builds: ignored, servers: ignored })
     await until('the watches are open', () => watches.length === 2)
     leave()
     await until('the outage is noticed', async () => !(await healthOf({ store })()).store)

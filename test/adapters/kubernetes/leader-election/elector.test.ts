@@ -50,7 +50,7 @@ describeOnCluster('hosts that elect their leader by a Lease', () => {
       lost(leader) {
         host.leads = false
         host.leader = leader
-        host.words.push(`lost to ${leader ?? 'nobody'}`)
+        host.words.push(`lost to ${leader ?? 'unknown'}`)
       },
     })
     onTestFinished(resign)
@@ -92,7 +92,7 @@ describeOnCluster('hosts that elect their leader by a Lease', () => {
       expect(first.leads && second.leads).toBe(false)
       return second.leads
     })
-    expect(first.words).toEqual(['elected', 'lost to nobody'])
+    expect(first.words).toEqual(['elected', 'lost to unknown'])
     own.close()
   })
 

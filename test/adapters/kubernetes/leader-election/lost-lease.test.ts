@@ -106,7 +106,7 @@ describe('a Lease that is deleted', () => {
     server.answer = (request, response, url) => {
       if (request.method === 'POST') {
         const metadata = { name: 'fleet', resourceVersion: String(++state.revision) }
-        state.lease = { metadata, spec: { holderIdentity: 'somebody', leaseDurationSeconds: 1 } }
+        state.lease = { metadata, spec: { holderIdentity: 'another', leaseDurationSeconds: 1 } }
         server.answer = () => {}
         return say(response, 409, statusOf(409, 'AlreadyExists', 'fleet'))
       }
@@ -138,7 +138,7 @@ describe('a Lease that is deleted', () => {
 
 describe('a Lease that is edited by hand', () => {
   it.each([
-    ['names nobody', { holderIdentity: '' }],
+    ['names no holder', { holderIdentity: '' }],
     ['names another host that is there', { holderIdentity: 'second' }],
   ])('and %s never leads to two leaders', async (_, spec) => {
     const { state, host, edit } = await scene()
@@ -178,7 +178,7 @@ describe('a Lease that is edited by hand', () => {
     const second = host('second')
     await until('the second is notified', () => second.leader === 'first')
     const editedAt = performance.now()
-    edit({ holderIdentity: 'nobody that is there' })
+    edit({ holderIdentity: 'absent' })
     await until('the first no longer leads', () => !first.leads)
     await until('one of them leads', () => first.leads || second.leads)
     expect(performance.now() - editedAt).toBeGreaterThan(leaseMs * 0.95)

@@ -93,7 +93,7 @@ describe('a build whose status was cleared', () => {
     const { store, listed, uids, written, becomes } = await scene(buildAt(9))
     expect(listed[0]?.record).toMatchObject({ uid: status.uid })
     becomes(buildAt(20, cleared))
-    await until('it is told of', () => uids.length > 0)
+    await until('it is reported', () => uids.length > 0)
     expect(uids).toEqual([status.uid])
     await until('its status is written', () => written.length > 0)
     expect(written).toMatchObject([status])
@@ -115,7 +115,7 @@ describe('a build that was deleted and created again', () => {
   it('is a new build, even if servers of the old one exist', async () => {
     const { uids, becomes } = await scene(buildAt(9), [server])
     becomes(buildAt(20, {}, 'uid-of-another'))
-    await until('it is told of', () => uids.length > 0)
+    await until('it is reported', () => uids.length > 0)
     expect(uids).toEqual(['uid-of-another'])
     expect((await scene(buildAt(20, {}, 'uid-of-another'), [server])).listed[0]?.record.uid).toBe('uid-of-another')
   })

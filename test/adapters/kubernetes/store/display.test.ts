@@ -137,10 +137,10 @@ describe('the Events of a build', () => {
       fail('ReconcileFailed', `arena-${n}`)
     }
     fail('ServerStartFailed', 'duel-1', { ...ref, name: 'duel' })
-    await until('all is told', () => told.length >= 3)
+    await until('all are written', () => told.length >= 3)
     await clock.advance(60_000)
     fail('ServerStartFailed', 'arena-100')
-    await until('it is told again', () => told.length >= 4)
+    await until('it is written again', () => told.length >= 4)
     expect(told.toSorted()).toEqual([
       'ReconcileFailed: arena-0 is refused',
       'ServerStartFailed: arena-0 is refused',

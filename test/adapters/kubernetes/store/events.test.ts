@@ -37,7 +37,7 @@ describeOnCluster('the Events of a build', () => {
     await k('delete', pod, '--wait=false')
     const about = ['--field-selector', 'involvedObject.name=arena', '-o']
     const told = ['get', 'events', ...about, 'jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\\n"}{end}']
-    const events = await until('it is told', async () => /.*\bGone: .*/.exec(await k(...told))?.[0], 30_000)
+    const events = await until('it is reported', async () => /.*\bGone: .*/.exec(await k(...told))?.[0], 30_000)
     expect(events).toMatch(/^Warning Gone: .*pod deleted/)
     const { status } = await fleet.builds.get({ namespace, name: 'arena' })
     expect(status.crashesCount).toBe(0)

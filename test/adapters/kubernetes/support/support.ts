@@ -1,4 +1,4 @@
-/** What the tests of the Kubernetes backend share: fleets of their own on the cluster, specs, and how a game is spoken to. */
+/** Shared by the tests of the Kubernetes backend: separate fleets on one cluster, specs, and calls to games. */
 import { randomBytes } from 'node:crypto'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
@@ -6,12 +6,12 @@ import { connect } from 'node:net'
 import { type KubernetesBackendOptions, kubernetesBackend } from 'gamekeeper/kubernetes'
 import type { Backend, Instance, InstanceSpec } from '../../../../src/contracts/backend.js'
 
-/** An image with a shell and node in it, which the nodes have. */
+/** An image with a shell and Node.js that is present on the nodes. */
 export const baseImage = 'node:20-slim'
 
 let first = 21_000 + (process.pid % 20) * 200
 
-/** So many numbers that no other test of this file has. */
+/** A port range that no other test of this file uses. */
 export function nextRange(size: number): { readonly first: number; readonly last: number } {
   first += size
   return { first: first - size, last: first - 1 }
