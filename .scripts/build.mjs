@@ -11,7 +11,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const dist = join(root, 'dist')
 const inputs = ['src', 'adapters', '.scripts/build.mjs', 'package.json', 'package-lock.json', 'tsconfig.json']
 
-/** One per subpath of `exports` in package.json. */
+/** One entry per subpath of `exports` in package.json. */
 const entry = ['src', 'src/client', 'src/http', 'src/metrics', 'src/sdk', 'src/testing']
   .concat(['memory', 'process', 'docker', 'kubernetes'].map((name) => `adapters/${name}`))
   .map((folder) => `${folder}/index.ts`)
@@ -35,7 +35,7 @@ const types = {
   builds: [{ format: ['esm', 'cjs'], dts: { only: true } }],
 }
 
-/** Holds the fingerprint of the sources that a part was made from. Not published. @param {Part} part */
+/** The file with the fingerprint of the sources of a part. Not published. @param {Part} part */
 const stampOf = (part) => join(dist, `.${part.name}`)
 
 process.chdir(root)
@@ -76,7 +76,7 @@ async function buildPart(part, sources) {
 }
 
 /**
- * Moves every file of `next` into dist, then removes what the build no longer makes.
+ * Moves every file of `next` into dist, then deletes outdated files.
  * @param {string} next
  * @param {Part} part
  */

@@ -1,6 +1,6 @@
 /**
- * Makes what the image of the bundled server holds: the server with all that it needs in one file, and beside it each package
- * that it looks for only when it runs, in one file each. Nothing else. Not published. Run by `npm run bundle`, after the build.
+ * `npm run bundle`: builds the content of the bundled server's image, one file for the server with its dependencies and one for
+ * each package that it loads at run time. Requires `npm run build` first.
  */
 import { rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -9,11 +9,11 @@ import { build } from 'esbuild'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const folder = join(root, 'dist', '.server')
-/** Optional to users of the library, and wanted here. */
+/** Optional peer dependencies that the image includes. */
 const packages = ['@kubernetes/client-node', 'prom-client']
 
 await rm(folder, { recursive: true, force: true })
-// The package has no side effects, as it says itself.
+// The package declares that it has no side effects.
 const logOverride = /** @type {const} */ ({ 'ignored-bare-import': 'silent' })
 /** @type {import('esbuild').BuildOptions} */
 const common = {
@@ -25,14 +25,14 @@ const common = {
   legalComments: 'none',
 }
 
-// Files of its own are found from where the server lies: it keeps its place below the root.
+// Keeps its path below the root, since it finds its own files relative to itself.
 const server = join(folder, 'examples', 'server', 'main.mjs')
 await build({
   ...common,
   entryPoints: [join(root, 'examples', 'server', 'main.ts')],
   outfile: server,
   format: 'esm',
-  // Binaries of the machine, for stores and engines that are none of this image's.
+  // Native binaries for stores and engines that the image does not use.
   external: ['lmdb', 'dockerode'],
 })
 for (const name of packages) {

@@ -1,6 +1,6 @@
 /**
- * `npm run check`: every static check at once. Says what passed and how long it took, and prints what a failed one said.
- * Run by npm, which puts the tools on the PATH.
+ * `npm run check`: runs all static checks in parallel. Prints the duration of each, and the output of those that failed. Run by
+ * npm, which puts the tools on the PATH.
  */
 import { spawn } from 'node:child_process'
 

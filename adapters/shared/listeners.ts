@@ -37,14 +37,4 @@ export class Listeners {
       this.#logger.error({ err: error }, `listener of the ${this.#backend} backend threw`)
     }
   }
-
-  /** Old name */
-  tellAll(call: (listener: BackendListener) => void): void {
-    this.notifyAll(call)
-  }
-
-  /** Old name */
-  tell(listener: BackendListener, call: (listener: BackendListener) => void): void {
-    this.notify(listener, call)
-  }
 }

@@ -78,29 +78,4 @@ export class OptionReader {
   reject(name: string, must: string, value: unknown): never {
     throw new FleetError('invalid', `${this.owner}: ${name} ${must}, but is ${shown(value)}`)
   }
-
-  /** Old name */
-  only(options: object, known: readonly string[]): void {
-    this.rejectUnknown(options, known)
-  }
-
-  /** Old name */
-  text(name: string, value: unknown, fallback: string): string {
-    return this.string(name, value, fallback)
-  }
-
-  /** Old name */
-  whole(name: string, value: unknown, fallback: number, least = 1): number {
-    return this.integer(name, value, fallback, least)
-  }
-
-  /** Old name */
-  flag(name: string, value: unknown, fallback: boolean): boolean {
-    return this.boolean(name, value, fallback)
-  }
-
-  /** Old name */
-  refuse(name: string, must: string, value: unknown): never {
-    this.reject(name, must, value)
-  }
 }

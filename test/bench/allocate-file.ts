@@ -1,4 +1,4 @@
-/** `fleet.allocate` over the durable file store, beside a bare put into lmdb that is as durable. */
+/** `fleet.allocate` with the durable file store, compared with an equally durable put into lmdb. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,8 +15,8 @@ interface Latencies {
 
 export async function open({ directory, servers }: { directory: string; servers: number }) {
   const store = { kind: 'file' as const, directory: join(directory, 'fleet') }
-  const { fleet, refill } = await openFleet({ servers, shown: (backend) => ({ ...backend, defaultStore: store }) })
-  // The settings of src/stores/environment.ts: a commit is on the disk before it is answered.
+  const { fleet, refill } = await openFleet({ servers, wrap: (backend) => ({ ...backend, defaultStore: store }) })
+  // Same settings as src/stores/environment.ts: a commit is on disk before it resolves.
   const bare = openLmdb<string, string>(join(directory, 'bare'), {
     encoding: 'string',
     noSubdir: false,
@@ -30,7 +30,7 @@ export async function open({ directory, servers }: { directory: string; servers:
   const put = (key: string) => bare.put(key, text, ++version)
 
   return {
-    /** By turns, so that both meet the same disk. */
+    /** In turns, so that both see the same disk load. */
     async oneCaller(calls: number): Promise<Latencies> {
       const allocations: Awaited<ReturnType<typeof fleet.allocate>>[] = []
       const allocateUs: number[] = []
@@ -95,7 +95,7 @@ export const allocateFile: Bench = {
             await subject.manyCallers(calls, callers),
             await subject.manyPuts(calls, callers),
           ]
-          // The first round is for the compiler.
+          // The first round is warm-up.
           if (round === 0) continue
           allocations.push(allocated)
           puts.push(written)
@@ -107,14 +107,14 @@ export const allocateFile: Bench = {
             value: typical(allocateUs),
             unit: 'µs/call',
             baseline: typical(putUs),
-            note: 'one caller; baseline: an awaited put',
+            note: 'one caller; baseline: one awaited put',
           }),
           atLeast(50_000, {
             name: 'allocate-file-many',
             value: perSecond(typicalWallUs(allocations)),
             unit: 'calls/s',
             baseline: perSecond(typicalWallUs(puts)),
-            note: `${callers.toLocaleString('en')} callers; baseline: as many that put`,
+            note: `${callers.toLocaleString('en')} callers; baseline: as many concurrent puts`,
           }),
         ]
       } finally {

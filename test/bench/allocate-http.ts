@@ -1,4 +1,4 @@
-/** The allocation API of `serve`, with the real engine in memory behind it. */
+/** The allocation API of `serve` with the real engine in memory. */
 import type { Allocation } from 'gamekeeper'
 import { serve } from 'gamekeeper/http'
 import { bareServerFile, open as openBare } from './bare-server.js'

@@ -1,6 +1,7 @@
 /**
- * `fleet.allocate` over the store of custom resources, beside a bare conditional write of a status of the same size, from the same
- * process over as many connections. The games are in memory: what is measured is the store. Left out where no cluster answers.
+ * `fleet.allocate` with the store of custom resources, compared with a bare conditional status write of the same size, from the
+ * same process with the same number of connections. The games are in memory, so only the store is measured. Left out without a
+ * cluster.
  */
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { KubernetesApi } from '../../adapters/kubernetes/client/api.js'
@@ -22,7 +23,7 @@ const { servers: resource } = fleetResources()
 interface OpenOptions {
   readonly fleetIn: string
   readonly bareIn: string
-  /** As many as are handed out: none comes back. */
+  /** At least the number of allocations, since no server is reused. */
   readonly servers: number
 }
 
@@ -33,7 +34,7 @@ export async function open({ fleetIn, bareIn, servers }: OpenOptions) {
   })
   const { fleet } = await openFleet({
     ...{ servers, namespace: fleetIn },
-    shown: (backend) => ({ ...backend, defaultStore }),
+    wrap: (backend) => ({ ...backend, defaultStore }),
   })
   const api = newApi()
   const model = await whenSaved(api, fleetIn)
@@ -41,7 +42,7 @@ export async function open({ fleetIn, bareIn, servers }: OpenOptions) {
   const status = { ...Object(model['status']), ...session, reachedActiveOn: new Date(0).toISOString() }
   const revisions = new Map<string, string>()
 
-  /** As an allocation is written: upon a revision, and told which, so that no write is without effect. */
+  /** Writes like an allocation: conditionally, and with a change in each write. */
   async function write(name: string): Promise<void> {
     const resourceVersion = revisions.get(name)
     const body = {
@@ -60,7 +61,7 @@ export async function open({ fleetIn, bareIn, servers }: OpenOptions) {
   }
 
   return {
-    /** By turns, so that both meet the same cluster. */
+    /** In turns, so that both see the same cluster load. */
     async oneCaller(calls: number): Promise<{ readonly allocateUs: number[]; readonly writeUs: number[] }> {
       const [allocateUs, writeUs]: [number[], number[]] = [[], []]
       if (!revisions.has('bare-0')) await create('bare-0')
@@ -101,7 +102,7 @@ export async function open({ fleetIn, bareIn, servers }: OpenOptions) {
   }
 }
 
-/** Resolves with one of them when all are in the cluster as they are to be handed out. */
+/** Resolves with a server when all servers are stored as StandingBy. */
 async function whenSaved(api: KubernetesApi, namespace: string): Promise<KubeObject> {
   for (;;) {
     const { items } = await api.list({ what: 'list', method: 'GET', path: pathOf(resource, { namespace }) })
@@ -130,7 +131,7 @@ export const allocateKubernetes: Bench = {
 
 async function measure(quick: boolean, fleetIn: string, bareIn: string): Promise<readonly Row[]> {
   const [warmUps, calls] = quick ? [1, 10] : [10, 100]
-  // The first round is for the compiler.
+  // The first round is warm-up.
   const rounds = quick ? 1 : 3
   const ofRound = (callers: number) => (quick ? callers : 2 * callers)
   const servers = warmUps + calls + sizes.reduce((sum, callers) => sum + rounds * ofRound(callers), 0)
@@ -144,7 +145,7 @@ async function measure(quick: boolean, fleetIn: string, bareIn: string): Promise
         value: middle(allocateUs),
         unit: 'µs/call',
         baseline: middle(writeUs),
-        note: 'one caller, p50; baseline: a conditional write of a status',
+        note: 'one caller, p50; baseline: a conditional status write',
       }),
     ]
     for (const callers of sizes) {
@@ -165,7 +166,7 @@ async function measure(quick: boolean, fleetIn: string, bareIn: string): Promise
           value: perSecond(typicalWallUs(allocations)),
           unit: 'calls/s',
           baseline: perSecond(typicalWallUs(writes)),
-          note: `${callers} callers; baseline: as many that write`,
+          note: `${callers} callers; baseline: as many concurrent writes`,
         }),
       )
     }

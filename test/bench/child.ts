@@ -1,12 +1,12 @@
-/** The process of a subject: opens what its file exports, and does what it is told over IPC. See `subject.ts`. */
+/** The child process of `startSubject`: opens the benchmark file and runs the methods that are called over IPC. */
 import type { Call, Reply } from './subject.js'
 
-type Methods = Readonly<Record<string, (...given: readonly unknown[]) => unknown>>
+type Methods = Readonly<Record<string, (...args: readonly unknown[]) => unknown>>
 
 const [, , file = '', options = ''] = process.argv
 const opened = load()
 process.on('message', (call: Call) => void answer(call))
-// Whoever started it is gone.
+// The parent has exited.
 process.on('disconnect', () => process.exit())
 
 async function load(): Promise<Methods> {
@@ -14,11 +14,11 @@ async function load(): Promise<Methods> {
   return open(JSON.parse(options))
 }
 
-async function answer({ id, method, given }: Call): Promise<void> {
+async function answer({ id, method, args }: Call): Promise<void> {
   let reply: Reply
   try {
     const methods = await opened
-    reply = { id, result: await methods[method]?.(...given) }
+    reply = { id, result: await methods[method]?.(...args) }
   } catch (error) {
     reply = { id, error: error instanceof Error ? (error.stack ?? error.message) : String(error) }
   }

@@ -1,9 +1,9 @@
-/** What calls cost, measured so that the other work of a shared machine counts as little as can be. */
+/** Measures the cost of calls with as little influence as possible from other work on the machine. */
 
 /** Microseconds per call. */
 export interface Cost {
   readonly wallUs: number
-  /** Of the whole process: of its helper threads, too, which collect garbage and compile. */
+  /** CPU time of the whole process, including its threads for garbage collection and compilation. */
   readonly cpuUs: number
 }
 
@@ -17,17 +17,14 @@ export async function costOf(calls: number, work: () => Promise<void>): Promise<
 }
 
 /**
- * The work of the thread that is called: it is at most the time that passed, in which others may have had the processor,
- * and at most the CPU time of its process. So the lower of the two is the better measure, and never too low.
+ * An upper bound for the work of the main thread: the lower of wall time, which includes other processes, and CPU time, which
+ * includes helper threads.
  */
 export function workUs({ wallUs, cpuUs }: Cost): number {
   return Math.min(wallUs, cpuUs)
 }
 
-/**
- * Of several rounds, the cost that a quarter of them stayed below: what else a shared machine does only ever adds to a
- * round, so the quieter ones tell more of what is measured, and the quietest alone may be luck.
- */
+/** The lower quartile of several rounds: other work on the machine only ever adds to the cost, and the minimum may be luck. */
 export function typical(costs: readonly number[]): number {
   return costs.toSorted((a, b) => a - b)[Math.floor(costs.length / 4)] ?? Number.NaN
 }
@@ -36,7 +33,7 @@ export function typicalWorkUs(costs: readonly Cost[]): number {
   return typical(costs.map(workUs))
 }
 
-/** Where waiting, for a disk, is part of what is measured. */
+/** For measurements that include waiting for a disk. */
 export function typicalWallUs(costs: readonly Cost[]): number {
   return typical(costs.map(({ wallUs }) => wallUs))
 }
@@ -45,25 +42,25 @@ export function perSecond(us: number): number {
   return 1_000_000 / us
 }
 
-/** For notes: the two clocks behind a figure. */
+/** Wall and CPU time, for notes. */
 export function clocks(costs: readonly Cost[]): string {
   const wall = typicalWallUs(costs)
   const cpu = typical(costs.map(({ cpuUs }) => cpuUs))
   return `${wall.toFixed(1)} µs wall, ${cpu.toFixed(1)} µs CPU`
 }
 
-/** Young garbage of the set-up is not the measured work's. */
+/** Collects young garbage of the set-up before a measurement. */
 export function collectYoungGarbage(): void {
   collector()({ type: 'minor' })
 }
 
-/** All there is, twice, since what is finalized by the first may only be freed by the second. */
+/** Collects all garbage. Twice, since finalized objects are only freed by the second collection. */
 export function collectGarbage(): void {
   collector()()
   collector()()
 }
 
 function collector(): NodeJS.GCFunction {
-  if (!globalThis.gc) throw new Error('garbage can only be collected under --expose-gc')
+  if (!globalThis.gc) throw new Error('garbage collection requires --expose-gc')
   return globalThis.gc
 }

@@ -1,9 +1,9 @@
-/** Counts the calls that a fleet makes. */
+/** Counts the calls of a fleet to its store and backend. */
 import type { Backend, Store } from 'gamekeeper'
 import type { MemoryBackend } from 'gamekeeper/memory'
 import { memoryStore } from '../../src/stores/memory.js'
 
-/** Calls by name: `servers.update`, `create`. */
+/** Call counts by method, such as `servers.update` or `create`. */
 export class Calls {
   #counts: Record<string, number> = {}
 
@@ -15,8 +15,8 @@ export class Calls {
     return Object.values(this.#counts).reduce((sum, count) => sum + count, 0)
   }
 
-  /** How often what was called. */
-  get told(): string {
+  /** The counts as text. */
+  get summary(): string {
     return Object.entries(this.#counts)
       .map(([name, count]) => `${count} × ${name}`)
       .join(', ')
@@ -47,9 +47,9 @@ function counting<T extends object>(target: T, count: (method: string) => void):
     get(_, name) {
       const value: unknown = Reflect.get(target, name)
       if (typeof value !== 'function') return value
-      return (...given: readonly unknown[]) => {
+      return (...args: readonly unknown[]) => {
         count(String(name))
-        return Reflect.apply(value, target, given)
+        return Reflect.apply(value, target, args)
       }
     },
   })

@@ -1,6 +1,6 @@
 /**
- * How fast a fleet's containers come up: from the creation of the build until all stand by, against `docker run` of the same
- * image, as many at once as the fleet has, until each of its games says that it stands by. Left out where no engine answers.
+ * Start-up time of a fleet on Docker, from the creation of the build until all servers are standing by, compared with as many
+ * concurrent `docker run` of the same image until each game reports StandingBy. Left out without a Docker engine.
  */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
@@ -27,14 +27,14 @@ export const dockerStart: Bench = {
     try {
       await docker.listContainers({ limit: 1, abortSignal: AbortSignal.timeout(10_000) })
     } catch (error) {
-      console.error(`left out ${sizes.map(nameOf).join(', ')}: no Docker engine answers (${messageOf(error)})`)
+      console.error(`left out ${sizes.map(nameOf).join(', ')}: no Docker engine is reachable (${messageOf(error)})`)
       return []
     }
     await buildExampleImage()
     const rows: Row[] = []
     for (const size of sizes) {
       const servers = quick ? 1 : size
-      // Once before, so that neither is the one that finds the machine cold.
+      // Warm-up run.
       if (!quick && rows.length === 0) await bareSeconds(1)
       const [value, baseline] = [await fleetSeconds(servers), await bareSeconds(servers)]
       const note = `${servers} at ${(servers / value).toFixed(1)} a second`
@@ -74,17 +74,17 @@ async function fleetSeconds(servers: number): Promise<number> {
   }
 }
 
-/** The same program, told by its environment what a fleet tells it by its configuration, and a server that only listens. */
+/** Runs the same program, configured by environment variables, with a server that only receives its heartbeats. */
 async function bareSeconds(servers: number): Promise<number> {
-  const spoken = new Set<string>()
+  const reported = new Set<string>()
   let done = () => {}
   const all = new Promise<void>((resolve) => (done = resolve))
   const agent = createServer((request, response) => {
     let body = ''
     request.setEncoding('utf8').on('data', (part) => (body += String(part)))
     request.on('end', () => {
-      if (body.includes('StandingBy')) spoken.add(request.url ?? '')
-      if (spoken.size === servers) done()
+      if (body.includes('StandingBy')) reported.add(request.url ?? '')
+      if (reported.size === servers) done()
       response.end('{"operation":"Continue","nextHeartbeatIntervalMs":1000}')
     })
   })
@@ -99,9 +99,9 @@ async function bareSeconds(servers: number): Promise<number> {
     for (let i = next++; i < servers; i = next++) {
       const number = firstPort + i
       const ports = ['-p', `0.0.0.0:${number}:7777/tcp`, '-p', `0.0.0.0:${number}:7777/udp`]
-      const told = ['-e', `HEARTBEAT_ENDPOINT=host.docker.internal:${port}`, '-e', `SESSION_HOST_ID=bare-${i}`]
+      const environment = ['-e', `HEARTBEAT_ENDPOINT=host.docker.internal:${port}`, '-e', `SESSION_HOST_ID=bare-${i}`]
       const host = ['--add-host', 'host.docker.internal:host-gateway', '--init', '-d']
-      const { stdout } = await run('docker', ['run', ...host, ...ports, ...told, exampleImage])
+      const { stdout } = await run('docker', ['run', ...host, ...ports, ...environment, exampleImage])
       ids.push(stdout.trim())
     }
   }
@@ -116,7 +116,7 @@ async function bareSeconds(servers: number): Promise<number> {
   }
 }
 
-/** Where containers find this machine. */
+/** The address of this machine for containers. */
 async function gateway(): Promise<string> {
   const { stdout } = await run('docker', [
     ...['run', '--rm', '--add-host', 'host.docker.internal:host-gateway', exampleImage],

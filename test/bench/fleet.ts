@@ -1,4 +1,4 @@
-/** A fleet to measure: real engine, servers in memory, all of them standing by before anything is measured. */
+/** A fleet for benchmarks: the real engine with servers in memory, all standing by before the measurement. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Allocation, type AllocationRequest, type Backend, createFleet, type Fleet, type Store } from 'gamekeeper'
@@ -9,14 +9,14 @@ export const buildID = '85ffe8da-c82f-4035-86c5-9d2b5f42d6f6'
 export interface BenchFleet {
   readonly fleet: Fleet
   readonly backend: MemoryBackend
-  /** Ends the matches on these servers, and resolves when as many stand by again as before. */
+  /** Ends the matches on these servers and resolves when all of them are replaced. */
   refill(allocations: readonly Allocation[]): Promise<void>
 }
 
 export interface BenchFleetOptions {
   readonly servers: number
-  /** What the fleet sees of the backend. */
-  readonly shown?: (backend: MemoryBackend) => Backend
+  /** Wraps the backend for the fleet. */
+  readonly wrap?: (backend: MemoryBackend) => Backend
   readonly store?: Store
   /** Default: `default`. */
   readonly namespace?: string
@@ -24,41 +24,41 @@ export interface BenchFleetOptions {
 
 const hourMs = 3_600_000
 
-/** `max` equals `servers`: what is handed out is not replaced before its match ends, so that only handing out counts. */
-export async function openFleet({ servers, shown, store, namespace }: BenchFleetOptions): Promise<BenchFleet> {
+/** `max` equals `servers`, so that allocated servers are not replaced during the measurement. */
+export async function openFleet({ servers, wrap, store, namespace }: BenchFleetOptions): Promise<BenchFleet> {
   const backend = memoryBackend({
     portRange: { first: 10_000, last: 65_000 },
     nodes: ['north', 'east', 'south', 'west'],
   })
   const fleet = await createFleet({
-    backend: shown?.(backend) ?? backend,
-    // Its servers do not beat by themselves; and it is filled faster than real servers could start.
+    backend: wrap?.(backend) ?? backend,
+    // The servers send no heartbeats by themselves, and all are created at once.
     limits: { silenceMs: hourMs, firstHeartbeatMs: hourMs, maxCreatesPerReconcile: 1_000, maxConcurrentCreates: 1_000 },
     agent: { port: 0 },
     ...(store && { store }),
   })
-  /** Does something, and resolves when so many servers have become ready, and as many as are to go are gone. */
+  /** Runs `work` and resolves when this many servers have got ready and been removed. */
   const until = async (ready: number, gone: number, work: () => Promise<unknown>) => {
-    let toBeReady = ready
-    let toBeGone = gone
+    let readyLeft = ready
+    let goneLeft = gone
     await new Promise<void>((resolve, reject) => {
-      const look = () => {
-        if (toBeReady > 0 || toBeGone > 0) return
+      const check = () => {
+        if (readyLeft > 0 || goneLeft > 0) return
         stopReady()
         stopGone()
         resolve()
       }
       const stopReady = fleet.on('ServerStateChanged', ({ to }) => {
-        if (to === 'StandingBy') toBeReady--
-        look()
+        if (to === 'StandingBy') readyLeft--
+        check()
       })
       const stopGone = fleet.on('ServerRemoved', () => {
-        toBeGone--
-        look()
+        goneLeft--
+        check()
       })
       work().catch(reject)
     })
-    // Until then the last of them are being saved.
+    // The last records are still being written.
     await pause(5)
   }
   await until(servers, 0, () =>
@@ -92,7 +92,7 @@ export function newRequests(count: number): readonly AllocationRequest[] {
   return Array.from({ length: count }, () => ({ buildID, sessionID: randomUUID(), initialPlayers: ['amie'] }))
 }
 
-/** Each caller awaits one call after the other, until all requests are through. */
+/** Each caller makes one call after the other until all requests are done. */
 export async function allocateAll(
   fleet: Fleet,
   requests: readonly AllocationRequest[],

@@ -1,4 +1,4 @@
-/** Heartbeats of servers that stand by, through the agent, with the real engine behind it. */
+/** Heartbeats of servers that are standing by, through the agent and the real engine. */
 import { bareServerFile, open as openBare } from './bare-server.js'
 import { clocks, type Cost, perSecond, typicalWorkUs } from './cost.js'
 import { Calls, countingStore } from './counting.js'
@@ -12,17 +12,17 @@ export async function open({ servers }: { servers: number }) {
   const { fleet, backend } = await openFleet({
     servers,
     store: countingStore(calls),
-    shown: (backend) => ({ ...backend, capabilities: { ...backend.capabilities, agent: true } }),
+    wrap: (backend) => ({ ...backend, capabilities: { ...backend.capabilities, agent: true } }),
   })
   if (calls.total < servers)
-    throw new Error(`${servers} servers were stored by ${calls.total} calls: the count is wrong`)
+    throw new Error(`${servers} servers were stored with only ${calls.total} calls: the counter is broken`)
   calls.reset()
   const [host = '', port] = (fleet.agentAddress ?? '').split(':')
   return {
     target: (): Target => ({ host, port: Number(port) }),
     cpuUs: ownCpuUs,
     hostIds: (): readonly string[] => backend.servers().map(({ spec }) => spec.sdk.sessionHostId),
-    storeCalls: () => ({ total: calls.total, told: calls.told }),
+    storeCalls: () => ({ total: calls.total, summary: calls.summary }),
   }
 }
 
@@ -43,10 +43,10 @@ export const heartbeat: Bench = {
       const ours: Cost[] = []
       const theirs: Cost[] = []
       for (let round = 0; round < warmUps + rounds; round++) {
-        const [heard, answered] = [await costOfRequests(agent, requests), await costOfRequests(bare, requests)]
-        if (heard.bodies.some((body, i) => body !== answered.bodies[i])) throw new Error('the answers differ')
+        const [handled, answered] = [await costOfRequests(agent, requests), await costOfRequests(bare, requests)]
+        if (handled.bodies.some((body, i) => body !== answered.bodies[i])) throw new Error('the answers differ')
         if (round < warmUps) continue
-        ours.push(heard)
+        ours.push(handled)
         theirs.push(answered)
       }
       const written = await agent.storeCalls()
@@ -63,7 +63,7 @@ export const heartbeat: Bench = {
           name: 'heartbeat-writes',
           value: written.total,
           unit: 'store calls',
-          note: `in ${beats.toLocaleString('en')} heartbeats ${written.told}`.trimEnd(),
+          note: `in ${beats.toLocaleString('en')} heartbeats ${written.summary}`.trimEnd(),
         }),
       ]
     } finally {

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:http`: the allocation API under 1,000 connections, beside a bare `node:http` route that does the same
- * JSON, in the same run and in turns with it. See docs/explanation/benchmarks.md.
+ * `npm run bench:http`: the allocation API with 1,000 connections, compared with a bare `node:http` route that returns the
+ * same JSON. Both are measured in turns. See docs/explanation/benchmarks.md.
  */
 import type { Allocation } from 'gamekeeper'
 import { parseArgs } from 'node:util'
@@ -14,14 +14,14 @@ import { startSubject } from './subject.js'
 
 interface Options {
   readonly connections: number
-  /** A round: one for each side, then one for the other. */
+  /** Calls per round, for each of the two servers. */
   readonly calls: number
   readonly rounds: number
   readonly warmUps: number
 }
 
 const full: Options = { connections: 1_000, calls: 5_000, rounds: 8, warmUps: 3 }
-/** Shows that it works, and means nothing. */
+/** Only checks that the benchmark works. */
 const quick: Options = { connections: 200, calls: 400, rounds: 1, warmUps: 0 }
 
 interface Server {
@@ -69,7 +69,8 @@ async function measure({ connections, calls, rounds, warmUps }: Options): Promis
 }
 
 function rowsOf(ours: readonly Side[], theirs: readonly Side[]): readonly Row[] {
-  if (errorsOf(theirs) > 0) throw new Error(`${errorsOf(theirs)} calls of the bare route failed: this measured nothing`)
+  if (errorsOf(theirs) > 0)
+    throw new Error(`${errorsOf(theirs)} calls of the bare route failed, so there is no baseline`)
   const latencies = (sides: readonly Side[]) => sides.flatMap(({ load }) => load.latenciesMs).toSorted((a, b) => a - b)
   const [own, bare] = [latencies(ours), latencies(theirs)]
   const late = (name: string, quantile: number, most: number) => {
@@ -82,14 +83,14 @@ function rowsOf(ours: readonly Side[], theirs: readonly Side[]): readonly Row[] 
       value: median(ours.map(perSecond)),
       baseline: median(theirs.map(perSecond)),
       unit: 'requests/s',
-      note: 'by the clock on the wall, which the load shares',
+      note: 'wall time, includes the load generator',
     }),
     ratioAtLeast(0.6, {
       name: 'http-work',
       value: 1e6 / median(ours.map(({ cpuUs }) => cpuUs)),
       baseline: 1e6 / median(theirs.map(({ cpuUs }) => cpuUs)),
       unit: 'requests/CPU s',
-      note: 'by the processor time of the server alone',
+      note: 'CPU time of the server only',
     }),
     late('http-p50', 0.5, 1 / 0.6),
     late('http-p99', 0.99, 2),
@@ -131,6 +132,6 @@ const rows = await measure(values.quick ? quick : full)
 if (values.json) console.log(asJson(rows))
 else {
   const missed = rows.filter(({ met }) => !met).map(({ name }) => name)
-  console.log(`${asTable(rows)}\n\n${missed.length === 0 ? 'Every goal is met.' : `MISSED: ${missed.join(', ')}.`}`)
+  console.log(`${asTable(rows)}\n\n${missed.length === 0 ? 'All goals met.' : `MISSED: ${missed.join(', ')}.`}`)
 }
 process.exit()

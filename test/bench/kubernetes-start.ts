@@ -1,7 +1,7 @@
 /**
- * How fast a large fleet comes up: from the creation of the build until all stand by, on hollow nodes, whose pods run nothing
- * and whose games speak as soon as their pod has a node; beside as many bare pods until each has its node. Left out where no
- * cluster answers, or it has no room on hollow nodes.
+ * Start-up time of a large fleet on hollow nodes, whose pods run nothing and whose games report as soon as their pod has a
+ * node, from the creation of the build until all servers are standing by; compared with as many bare pods until each has a
+ * node. Left out without a cluster or without enough hollow nodes.
  */
 import type { KubernetesApi } from '../../adapters/kubernetes/client/api.js'
 import { pathOf, pods as podType } from '../../adapters/kubernetes/client/kube-objects.js'
@@ -23,9 +23,9 @@ import { startSubject } from './subject.js'
 
 const size = 400
 const names = [`kubernetes-start-${size}`]
-/** Of connections: as many as a fleet has. */
+/** The number of connections of a fleet. */
 const callers = 64
-const roomMs = 60_000
+const capacityTimeoutMs = 60_000
 
 export async function open({ namespace, servers }: { readonly namespace: string; readonly servers: number }) {
   const games = new HollowGames()
@@ -52,12 +52,12 @@ export const kubernetesStart: Bench = {
   run: (quick) =>
     onCluster(names, async (api) => {
       const servers = quick ? 20 : size
-      if (!(await hasRoom(api, servers))) {
-        console.error(`left out ${names.join(', ')}: hollow nodes have no room for ${servers} pods`)
+      if (!(await hasCapacity(api, servers))) {
+        console.error(`left out ${names.join(', ')}: hollow nodes have no capacity for ${servers} pods`)
         return []
       }
       const ours = await inNamespace(api, (namespace) => fleetSeconds(namespace, servers))
-      if (!(await hasRoom(api, servers))) throw new Error('the pods of the fleet are not gone')
+      if (!(await hasCapacity(api, servers))) throw new Error('the pods of the fleet were not deleted in time')
       const bare = await inNamespace(api, (namespace) => bareSeconds(api, namespace, servers))
       return [
         atLeast(50, {
@@ -71,9 +71,9 @@ export const kubernetesStart: Bench = {
     }),
 }
 
-/** What had it before may still be going. */
-async function hasRoom(api: KubernetesApi, servers: number): Promise<boolean> {
-  const until = performance.now() + roomMs
+/** Waits for capacity, since earlier pods may still be terminating. */
+async function hasCapacity(api: KubernetesApi, servers: number): Promise<boolean> {
+  const until = performance.now() + capacityTimeoutMs
   while (performance.now() < until) {
     const room = await hollowRoom()
     if (room >= servers) return true

@@ -1,11 +1,11 @@
-/** The Kubernetes cluster that is measured on: the one of KUBECONFIG. */
+/** The Kubernetes cluster for benchmarks, from KUBECONFIG. */
 import type { KubernetesApi } from '../../adapters/kubernetes/client/api.js'
 import { messageOf } from '../../src/contracts/errors.js'
 import { clusterApi } from '../adapters/kubernetes/support/cluster.js'
 import { installDefinitions } from '../adapters/kubernetes/support/definitions.js'
 import type { Row } from './row.js'
 
-/** No rows, and a line why, where none answers. */
+/** Returns no rows and logs the reason if no cluster is reachable. */
 export async function onCluster(
   names: readonly string[],
   measure: (api: KubernetesApi) => Promise<readonly Row[]>,
@@ -17,7 +17,7 @@ export async function onCluster(
     await api.request({ what: 'tell its version', method: 'GET', path: '/version', timeoutMs: 10_000 })
   } catch (error) {
     api?.close()
-    console.error(`left out ${names.join(', ')}: no Kubernetes cluster answers (${messageOf(error)})`)
+    console.error(`left out ${names.join(', ')}: no Kubernetes cluster is reachable (${messageOf(error)})`)
     return []
   }
   try {

@@ -1,4 +1,4 @@
-/** Load on an HTTP server of another process: some connections that stay open, each with one request at a time. */
+/** Generates load on an HTTP server in another process: keep-alive connections, each with one request at a time. */
 import { connect } from 'node:net'
 import type { Cost } from './cost.js'
 
@@ -7,7 +7,7 @@ export interface Target {
   readonly port: number
 }
 
-/** Resolves with the bodies of the answers. Rejects when one of them is not 200, or a connection ends early. */
+/** Resolves with the response bodies. Rejects if a response is not 200 or a connection closes early. */
 export async function sendAll(
   target: Target,
   requests: readonly string[],
@@ -15,7 +15,7 @@ export async function sendAll(
 ): Promise<readonly string[]> {
   const bodies: string[] = []
   let next = 0
-  const through = () =>
+  const sendOnConnection = () =>
     new Promise<void>((resolve, reject) => {
       const socket = connect(target)
       let received = ''
@@ -35,17 +35,17 @@ export async function sendAll(
         received += text
         const body = bodyOf(received)
         if (body === undefined) return
-        if (!received.startsWith('HTTP/1.1 200 ')) reject(new Error(`the server answered: ${received}`))
+        if (!received.startsWith('HTTP/1.1 200 ')) reject(new Error(`the server responded with: ${received}`))
         bodies.push(body)
         received = ''
         send()
       })
     })
-  await Promise.all(Array.from({ length: connections }, through))
+  await Promise.all(Array.from({ length: connections }, sendOnConnection))
   return bodies
 }
 
-/** Undefined until it is complete. */
+/** Undefined until the body is complete. */
 export function bodyOf(received: string): string | undefined {
   const headEnd = received.indexOf('\r\n\r\n')
   if (headEnd < 0) return undefined
@@ -62,11 +62,11 @@ export function post(path: string, body: unknown): string {
 
 export interface LoadedServer {
   target(): Promise<Target>
-  /** CPU time of its process so far. */
+  /** CPU time of the server process so far. */
   cpuUs(): Promise<number>
 }
 
-/** What a request costs the server; the load itself is another process's. */
+/** The cost of a request in the server process, without the load generator. */
 export async function costOfRequests(
   server: LoadedServer,
   requests: readonly string[],

@@ -1,5 +1,5 @@
 /**
- * `npm run bench`: measures the built package against the bare thing in the same run, and says which goals are missed.
+ * `npm run bench`: measures the built package against a baseline in the same run and reports which goals are missed.
  * See docs/explanation/benchmarks.md.
  */
 import { cpus, loadavg } from 'node:os'
@@ -26,7 +26,22 @@ const benches: readonly Bench[] = [
   kubernetesStart,
 ]
 
-const usage = 'npm run bench -- [--json] [--only <row>] [--quick]'
+const usage = `Usage: npm run bench -- [options]
+
+Measures the built package against a baseline in the same run. Rows that need a Docker engine or a Kubernetes cluster are
+left out if there is none.
+
+Options:
+  --only <row>  Measure this row only.
+  --quick       Check that the benchmarks work; the figures are meaningless.
+  --json        Print the rows as JSON.
+  -h, --help    Print this help.
+
+Rows:
+${benches
+  .flatMap((bench) => bench.names)
+  .map((name) => `  ${name}`)
+  .join('\n')}`
 
 interface Options {
   readonly json: boolean
@@ -51,15 +66,24 @@ async function main(): Promise<void> {
 function readOptions(): Options {
   try {
     const { values } = parseArgs({
-      options: { json: { type: 'boolean' }, quick: { type: 'boolean' }, only: { type: 'string' } },
+      options: {
+        json: { type: 'boolean' },
+        quick: { type: 'boolean' },
+        only: { type: 'string' },
+        help: { type: 'boolean', short: 'h' },
+      },
     })
+    if (values.help) {
+      console.log(usage)
+      process.exit(0)
+    }
     const names = benches.flatMap((bench) => bench.names)
     if (values.only !== undefined && !names.includes(values.only)) {
-      throw new Error(`there is no row ${values.only}; there are ${names.join(', ')}`)
+      throw new Error(`unknown row ${values.only}; rows: ${names.join(', ')}`)
     }
     return { json: values.json ?? false, quick: values.quick ?? false, only: values.only }
   } catch (error) {
-    console.error(`${messageOf(error)}\nusage: ${usage}`)
+    console.error(`bench: ${messageOf(error)}; see --help`)
     process.exit(2)
   }
 }
@@ -71,10 +95,10 @@ function machine(): string {
 }
 
 function verdict(rows: readonly Row[], { quick }: Options): string {
-  if (quick) return 'A quick run only shows that the benchmarks work: its figures mean nothing.'
+  if (quick) return 'Quick run: the benchmarks work, but the figures are meaningless.'
   const missed = rows.filter(({ met }) => !met).map(({ name }) => name)
   const load = `Load at the end: ${loadavg()[0]?.toFixed(1)}.`
-  return missed.length === 0 ? `Every goal is met. ${load}` : `MISSED: ${missed.join(', ')}. ${load}`
+  return missed.length === 0 ? `All goals met. ${load}` : `MISSED: ${missed.join(', ')}. ${load}`
 }
 
 await main()

@@ -1,13 +1,13 @@
-/** Load through connections that are all open before it begins: each sends one request after the other. */
+/** Load on connections that are opened beforehand. Each sends one request after the other. */
 import { connect, type Socket } from 'node:net'
 import { bodyOf, type Target } from './load.js'
 
 export interface Load {
-  /** Of the answers that were 200. */
+  /** Bodies of the responses with status 200. */
   readonly bodies: readonly string[]
-  /** Of the same, from the request's first byte to the answer's last. */
+  /** Latencies of these responses, from the first byte of the request to the last byte of the response. */
   readonly latenciesMs: readonly number[]
-  /** Answers that were not 200, and connections that ended. */
+  /** Number of other responses and of closed connections. */
   readonly errors: number
   readonly connections: number
   readonly wallMs: number
@@ -16,7 +16,7 @@ export interface Load {
 export async function openConnections(target: Target, count: number): Promise<readonly Socket[]> {
   const open: Socket[] = []
   let pending = 0
-  // Not all in one moment: a backlog is shorter than that.
+  // In batches, since the accept backlog is limited.
   const next = async (): Promise<void> => {
     while (open.length + pending < count) {
       pending++
@@ -36,7 +36,7 @@ function connected(target: Target): Promise<Socket> {
     socket.once('error', reject)
     socket.once('connect', () => {
       socket.off('error', reject)
-      // Whoever sends through it counts its end; between two loads nobody does.
+      // A closed connection is counted when it is used.
       socket.on('error', () => {})
       resolve(socket)
     })

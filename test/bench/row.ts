@@ -1,22 +1,22 @@
-/** What a benchmark says, and how it is printed: as a table for people, as JSON for programs. */
+/** Rows of benchmark results, printed as a table or as JSON. */
 export interface Row {
   readonly name: string
   readonly value: number
   readonly unit: string
-  /** The bare thing in the same run, in the same unit. `null` where there is nothing to compare with. */
+  /** The baseline in the same run and unit. `null` if there is none. */
   readonly baseline: number | null
   /** `value / baseline` */
   readonly ratio: number | null
   readonly goal: string
   readonly met: boolean
-  /** What else to know, for the table only. */
+  /** Printed in the table only. */
   readonly note: string
 }
 
 export interface Bench {
-  /** Of its rows. */
+  /** Names of its rows. */
   readonly names: readonly string[]
-  /** `quick` shows that it works; what it measures then means nothing. */
+  /** `quick`: only checks that it works; the figures are meaningless. */
   run(quick: boolean): Promise<readonly Row[]>
 }
 
@@ -49,7 +49,7 @@ function withRatio({ name, value, unit, baseline, note }: Measured): Omit<Row, '
   }
 }
 
-/** Three digits say all that a measurement on a shared machine can say. */
+/** Measurements on a shared machine are not accurate to more than three digits. */
 function rounded(value: number): number {
   return value >= 1_000 ? Math.round(value) : Number(value.toPrecision(3))
 }
@@ -65,10 +65,10 @@ export function asJson(rows: readonly Row[]): string {
 export function asTable(rows: readonly Row[]): string {
   const cells = rows.map((row) => [
     row.name,
-    shown(row.value),
+    format(row.value),
     row.unit,
-    row.baseline === null ? '–' : shown(row.baseline),
-    row.ratio === null ? '–' : shown(row.ratio),
+    row.baseline === null ? '–' : format(row.baseline),
+    row.ratio === null ? '–' : format(row.ratio),
     row.goal,
     row.met ? 'met' : 'MISSED',
     row.note,
@@ -81,6 +81,6 @@ export function asTable(rows: readonly Row[]): string {
     .join('\n')
 }
 
-function shown(value: number): string {
+function format(value: number): string {
   return value.toLocaleString('en', { maximumSignificantDigits: value >= 1_000 ? 6 : 3 })
 }

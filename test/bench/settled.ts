@@ -1,4 +1,4 @@
-/** A fleet in which nothing happens: what it calls, computes and holds. */
+/** A settled fleet: its calls, CPU time and memory. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { collectGarbage, typical } from './cost.js'
 import { Calls, countingBackend, countingStore } from './counting.js'
@@ -8,10 +8,10 @@ import { atMost, type Bench } from './row.js'
 import { startSubject } from './subject.js'
 
 interface Settled {
-  /** Calls of the store and of the backend while every server beat once a second. */
+  /** Calls of the store and the backend, with and without a heartbeat of every server each second. */
   readonly calls: number
-  readonly told: string
-  /** CPU time per second while nothing beat: of the process before it had a fleet, and with it. */
+  readonly summary: string
+  /** CPU time per second without heartbeats: of the process before the fleet was created, and with the fleet. */
   readonly emptyMs: number
   readonly settledMs: number
   readonly bytesPerServer: number
@@ -20,7 +20,7 @@ interface Settled {
 export async function open({ servers, seconds }: { servers: number; seconds: number }) {
   return {
     async measure(): Promise<Settled> {
-      await rest()
+      await settleProcess()
       const emptyMs = await cpuMsPerSecond(seconds)
       collectGarbage()
       const bytesBefore = process.memoryUsage().heapUsed
@@ -29,10 +29,11 @@ export async function open({ servers, seconds }: { servers: number; seconds: num
       const { fleet, backend } = await openFleet({
         servers,
         store: countingStore(calls),
-        shown: countingBackend(calls),
+        wrap: countingBackend(calls),
       })
-      if (calls.total < 2 * servers) throw new Error(`only ${calls.total} calls were counted for ${servers} servers`)
-      await rest()
+      if (calls.total < 2 * servers)
+        throw new Error(`only ${calls.total} calls were counted for ${servers} servers: the counter is broken`)
+      await settleProcess()
       const bytesPerServer = (process.memoryUsage().heapUsed - bytesBefore) / servers
       calls.reset()
       const settledMs = await cpuMsPerSecond(seconds)
@@ -41,19 +42,19 @@ export async function open({ servers, seconds }: { servers: number; seconds: num
         for (const id of hostIds) fleet.heartbeat(id, { state: 'StandingBy', health: 'Healthy', players: [] })
         await pause(1_000)
       }
-      return { calls: calls.total, told: calls.told, emptyMs, settledMs, bytesPerServer }
+      return { calls: calls.total, summary: calls.summary, emptyMs, settledMs, bytesPerServer }
     },
   }
 }
 
-/** The compiler and the collector have their last words. */
-async function rest(): Promise<void> {
+/** Waits until compilation and garbage collection are done. */
+async function settleProcess(): Promise<void> {
   collectGarbage()
   await pause(1_500)
   collectGarbage()
 }
 
-/** Second by second, so that what the collector still does about the set-up is not taken for the fleet's. */
+/** Measured second by second, so that garbage collection after the set-up can be left out. */
 async function cpuMsPerSecond(seconds: number): Promise<number> {
   const each: number[] = []
   for (let second = 0; second < seconds; second++) {
@@ -72,25 +73,25 @@ export const settled: Bench = {
     const seconds = quick ? 1 : 6
     const subject = await startSubject(import.meta.url, open, { servers, seconds })
     try {
-      const { calls, told, emptyMs, settledMs, bytesPerServer } = await subject.measure()
+      const { calls, summary, emptyMs, settledMs, bytesPerServer } = await subject.measure()
       return [
         atMost(0, {
           name: 'settled-calls',
           value: calls,
           unit: 'calls',
-          note: `in ${2 * seconds} s, in half of which all beat once a second ${told}`.trimEnd(),
+          note: `in ${2 * seconds} s, half of them with a heartbeat per server and second ${summary}`.trimEnd(),
         }),
         atMost(1, {
           name: 'settled-cpu',
           value: Math.max(0, settledMs - emptyMs),
           unit: 'ms/s',
-          note: `${settledMs.toFixed(2)} ms/s, and ${emptyMs.toFixed(2)} ms/s before there was a fleet`,
+          note: `${settledMs.toFixed(2)} ms/s, and ${emptyMs.toFixed(2)} ms/s without a fleet`,
         }),
         atMost(4_096, {
           name: 'settled-memory',
           value: bytesPerServer,
           unit: 'bytes/server',
-          note: 'the records in the memory store and the servers of the memory backend included',
+          note: 'including the memory store and the memory backend',
         }),
       ]
     } finally {

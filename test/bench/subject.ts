@@ -1,25 +1,25 @@
 /**
- * Runs what is measured in a process of its own, so that neither the heap nor the compiled code of one benchmark is
- * another's. The bench calls its methods over IPC: arguments and results are JSON.
+ * Runs the measured code in its own process, so that benchmarks do not share a heap or compiled code. The benchmark calls
+ * its methods over IPC with JSON arguments and results.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-/** What a bench's file exports as `open`. */
+/** The `open` function that a benchmark file exports. */
 export type Open<O, T> = (options: O) => Promise<T>
 
 export type Remote<T> = {
-  readonly [K in keyof T]: T[K] extends (...given: infer A) => infer R ? (...given: A) => Promise<Awaited<R>> : never
+  readonly [K in keyof T]: T[K] extends (...args: infer A) => infer R ? (...args: A) => Promise<Awaited<R>> : never
 } & {
-  /** Resolves when the process is gone. */
+  /** Resolves when the process has exited. */
   stop(): Promise<void>
 }
 
 export interface Call {
   readonly id: number
   readonly method: string
-  readonly given: readonly unknown[]
+  readonly args: readonly unknown[]
 }
 
 export interface Reply {
@@ -28,22 +28,22 @@ export interface Reply {
   readonly error?: string
 }
 
-/** Resolves when the subject is open. Rejects with what `open` threw. */
+/** Resolves when `open` has resolved. Rejects with its error. */
 export async function startSubject<O, T>(file: string, _open: Open<O, T>, options: O): Promise<Remote<T>> {
   const child = fork(fileURLToPath(new URL('child.ts', import.meta.url)), [file, JSON.stringify(options)], {
     execArgv: ['--expose-gc', '--max-old-space-size=4096', '--import', 'tsx'],
-    // Nothing but rows may stand on stdout.
+    // Only rows may be printed to stdout.
     stdio: ['ignore', 2, 2, 'ipc'],
   })
   const exited = once(child, 'exit')
   const waiting = new Map<number, { resolve(result: unknown): void; reject(error: Error): void }>()
   let calls = 0
 
-  const call = (method: string, given: readonly unknown[]) =>
+  const call = (method: string, args: readonly unknown[]) =>
     new Promise<unknown>((resolve, reject) => {
       const id = calls++
       waiting.set(id, { resolve, reject })
-      const message: Call = { id, method, given }
+      const message: Call = { id, method, args }
       child.send(message, (error) => error && reject(error))
     })
 
@@ -67,12 +67,12 @@ export async function startSubject<O, T>(file: string, _open: Open<O, T>, option
     await stop()
     throw error
   }
-  // The child answers to exactly the methods of T: `open` made it.
+  // The child has exactly the methods of T, the result of `open`.
   return new Proxy({}, { get: (_, name) => methodOf(String(name)) }) as Remote<T>
 
   function methodOf(name: string): unknown {
-    // A promise would ask for `then`.
+    // Must not be a thenable.
     if (name === 'then') return undefined
-    return name === 'stop' ? stop : (...given: readonly unknown[]) => call(name, given)
+    return name === 'stop' ? stop : (...args: readonly unknown[]) => call(name, args)
   }
 }

@@ -1,7 +1,6 @@
 /**
- * On which backend the scenarios of this folder run: processes, or with E2E_BACKEND=docker the same as containers of the
- * tests' engine, or with E2E_BACKEND=kubernetes as pods of a cluster whose node is that engine. This machine sees the processes
- * of all of them.
+ * The backend of the scenarios in this folder: processes, with E2E_BACKEND=docker containers of the tests' engine, with
+ * E2E_BACKEND=kubernetes pods of a cluster whose node is that engine. All of them are processes of this machine.
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -10,22 +9,22 @@ import { buildExampleImage, exampleImage } from '../adapters/docker/example-imag
 import { clusterApi, makeNamespace, removeNamespace } from '../adapters/kubernetes/support/cluster.js'
 import { installDefinitions } from '../adapters/kubernetes/support/definitions.js'
 
-const asked = process.env['E2E_BACKEND']
-export const backend = asked === 'docker' || asked === 'kubernetes' ? asked : 'process'
+const requested = process.env['E2E_BACKEND']
+export const backend = requested === 'docker' || requested === 'kubernetes' ? requested : 'process'
 
 let namespace = 'default'
 
-/** Where the builds of the scenario are: on a cluster in a namespace of its own. */
+/** The namespace of the scenario: `default`, or on a cluster its own. */
 export function space(): string {
   return namespace
 }
 
-/** What a host has to be told to keep to that. */
+/** Environment variables that restrict a host to this namespace. */
 export function inSpace(): Readonly<Record<string, string>> {
   return backend === 'kubernetes' ? { NAMESPACES: namespace } : {}
 }
 
-/** The cluster is ready for a scenario in a namespace that nobody else has. Returns what removes that again. */
+/** Creates a namespace for the scenario. Returns a function that deletes it. */
 export async function enterCluster(): Promise<() => Promise<void>> {
   const api = clusterApi()
   await installDefinitions()
@@ -39,16 +38,16 @@ export async function enterCluster(): Promise<() => Promise<void>> {
 
 let built: Promise<void> | undefined
 
-/** The image of the example game server is there. */
+/** Builds the image of the example game server once. */
 export function imageBuilt(): Promise<void> {
-  return (built ??= backend === 'kubernetes' ? buildExampleImage().then(nameSample) : buildExampleImage())
+  return (built ??= backend === 'kubernetes' ? buildExampleImage().then(tagSampleImage) : buildExampleImage())
 }
 
-/** What a build names besides its command. */
+/** The image fields of a container. */
 export const imageOf = backend === 'process' ? {} : { image: exampleImage, imagePullPolicy: 'Never' }
 
-/** On a cluster nobody but its operator brings the image of the bundled server's sample to the nodes. */
-async function nameSample(): Promise<void> {
+/** Tags the image with the name that the sample build of the bundled server uses. */
+async function tagSampleImage(): Promise<void> {
   await docker.getImage(exampleImage).tag({ repo: 'gamekeeper-example', tag: 'latest' })
 }
 
@@ -56,11 +55,11 @@ export interface GameContainer {
   readonly id: string
   readonly server: string
   readonly port: number
-  /** Of its init process and of the game itself, in that order. */
+  /** The init process, followed by the game. */
   readonly pids: readonly number[]
 }
 
-/** Those that run, of the fleet that has its name in this directory. */
+/** The running containers of the fleet of this data directory. */
 export async function containersOf(dataDir: string): Promise<readonly GameContainer[]> {
   const found = await Promise.all(
     (await listAll(dataDir)).map(async ({ Id, Labels, State }): Promise<GameContainer | undefined> => {
@@ -74,7 +73,7 @@ export async function containersOf(dataDir: string): Promise<readonly GameContai
   return found.filter((container) => container !== undefined)
 }
 
-/** Of all of them, those included that have ended. */
+/** Names of all containers, including exited ones. */
 export async function namesOfContainers(dataDir: string): Promise<readonly string[]> {
   return (await listAll(dataDir)).map(({ Names }) => Names[0] ?? 'a container without a name')
 }
@@ -84,12 +83,12 @@ export async function removeContainersOf(dataDir: string): Promise<void> {
     await docker
       .getContainer(Id)
       .remove({ force: true, v: true })
-      // Gone already, or just going.
+      // Removed already, or being removed.
       .catch(() => {})
   }
 }
 
-/** The kubelet's own labels. Its games run without an init process: it counts as one all the same. */
+/** Reads the kubelet's labels. Without an init process the game is listed twice. */
 function podOf(id: string, labels: Readonly<Record<string, string>>, pids: readonly number[]): GameContainer {
   const port = Number(/"hostPort":(\d+)/.exec(labels['annotation.io.kubernetes.container.ports'] ?? '')?.[1] ?? 0)
   return { id, server: labels['io.kubernetes.pod.name'] ?? '', port, pids: [...pids.slice(0, 1), ...pids] }
@@ -104,12 +103,12 @@ async function listAll(dataDir: string) {
   try {
     fleet = (await readFile(join(dataDir, 'docker-fleet'), 'utf8')).trim()
   } catch {
-    return [] // There never was a fleet.
+    return [] // There was no fleet.
   }
   return docker.listContainers({ all: true, filters: { label: [`gamekeeper.fleet=${fleet}`] } })
 }
 
-/** Undefined when it has just ended. */
+/** Undefined if the container has exited. */
 async function pidsOf(id: string): Promise<readonly number[] | undefined> {
   try {
     const { Titles, Processes } = await docker.getContainer(id).top()

@@ -1,4 +1,4 @@
-/** Builds whose servers cannot live: their operator sees why, and the machine is not worn out by trying. */
+/** Builds whose servers cannot run: the build reports the reason, and creates are limited by the back-off. */
 import { randomUUID } from 'node:crypto'
 import { expect, it } from 'vitest'
 import type { GameServerBuild } from 'gamekeeper'
@@ -12,7 +12,7 @@ const limitMs = 240_000
 const noSuchCommand = ['/nowhere/game']
 const endsAtOnce = ['sh', '-c', 'exit 3']
 
-/** Wall times in ms at which servers of a build were created. */
+/** Wall times in ms of the creates of a build. */
 function creations(host: Host, build: string): readonly number[] {
   return host
     .log()
@@ -32,7 +32,7 @@ async function brokenFleet(range: string, command: readonly string[], crashesToM
 }
 
 async function untilBuild(host: Host, name: string, is: (build: GameServerBuild) => boolean): Promise<GameServerBuild> {
-  return until(`build ${name} is as expected`, async () => {
+  return until(`build ${name} is in the expected state`, async () => {
     const build = await getBuild(host, name)
     return is(build) && build
   })
@@ -46,13 +46,13 @@ it.each([
     says: /exited with 127: (?:no such command|cannot run)/,
   },
   {
-    what: 'ends at once with 3',
+    what: 'exits at once with 3',
     command: endsAtOnce,
     range: '20540-20549',
     says: backend !== 'process' ? /exited with 3$/ : /exited with 3: .*\.log/,
   },
 ])(
-  'a command that $what shows in the build, is tried ever more rarely, and at last no more',
+  'a command that $what is reported in the build, retried with back-off, and given up',
   { timeout: limitMs },
   async ({ command, range, says }) => {
     const host = await brokenFleet(range, command, 3)
@@ -69,7 +69,7 @@ it.each([
     const givenUpAt = creations(host, 'limited').length
     expect(givenUpAt).toBeLessThanOrEqual(4)
 
-    // Two more rounds of the other build take several seconds: time enough for the one that was given up.
+    // Two more rounds of the other build take seconds, in which the given-up build creates nothing.
     const endless = await untilBuild(host, 'endless', (build) => build.status.crashesCount >= 8)
     expect(endless.status.health).toBe('Healthy')
     expect(creations(host, 'limited')).toHaveLength(givenUpAt)
@@ -79,7 +79,7 @@ it.each([
       currentInitializing: 0,
     })
 
-    // Rounds of two, after pauses of 1, 2 and 4 s.
+    // Rounds of two creates, with back-offs of 1, 2 and 4 s.
     const times = creations(host, 'endless')
     const rounds = times.filter((time, i) => i === 0 || time - (times[i - 1] ?? 0) > 500)
     expect(times.length).toBeLessThanOrEqual(2 * rounds.length)

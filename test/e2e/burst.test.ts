@@ -1,4 +1,4 @@
-/** Many callers at once: one server each, none twice, and never more servers than max. */
+/** Many concurrent callers: each gets a different server, and there are never more than max. */
 import { randomUUID } from 'node:crypto'
 import { expect, it } from 'vitest'
 import { backend } from './backend.js'
@@ -7,16 +7,19 @@ import { startHost } from './host.js'
 import { until } from './until.js'
 import { workplace } from './workplace.js'
 
-/** A cluster of one node takes seconds for each pod. */
+/** A cluster with one node takes seconds per pod. */
 const max = backend === 'kubernetes' ? 20 : 40
 const callers = max + 10
 const buildID = randomUUID()
 
-it(`${callers} callers at once get ${max} different servers and ten refusals`, { timeout: 400_000 }, async () => {
+it(`${callers} concurrent callers get ${max} different servers and ten refusals`, { timeout: 400_000 }, async () => {
   const { dataDir, running } = await workplace()
   const host = await startHost({ DATA_DIR: dataDir, PORT_RANGE: '20100-20199', SAMPLE: 'off', LOG_LEVEL: 'warn' })
   await createBuild(host, buildOf({ name: 'burst', buildID, standingBy: 10, max }))
-  await until('ten stand by', async () => (await getBuild(host, 'burst')).status.currentStandingBy === 10)
+  await until(
+    'ten servers are standing by',
+    async () => (await getBuild(host, 'burst')).status.currentStandingBy === 10,
+  )
 
   let most = 0
   const watching = new AbortController()
@@ -29,7 +32,7 @@ it(`${callers} callers at once get ${max} different servers and ten refusals`, {
   const ask = async (sessionID: string) => answers.set(sessionID, await allocate(host, { buildID, sessionID }, 20))
   const refused = () => sessions.filter((sessionID) => answers.get(sessionID)?.status !== 200)
   await Promise.all(sessions.map(ask))
-  // On a slow machine they do not all start in 20 s; whoever was too early asks again, as a matchmaker would.
+  // On a slow machine not all servers start within 20 s; refused callers retry like a matchmaker.
   while (refused().length > 10) await Promise.all(refused().map(ask))
 
   const granted = sessions.filter((sessionID) => answers.get(sessionID)?.status === 200)

@@ -1,4 +1,4 @@
-/** A caller of the two APIs, and a player. Plain fetch and sockets: nothing of gamekeeper but its types and its document. */
+/** Calls the HTTP APIs and game servers with fetch and sockets. Checks each response against the OpenAPI document. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { fileURLToPath } from 'node:url'
@@ -6,7 +6,7 @@ import type { Allocation, GameServer, GameServerBuild } from 'gamekeeper'
 import { documented } from '../http/validated.js'
 import { backend, imageOf, space } from './backend.js'
 import type { Host } from './host.js'
-import { Hopeless } from './until.js'
+import { StopWaiting } from './until.js'
 
 export interface Answer<T> {
   readonly status: number
@@ -15,7 +15,7 @@ export interface Answer<T> {
 
 type Apis = Pick<Host, 'allocation' | 'management'>
 
-/** Twice the longest wait that can be asked for. */
+/** Twice the maximum wait of an allocation. */
 const callLimitMs = 120_000
 
 async function call<T>(url: string, method = 'GET', body?: object): Promise<Answer<T>> {
@@ -26,10 +26,10 @@ async function call<T>(url: string, method = 'GET', body?: object): Promise<Answ
     const { status, headers } = response
     const path = url.slice(new URL(url).origin.length)
     const problem = documented({ method, path, status, headers: Object.fromEntries(headers), text })
-    if (problem !== undefined) throw new Hopeless(problem)
+    if (problem !== undefined) throw new StopWaiting(problem)
     return { status, body: JSON.parse(text) }
   } catch (error) {
-    if (signal.aborted) throw new Hopeless(`${method} ${url} was never answered`, { cause: error })
+    if (signal.aborted) throw new StopWaiting(`${method} ${url} got no response`, { cause: error })
     throw error
   }
 }
@@ -76,7 +76,7 @@ export function deleteServer(host: Apis, name: string): Promise<Answer<{ readonl
 }
 
 function good<T>({ status, body }: Answer<T>): T {
-  if (status !== 200) throw new Error(`answered ${status}: ${JSON.stringify(body)}`)
+  if (status !== 200) throw new Error(`unexpected status ${status}: ${JSON.stringify(body)}`)
   return body
 }
 
@@ -85,7 +85,7 @@ export interface BuildInput {
   readonly spec: object
 }
 
-export interface BuildSketch {
+export interface BuildParameters {
   readonly name: string
   readonly buildID: string
   readonly standingBy: number
@@ -96,8 +96,14 @@ export interface BuildSketch {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** A build of the example game server, unless it is told another command. */
-export function buildOf({ name, command = exampleGame, ports = [7777], env = {}, ...spec }: BuildSketch): BuildInput {
+/** A build of the example game server or of another command. */
+export function buildOf({
+  name,
+  command = exampleGame,
+  ports = [7777],
+  env = {},
+  ...spec
+}: BuildParameters): BuildInput {
   const containers = [
     {
       ...{ name: 'game', ...imageOf, command },
@@ -114,12 +120,12 @@ const exampleGame = [
   backend !== 'process' ? program : fileURLToPath(new URL(`../../${program}`, import.meta.url)),
 ]
 
-/** The public number of `7777:10003`. */
+/** The public port of `7777:10003`. */
 export function portOf(ports: string): number {
   return Number(ports.split(':')[1])
 }
 
-/** What a game server answers to a line. */
+/** Sends a line to a game server and resolves with its answer. */
 export async function say(port: number, line: string): Promise<string> {
   const socket = connect({ port, host: '127.0.0.1', signal: AbortSignal.timeout(callLimitMs) })
   try {
@@ -134,14 +140,14 @@ export async function say(port: number, line: string): Promise<string> {
   }
 }
 
-/** By state, of a list. */
+/** Number of servers by state. */
 export function recount(servers: readonly GameServer[]): Readonly<Record<string, number>> {
   const counts: Record<string, number> = { Pending: 0, Initializing: 0, StandingBy: 0, Active: 0, Terminating: 0 }
   for (const { status } of servers) counts[status.state] = (counts[status.state] ?? 0) + 1
   return counts
 }
 
-/** All that counts towards `max`. */
+/** Number of servers that count towards `max`. */
 export function liveOf(servers: readonly GameServer[]): number {
   return servers.filter(({ status }) => status.state !== 'Terminating').length
 }

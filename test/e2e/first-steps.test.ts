@@ -1,4 +1,4 @@
-/** The first minutes with the bundled server: start it, paste what it prints, play, and lose a server. */
+/** First steps with the bundled server: start it, run the printed commands, play, and kill a server. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { networkInterfaces } from 'node:os'
@@ -12,8 +12,8 @@ import { gamePid, workplace } from './workplace.js'
 const limitMs = 240_000
 const ports = { PORT_RANGE: '20000-20049' }
 
-describe('the bundled server, started for the first time', () => {
-  it('makes a sample build, and what it prints works as printed', { timeout: limitMs }, async () => {
+describe('the bundled server at its first start', () => {
+  it('creates a sample build and prints commands that work', { timeout: limitMs }, async () => {
     const { dataDir } = await workplace()
     const host = await startHost({ DATA_DIR: dataDir, ...ports })
     const ready = host.log().find(({ message }) => message === 'ready')
@@ -23,12 +23,12 @@ describe('the bundled server, started for the first time', () => {
       management: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
     })
     const agent = new URL(String(ready?.['agent']))
-    // Where its game servers find it: on loopback, or on an address that containers or pods reach.
+    // The agent address for game servers: loopback, or an address that containers or pods can reach.
     expect([...ownAddresses(), 'host.docker.internal']).toContain(agent.hostname)
     const arena = await untilStandingBy(host, 'arena', 2)
     expect(arena.status).toMatchObject({ health: 'Healthy', currentStandingByReadyDesired: '2/2', crashesCount: 0 })
 
-    const lines = await until('it has printed what to try', () => {
+    const lines = await until('the commands are printed', () => {
       const printed = host
         .stderr()
         .split('\n')
@@ -42,7 +42,7 @@ describe('the bundled server, started for the first time', () => {
     await untilStandingBy(host, created.metadata.name, 1)
 
     const allocation: Allocation = JSON.parse(await paste(take))
-    const answer = await until('the game knows of its session', async () => {
+    const answer = await until('the game has its session', async () => {
       const said = await say(portOf(allocation.Ports), 'hello amie')
       return said.includes(allocation.SessionID) && said
     })
@@ -53,7 +53,7 @@ describe('the bundled server, started for the first time', () => {
     expect(servers.filter(({ status }) => status.sessionID === allocation.SessionID)).toHaveLength(1)
   })
 
-  it('prints JSON lines, and nothing to try where SAMPLE is off', { timeout: limitMs }, async () => {
+  it('prints JSON lines, and no commands with SAMPLE=off', { timeout: limitMs }, async () => {
     const { dataDir } = await workplace()
     const host = await startHost({ DATA_DIR: dataDir, SAMPLE: 'off', ...ports })
     await host.exit('SIGTERM')
@@ -63,7 +63,7 @@ describe('the bundled server, started for the first time', () => {
     expect(host.stderr()).toBe('')
   })
 
-  it('pretends servers on the memory backend, for a try without processes', { timeout: limitMs }, async () => {
+  it('simulates servers with the memory backend', { timeout: limitMs }, async () => {
     const { dataDir, running } = await workplace()
     const host = await startHost({ DATA_DIR: dataDir, BACKEND: 'memory', ...ports })
     const arena = await untilStandingBy(host, 'arena', 2)
@@ -75,8 +75,8 @@ describe('the bundled server, started for the first time', () => {
   })
 })
 
-describe('a server of the fleet that is killed', () => {
-  it('is replaced, and the build never has more than its max', { timeout: limitMs }, async () => {
+describe('a killed server', () => {
+  it('is replaced, and the build never exceeds max', { timeout: limitMs }, async () => {
     const { dataDir, running } = await workplace()
     const host = await startHost({ DATA_DIR: dataDir, ...ports })
     const { spec } = await untilStandingBy(host, 'arena', 2)
@@ -94,7 +94,7 @@ describe('a server of the fleet that is killed', () => {
     expect(victims).toHaveLength(3)
     for (const victim of victims) process.kill(gamePid(victim), 'SIGKILL')
 
-    await until('all are replaced', async () => {
+    await until('all servers are replaced', async () => {
       const servers = await listServers(host, 'arena')
       const isNew = servers.every(({ metadata }) => !before.includes(metadata.name))
       return isNew && servers.length === 2 && servers.every(({ status }) => status.state === 'StandingBy')
@@ -102,7 +102,7 @@ describe('a server of the fleet that is killed', () => {
     watching.abort()
     await watched
     expect(most).toBeLessThanOrEqual(3)
-    // The match has ended with its process: its session is free again, and gets another server.
+    // The match ended with its process, so its session can be allocated again.
     const again = await allocate(host, { buildID: spec.buildID, sessionID }, 20)
     expect(again.status).toBe(200)
     expect(again.body.Ports).not.toBe(body.Ports)
@@ -113,20 +113,20 @@ describe('a server of the fleet that is killed', () => {
 })
 
 async function untilStandingBy(host: Host, name: string, count: number): Promise<GameServerBuild> {
-  return until(`${count} servers of ${name} stand by`, async () => {
+  return until(`${count} servers of ${name} are standing by`, async () => {
     const build = await getBuild(host, name)
     return build.status.currentStandingBy === count && build
   })
 }
 
-/** Runs a line as a shell does into which it is pasted, and returns what it prints. */
+/** Runs a line in a shell and returns its output. */
 async function paste(line: string): Promise<string> {
   const { code, stdout } = await shell(line)
   if (code === 0) return stdout
   if (code !== 127) throw new Error(`exited with ${code}: ${line}`)
-  // No curl here: the shell still says what curl would have been told.
-  const told = await shell(`curl() { printf '%s\\0' "$@"; }; ${line}`)
-  const args = told.stdout.split('\0').slice(0, -1)
+  // Without curl: a shell function prints the arguments, and fetch makes the request.
+  const recorded = await shell(`curl() { printf '%s\\0' "$@"; }; ${line}`)
+  const args = recorded.stdout.split('\0').slice(0, -1)
   const body = args[args.indexOf('-d') + 1]
   const response = await fetch(args.at(-1) ?? '', args.includes('-d') ? { method: 'POST', body: body ?? '' } : {})
   return response.text()

@@ -1,4 +1,4 @@
-/** The host is killed in the middle of handing out servers, and started again: nobody notices but the callers. */
+/** The host is killed during allocations and restarted: no session or match is affected. */
 import { randomUUID } from 'node:crypto'
 import { expect, it } from 'vitest'
 import { allocate, buildOf, createBuild, getBuild, listServers, portOf, recount, say } from './client.js'
@@ -10,7 +10,7 @@ const buildID = randomUUID()
 const max = 24
 
 it(
-  'kill -9 of the host loses no session, ends no match, and gives no session two servers',
+  'SIGKILL of the host loses no session, ends no match, and gives no session two servers',
   { timeout: 400_000 },
   async () => {
     const { dataDir, running } = await workplace()
@@ -18,30 +18,33 @@ it(
     let host: Host | undefined = await startHost(env)
     const first = host
     await createBuild(first, buildOf({ name: 'arena', buildID, standingBy: 8, max }))
-    await until('eight stand by', async () => (await getBuild(first, 'arena')).status.currentStandingBy === 8)
+    await until(
+      'eight servers are standing by',
+      async () => (await getBuild(first, 'arena')).status.currentStandingBy === 8,
+    )
 
-    /** What a caller is told, which must hold for ever. */
-    const told = new Map<string, number>()
+    /** The answers to callers, which must stay valid. */
+    const answers = new Map<string, number>()
     const sessions = Array.from({ length: 20 }, () => randomUUID())
     const call = async (sessionID: string) => {
       await until(
         `session ${sessionID} has a server`,
         async () => {
-          // Between the two lives of the host there is nobody to ask.
+          // There is no host between the two starts.
           if (!host) return false
           const { status, body } = await allocate(host, { buildID, sessionID }, 20)
           if (status !== 200) return false
-          told.set(sessionID, portOf(body.Ports))
+          answers.set(sessionID, portOf(body.Ports))
           return true
         },
         240_000,
       )
     }
     const calls = Promise.all(sessions.map(call))
-    await until('some callers have been answered and others not', () => told.size >= 8)
+    await until('some callers have an answer and others do not', () => answers.size >= 8)
     host = undefined
     await first.exit('SIGKILL')
-    const before = new Map(told)
+    const before = new Map(answers)
     const games = new Map((await running()).map((server) => [server.port, gamePid(server)]))
     expect(before.size).toBeLessThan(sessions.length)
 
@@ -52,19 +55,19 @@ it(
     host = second
     await calls
 
-    for (const [sessionID, port] of before) expect(told.get(sessionID)).toBe(port)
-    expect(new Set(told.values()).size).toBe(sessions.length)
+    for (const [sessionID, port] of before) expect(answers.get(sessionID)).toBe(port)
+    expect(new Set(answers.values()).size).toBe(sessions.length)
     const after = new Map((await running()).map((server) => [server.port, gamePid(server)]))
     for (const port of before.values()) expect(after.get(port)).toBe(games.get(port))
 
-    // What the fleet says, each game says too: it was told of this session and of no other.
-    for (const [sessionID, port] of told) {
-      await until(`the game on ${port} knows its session`, async () => {
+    // Each game has the same session as the fleet reports.
+    for (const [sessionID, port] of answers) {
+      await until(`the game on ${port} has its session`, async () => {
         const answer = await say(port, 'who')
         return answer.startsWith(`session ${sessionID} `)
       })
     }
-    await until('idle servers are there again', async () => recount(await listServers(second)).StandingBy === max - 20)
+    await until('the idle servers are replaced', async () => recount(await listServers(second)).StandingBy === max - 20)
     const servers = await listServers(second)
     expect(recount(servers)).toMatchObject({ Active: 20, Terminating: 0 })
     expect((await getBuild(second, 'arena')).status).toMatchObject({ currentActive: 20, crashesCount: 0 })

@@ -1,10 +1,10 @@
-/** The bundled server as a process of its own, as its operator starts it. */
+/** Runs the bundled server as a process. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { backend, inSpace } from './backend.js'
-import { Hopeless, until } from './until.js'
+import { StopWaiting, until } from './until.js'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -25,33 +25,36 @@ export interface Host {
   readonly allocation: string
   readonly management: string
   readonly agent: string
-  /** What it has logged so far. */
+  /** Log lines so far. */
   log(): readonly LogLine[]
   stdout(): string
   stderr(): string
-  /** Sends the signal, if any, and waits for the end. */
+  /** Sends the signal, if any, and waits for the exit. */
   exit(signal?: NodeJS.Signals): Promise<Exit>
 }
 
 export type Environment = Readonly<Record<string, string>>
 
-/** Starts a server on ports that are free, and resolves once it says that it is ready. `leads: false`: beside one that does. */
+/** Starts a server on free ports and resolves when it is ready. `leads: false`: another host is the leader. */
 export async function startHost(env: Environment, { leads = true } = {}): Promise<Host> {
   const own = { BACKEND: backend, ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0' }
   const started = start({ ...own, ...inSpace(), ...env })
   const ready = await until('the server is ready', () => {
-    if (started.process.exitCode !== null) throw new Hopeless(`it ended: ${started.stderr()}`)
+    if (started.process.exitCode !== null) throw new StopWaiting(`the server exited: ${started.stderr()}`)
     return started.log().find(({ message }) => message === 'ready')
   })
   const url = (name: string) => String(ready[name])
-  // After one that was killed it has to wait for that one's lease.
+  // After a killed leader it waits until the lease expires.
   if (backend === 'kubernetes' && leads) {
-    await until('it leads', async () => (await fetch(`${url('management')}/api/v1/gameservers`)).status === 200)
+    await until(
+      'the server is the leader',
+      async () => (await fetch(`${url('management')}/api/v1/gameservers`)).status === 200,
+    )
   }
   return { ...started, allocation: url('allocation'), management: url('management'), agent: url('agent') }
 }
 
-/** Runs a server that is expected to end by itself. */
+/** Runs a server that is expected to exit by itself. */
 export async function runHost(
   env: Environment,
   args: readonly string[] = [],
@@ -66,7 +69,7 @@ function start(env: Environment, args: readonly string[] = []): Omit<Host, 'allo
   return watch(spawn(process.execPath, command, { cwd: root, env: { ...ownEnvironment(), ...env } }))
 }
 
-/** What it says and how it ends. It ends with the test at the latest. */
+/** Collects the output and the exit of a process. Kills it at the end of the test. */
 export function watch(child: ChildProcess): Omit<Host, 'allocation' | 'management' | 'agent'> {
   const closed = once(child, 'close')
   onTestFinished(async () => {
@@ -90,12 +93,12 @@ export function watch(child: ChildProcess): Omit<Host, 'allocation' | 'managemen
   }
 }
 
-/** npm says a few words of its own. */
+/** Ignores the lines of npm. */
 function readLine(line: string): LogLine[] {
   return line.startsWith('{') ? [JSON.parse(line)] : []
 }
 
-/** Without what the test runner, or whoever runs it, has set for themselves. */
+/** Only the variables that a server needs, without those of the test runner. */
 function ownEnvironment(): Environment {
   const kept = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'DOCKER_HOST', 'KUBECONFIG']
   return Object.fromEntries(

@@ -1,4 +1,4 @@
-/** How the bundled server leaves, and what its successor finds. */
+/** How the bundled server exits, and what its successor finds. */
 import { randomUUID } from 'node:crypto'
 import { spawn } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
@@ -15,33 +15,33 @@ interface Scene extends Workplace {
   readonly env: Environment
   readonly host: Host
   readonly sessionID: string
-  /** Of the server with the match. */
+  /** The port of the server with the match. */
   readonly port: number
 }
 
-/** A host with one match on, and two servers that stand by. */
+/** A host with one match and two servers that are standing by. */
 async function scene(range: string): Promise<Scene> {
   const place = await workplace()
   const env = { DATA_DIR: place.dataDir, PORT_RANGE: range }
   const host = await startHost(env)
-  await until('the sample is there', async () => (await listBuilds(host)).length > 0)
+  await until('the sample build exists', async () => (await listBuilds(host)).length > 0)
   const sessionID = randomUUID()
   const { status, body } = await allocate(host, { buildID: sample, sessionID, sessionCookie: 'duel' }, 60)
   expect(status).toBe(200)
   await untilSettled(host)
-  // It learns of its session with its next heartbeat.
-  await until('the game knows of its match', async () => (await say(portOf(body.Ports), 'who')).includes(sessionID))
+  // The game gets its session with the next heartbeat reply.
+  await until('the game has its session', async () => (await say(portOf(body.Ports), 'who')).includes(sessionID))
   return { ...place, env, host, sessionID, port: portOf(body.Ports) }
 }
 
 async function untilSettled(host: Host): Promise<void> {
-  await until('two stand by beside the match', async () => {
+  await until('two servers are standing by besides the match', async () => {
     const { StandingBy, Active } = recount(await listServers(host))
     return StandingBy === 2 && Active === 1
   })
 }
 
-/** All of a server but its health, which nobody knows until it has spoken to this host. */
+/** A server without its health, which is unknown until its first heartbeat to this host. */
 async function facts(host: Host): Promise<readonly object[]> {
   const servers = await listServers(host)
   return servers
@@ -49,10 +49,10 @@ async function facts(host: Host): Promise<readonly object[]> {
     .toSorted((a, b) => a.name.localeCompare(b.name))
 }
 
-describe.each(['SIGTERM', 'SIGHUP'] as const)('told to go by %s', (signal) => {
+describe.each(['SIGTERM', 'SIGHUP'] as const)('a host that gets %s', (signal) => {
   const range = signal === 'SIGTERM' ? '20300-20329' : '20330-20359'
 
-  it('leaves mid-match, and its successor has the same servers and sessions', { timeout: limitMs }, async () => {
+  it('exits during a match, and its successor has the same servers and sessions', { timeout: limitMs }, async () => {
     const { host, env, sessionID, port, running } = await scene(range)
     const before = { facts: await facts(host), running: await running() }
     expect(await host.exit(signal)).toEqual({ code: 0, signal: null })
@@ -63,7 +63,7 @@ describe.each(['SIGTERM', 'SIGHUP'] as const)('told to go by %s', (signal) => {
     const next = await startHost(env)
     expect(next.agent).toBe(host.agent)
     expect(await facts(next)).toEqual(before.facts)
-    await until('all are heard again', async () => {
+    await until('all servers have sent a heartbeat', async () => {
       return (await listServers(next)).every(({ status }) => status.health === 'Healthy')
     })
     expect(await facts(next)).toEqual(before.facts)
@@ -74,9 +74,9 @@ describe.each(['SIGTERM', 'SIGHUP'] as const)('told to go by %s', (signal) => {
   })
 })
 
-describe('interrupted by Ctrl-C', () => {
+describe('a host interrupted by Ctrl-C', () => {
   it(
-    'lets the match end first, refuses new ones, and begins anew at the next start',
+    'refuses allocations, exits after the match, and creates new servers at the next start',
     { timeout: limitMs },
     async () => {
       const { host, env, sessionID, port, running } = await scene('20360-20389')
@@ -92,25 +92,28 @@ describe('interrupted by Ctrl-C', () => {
       expect(await allocate(host, { buildID: sample, sessionID })).toMatchObject({ status: 200 })
       expect(await say(port, 'hello amie')).toContain(sessionID)
 
-      await say(port, 'quit').catch(() => undefined) // It ends without a word.
+      await say(port, 'quit').catch(() => undefined) // The game exits without an answer.
       expect(await host.exit()).toEqual({ code: 0, signal: null })
       expect(host.log().at(-1)?.message).toBe('drained; no game server is running')
       expect(await running()).toEqual([])
 
       const next = await startHost(env)
       expect((await listBuilds(next)).map(({ metadata }) => metadata.name)).toEqual(['arena'])
-      await until('two stand by', async () => (await getBuild(next, 'arena')).status.currentStandingBy === 2)
+      await until(
+        'two servers are standing by',
+        async () => (await getBuild(next, 'arena')).status.currentStandingBy === 2,
+      )
       expect((await getBuild(next, 'arena')).status).toMatchObject({ currentActive: 0, crashesCount: 0 })
     },
   )
 
-  it('leaves at once when interrupted again, and the match goes on', { timeout: limitMs }, async () => {
+  it('exits at once when interrupted again, and the match continues', { timeout: limitMs }, async () => {
     const { host, env, sessionID, port, running } = await scene('20390-20419')
     host.process.kill('SIGINT')
     await until('only the match is left', async () => (await listServers(host)).length === 1)
     const match = await running()
-    // What comes at the same moment counts as the same key press, so it is pressed until it is heard.
-    await until('it has left', () => {
+    // Signals at almost the same time count as one key press, so the signal is repeated.
+    await until('the host has exited', () => {
       if (host.process.exitCode === null) host.process.kill('SIGINT')
       return host.process.exitCode !== null
     })
@@ -128,8 +131,8 @@ describe('interrupted by Ctrl-C', () => {
   })
 })
 
-describe('under npm start', () => {
-  /** In a process group of its own, as a terminal's foreground is: Ctrl-C there reaches all of it. */
+describe('a host under npm start', () => {
+  /** In its own process group, like the foreground of a terminal, where Ctrl-C reaches all processes. */
   async function npmStart(
     range: string,
   ): Promise<{ readonly npm: ReturnType<typeof watch>; readonly place: Workplace }> {
@@ -137,7 +140,7 @@ describe('under npm start', () => {
     const ports = { PORT_RANGE: range, ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0' }
     const env = { ...process.env, ...ports, BACKEND: backend, ...inSpace(), DATA_DIR: place.dataDir }
     const npm = watch(spawn('npm', ['start', '--ignore-scripts'], { cwd: root, env, detached: true }))
-    await until('two stand by', async () => {
+    await until('two servers are standing by', async () => {
       const ready = npm.log().find(({ message }) => message === 'ready')
       if (!ready) return false
       const urls = { allocation: String(ready['allocation']), management: String(ready['management']) }
@@ -146,7 +149,7 @@ describe('under npm start', () => {
     return { npm, place }
   }
 
-  it('drains on one Ctrl-C, though npm passes it on a second time', { timeout: limitMs }, async () => {
+  it('drains on one Ctrl-C although npm forwards it a second time', { timeout: limitMs }, async () => {
     const { npm, place } = await npmStart('20420-20449')
     process.kill(-(npm.process.pid ?? Number.NaN), 'SIGINT')
     await npm.exit()
@@ -154,7 +157,7 @@ describe('under npm start', () => {
     expect(await place.running()).toEqual([])
   })
 
-  it('leaves on a SIGTERM that only npm gets', { timeout: limitMs }, async () => {
+  it('exits on a SIGTERM to npm only', { timeout: limitMs }, async () => {
     const { npm, place } = await npmStart('20640-20669')
     await npm.exit('SIGTERM')
     expect(npm.log().at(-1)?.message).toBe('exiting on SIGTERM; 2 game servers left running for the next start')
@@ -162,7 +165,7 @@ describe('under npm start', () => {
   })
 })
 
-it('goes on when nobody reads what it says', { timeout: limitMs }, async () => {
+it('keeps running when its stdout is closed', { timeout: limitMs }, async () => {
   const { host, env, running } = await scene('20450-20479')
   host.process.stdout?.destroy()
   host.process.stderr?.destroy()
@@ -170,7 +173,7 @@ it('goes on when nobody reads what it says', { timeout: limitMs }, async () => {
   for (const id of [sessionID, randomUUID()]) {
     expect(await allocate(host, { buildID: sample, sessionID: id }, 60)).toMatchObject({ status: 200 })
   }
-  await until('it has gone on', async () => recount(await listServers(host)).StandingBy === 2)
+  await until('the servers are standing by', async () => recount(await listServers(host)).StandingBy === 2)
   expect(host.process.exitCode).toBeNull()
   expect(await host.exit('SIGTERM')).toEqual({ code: 0, signal: null })
   expect(await running()).toHaveLength(5)
@@ -178,8 +181,8 @@ it('goes on when nobody reads what it says', { timeout: limitMs }, async () => {
   expect(recount(await listServers(next)).Active).toBe(3)
 })
 
-it('ends on an error that nobody has foreseen, in one line, and the match goes on', { timeout: limitMs }, async () => {
-  // A defect that waits for its signal.
+it('exits on an unexpected error with one line, and the match continues', { timeout: limitMs }, async () => {
+  // A defect that is triggered by a signal.
   const defect = encodeURIComponent(`process.on('SIGUSR2', () => { throw new TypeError('a\\nb') })`)
   const place = await workplace()
   const env = {
@@ -188,7 +191,7 @@ it('ends on an error that nobody has foreseen, in one line, and the match goes o
     NODE_OPTIONS: `--import=data:text/javascript,${defect}`,
   }
   const host = await startHost(env)
-  await until('the sample is there', async () => (await listBuilds(host)).length > 0)
+  await until('the sample build exists', async () => (await listBuilds(host)).length > 0)
   expect(await allocate(host, { buildID: sample, sessionID: randomUUID() }, 60)).toMatchObject({ status: 200 })
   await untilSettled(host)
   const before = await place.running()

@@ -1,4 +1,4 @@
-/** Stands in for the scenarios of this folder on Docker or on Kubernetes where none answers. */
+/** Reports the scenarios of this folder as left out if there is no Docker engine or Kubernetes cluster. */
 import { describeOnEngine } from '../adapters/docker/describe-on-engine.js'
 import { describeOnCluster } from '../adapters/kubernetes/support/describe-on-cluster.js'
 import { backend } from './backend.js'

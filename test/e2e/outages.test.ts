@@ -1,6 +1,6 @@
 /**
- * What befalls a cluster, in the middle of allocations: its API server is gone for half a minute, the leading host is killed, and
- * the next one is suspended for longer than its lease. With real pods, and two hosts.
+ * Outages of a cluster during allocations: the API server is down for half a minute, the leader is killed, and the next leader is
+ * suspended for longer than its lease. With real pods and two hosts.
  */
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -15,14 +15,14 @@ import { until } from './until.js'
 import { gamePid, workplace } from './workplace.js'
 
 const buildID = randomUUID()
-/** Sessions that are asked for with each trouble. */
+/** Sessions that are allocated during each outage. */
 const batch = 5
 const max = 3 * batch + 2
 const outageMs = 30_000
 
 describeWithApiServer('a fleet of two hosts', () => {
   it(
-    'keeps every session and every match whatever befalls the cluster, and hands none out twice',
+    'keeps every session and every match during outages, and gives no session two servers',
     { timeout: 500_000 },
     async () => {
       const apiServer = apiServerProcess()
@@ -38,20 +38,23 @@ describeWithApiServer('a fleet of two hosts', () => {
       agents.sendTo(1)
       await createBuild(first, buildOf({ name: 'arena', buildID, standingBy: max, max }))
       const second = await start(2)
-      await until('all stand by', async () => (await getBuild(first, 'arena')).status.currentStandingBy === max)
+      await until(
+        'all servers are standing by',
+        async () => (await getBuild(first, 'arena')).status.currentStandingBy === max,
+      )
 
-      /** What a caller was told, which must hold for ever. */
+      /** The answers to callers, which must stay valid. */
       const told = new Map<string, number>()
-      /** By port: the process that plays there, which must never be another. */
+      /** The game process of each port, which must not change. */
       const games = new Map<number, number>()
       let hosts: readonly Host[] = [first, second]
-      /** Of whichever host answers, as a matchmaker asks. */
+      /** Retries with every host, like a matchmaker. */
       const ask = (sessionID: string) =>
         until(
           `session ${sessionID} has a server`,
           async () => {
             for (const host of hosts) {
-              const answer = await allocate(host, { buildID, sessionID }).catch(() => undefined) // It was killed.
+              const answer = await allocate(host, { buildID, sessionID }).catch(() => undefined) // The host was killed.
               if (answer?.status !== 200) continue
               told.set(sessionID, portOf(answer.body.Ports))
               return true
@@ -60,7 +63,7 @@ describeWithApiServer('a fleet of two hosts', () => {
           },
           240_000,
         )
-      /** Two callers at a time; as soon as one is answered, and the other asks, it happens. */
+      /** Two concurrent callers. The outage starts when one has an answer and the other is waiting. */
       const allocateDuring = async (trouble: () => Promise<void>) => {
         const sessions = Array.from({ length: batch }, () => randomUUID())
         let happens: Promise<void> | undefined
@@ -80,17 +83,17 @@ describeWithApiServer('a fleet of two hosts', () => {
 
       await allocateDuring(async () => {
         apiServer.kill()
-        await until('the API server has left', () => apiServer.isGone())
+        await until('the API server has exited', () => apiServer.isGone())
         const since = performance.now()
-        await until('it was gone for 30 s', async () => {
-          if (!(await apiServer.isGone())) throw new Error('something answers in place of the API server')
+        await until('the API server was down for 30 s', async () => {
+          if (!(await apiServer.isGone())) throw new Error('something else answers on the port of the API server')
           return performance.now() - since >= outageMs
         })
         await apiServer.restart()
       })
       await check()
 
-      // Either may have become the leader again.
+      // Either host may be the leader now.
       const leading = await until('one leads', async () => {
         for (const host of hosts) if (await isLeading(host)) return host
         return undefined
@@ -100,7 +103,7 @@ describeWithApiServer('a fleet of two hosts', () => {
       await allocateDuring(async () => {
         hosts = [other]
         await leading.exit('SIGKILL')
-        await until('the other leads', () => isLeading(other))
+        await until('the other host is the leader', () => isLeading(other))
         agents.sendTo(other === first ? 1 : 2)
       })
       await check()
@@ -109,18 +112,18 @@ describeWithApiServer('a fleet of two hosts', () => {
       await allocateDuring(async () => {
         hosts = [third]
         other.process.kill('SIGSTOP')
-        await until('the third leads', () => isLeading(third))
+        await until('the third host is the leader', () => isLeading(third))
         agents.sendTo(3)
-        // It wakes in the belief that it leads, with callers at its door.
+        // The suspended host resumes with calls in flight and still believes that it is the leader.
         hosts = [other, third]
         other.process.kill('SIGCONT')
       })
-      await until('the one that was suspended has understood', async () => !(await isLeading(other)))
+      await until('the suspended host has stepped down', async () => !(await isLeading(other)))
       await check()
 
-      // What the fleet says, each game says too: it was told of this session and of no other.
+      // Each game has the same session as the fleet reports.
       for (const [session, port] of told) {
-        await until(`the game on ${port} knows its session`, async () =>
+        await until(`the game on ${port} has its session`, async () =>
           (await say(port, 'who')).startsWith(`session ${session} `),
         )
       }
@@ -129,7 +132,7 @@ describeWithApiServer('a fleet of two hosts', () => {
       })
       expect((await getBuild(third, 'arena')).status).toMatchObject({ crashesCount: 0 })
 
-      /** No session has another server than before, none has that of another, and all games that are played run on. */
+      /** Every session has the same server as before, no two share one, and all games are still running. */
       async function check(): Promise<void> {
         expect(new Set(told.values()).size).toBe(told.size)
         const before = new Map(told)
@@ -150,7 +153,7 @@ describeWithApiServer('a fleet of two hosts', () => {
 const agentPort = 20_399
 const agentHost = (number: number) => `127.0.9.${number}`
 
-/** What a Service does for the agents: one address, behind which is that of the leader. */
+/** Like a Service for the agents: one address that forwards to the leader. */
 async function agentService() {
   let number = 1
   const open = new Set<Socket>()
@@ -166,7 +169,7 @@ async function agentService() {
         open.delete(from)
         to.destroy()
       })
-      from.on('error', () => from.destroy()) // Whoever was there has been killed.
+      from.on('error', () => from.destroy()) // The host was killed.
     }
   })
   server.listen(0)
@@ -178,13 +181,13 @@ async function agentService() {
     server.close()
     cut()
   })
-  // Pods of a cluster on this machine reach it under each of its addresses.
+  // Pods may use any address of this machine.
   const own = Object.values(networkInterfaces())
     .flatMap((addresses) => addresses ?? [])
     .find(({ family, internal }) => family === 'IPv4' && !internal)
   return {
     address: `${own?.address}:${port}`,
-    /** From now on new connections go there: those that there are stay where they are. */
+    /** Forwards new connections to this address. Existing connections stay. */
     sendTo(next: number) {
       number = next
     },

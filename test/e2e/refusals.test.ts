@@ -1,4 +1,4 @@
-/** What the bundled server does not start with: one line that names the variable and what is wrong, and no stack. */
+/** Invalid settings of the bundled server: it prints one line with the variable and the reason, without a stack trace. */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { once } from 'node:events'
@@ -10,7 +10,7 @@ import { workplace } from './workplace.js'
 const limitMs = 120_000
 const freePorts = { ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0', PORT_RANGE: '20500-20529' }
 
-/** The one line that it says. */
+/** The line that it prints. */
 async function refusal(env: Environment, args: readonly string[] = []): Promise<string> {
   const { code, stdout, stderr } = await runHost({ ...freePorts, ...env }, args)
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
@@ -19,7 +19,7 @@ async function refusal(env: Environment, args: readonly string[] = []): Promise<
   return stderr.trim()
 }
 
-/** A port that somebody else listens on. */
+/** A port that is in use. */
 async function busyPort(): Promise<string> {
   const other = createServer().listen(0, '127.0.0.1')
   await once(other, 'listening')
@@ -29,13 +29,13 @@ async function busyPort(): Promise<string> {
 }
 
 describe('the bundled server refuses', () => {
-  it('a flag that it does not know', { timeout: limitMs }, async () => {
+  it('an unknown flag', { timeout: limitMs }, async () => {
     expect(await refusal({}, ['--port', '80'])).toBe(
       'gamekeeper: unknown argument "--port"; the server is configured by environment variables, see --help',
     )
   })
 
-  it('a value that a variable cannot have', { timeout: limitMs }, async () => {
+  it('an invalid value of a variable', { timeout: limitMs }, async () => {
     expect(await refusal({ BACKEND: 'nomad' })).toBe(
       'gamekeeper: BACKEND must be process, docker, kubernetes or memory, but is "nomad"',
     )
@@ -53,24 +53,22 @@ describe('the bundled server refuses', () => {
   it.each([
     ['HOST', 'HOST'],
     ['AGENT_HOST', 'AGENT_HOST'],
-  ])('a %s that is no address of this machine', { timeout: limitMs }, async (variable) => {
+  ])('a %s that is not an address of this machine', { timeout: limitMs }, async (variable) => {
     const { dataDir } = await workplace()
     expect(await refusal({ DATA_DIR: dataDir, INSECURE: '1', [variable]: '192.0.2.1' })).toBe(
       `gamekeeper: 192.0.2.1 is not an address of this machine; set ${variable}`,
     )
   })
 
-  it('to be open to others as long as nobody is asked who is calling', { timeout: limitMs }, async () => {
+  it('a non-loopback HOST without authentication', { timeout: limitMs }, async () => {
     const { dataDir } = await workplace()
     const said = await refusal({ DATA_DIR: dataDir, HOST: '0.0.0.0' })
-    expect(said).toContain(
-      'gamekeeper: HOST=0.0.0.0 would let anyone who can reach this machine allocate game servers',
-    )
+    expect(said).toContain('gamekeeper: HOST=0.0.0.0 would let anyone who can reach this machine allocate game servers')
     expect(said).toContain('ALLOCATE_TOKENS')
     expect(said).toContain('INSECURE=1')
   })
 
-  it('whom it does not know, once there are tokens', { timeout: limitMs }, async () => {
+  it('unauthenticated and unauthorized calls when tokens are set', { timeout: limitMs }, async () => {
     const { dataDir } = await workplace()
     const env = { BACKEND: 'memory', DATA_DIR: dataDir, HOST: '0.0.0.0', LOG_LEVEL: 'warn' }
     const host = await startHost({ ...env, READ_TOKENS: 'r'.repeat(32), MANAGE_TOKENS: 'm'.repeat(32) })
@@ -89,7 +87,7 @@ describe('the bundled server refuses', () => {
     expect(await host.exit('SIGTERM')).toEqual({ code: 0, signal: null })
   })
 
-  it('a DATA_DIR where nothing can be kept', { timeout: limitMs }, async () => {
+  it('a DATA_DIR that is not writable', { timeout: limitMs }, async () => {
     const { dataDir } = await workplace()
     await mkdir(dataDir)
     const file = join(dataDir, 'file')
@@ -101,7 +99,7 @@ describe('the bundled server refuses', () => {
     }
   })
 
-  it('a second server on one DATA_DIR, which harms the first in nothing', { timeout: limitMs }, async () => {
+  it('a second server on the same DATA_DIR, without affecting the first', { timeout: limitMs }, async () => {
     const { dataDir } = await workplace()
     const env = { ...freePorts, DATA_DIR: dataDir, SAMPLE: 'off' }
     const first = await startHost(env)
@@ -113,7 +111,7 @@ describe('the bundled server refuses', () => {
 })
 
 describe('the bundled server answers', () => {
-  it('--help and --version, and starts nothing', { timeout: limitMs }, async () => {
+  it('--help and --version without starting', { timeout: limitMs }, async () => {
     const help = await runHost({ BACKEND: 'nonsense' }, ['--help'])
     expect(help).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('ALLOCATION_PORT') })
     const version = await runHost({}, ['--version'])

@@ -1,37 +1,34 @@
-/** Waits for a condition, never for a time. */
+/** Waits for a condition. */
 
 const pollIntervalMs = 50
 
-/** No further look can help. */
-export class Hopeless extends Error {}
+/** Thrown by a condition that can no longer become true. */
+export class StopWaiting extends Error {}
 
-/**
- * Resolves with the first value of `look` that is neither undefined nor false. Fails with `what` once the limit is
- * over; it is generous, since a busy machine may take its time.
- */
+/** Polls until `find` returns a value other than undefined and false. Rejects with `what` after a generous limit. */
 export async function until<T>(
   what: string,
-  look: () => T | Promise<T>,
+  find: () => T | Promise<T>,
   limitMs = 90_000,
 ): Promise<Exclude<T, undefined | false>> {
   const deadline = performance.now() + limitMs
   let last: unknown
   for (;;) {
     try {
-      const value = await look()
-      if (isThere(value)) return value
+      const value = await find()
+      if (isFound(value)) return value
       last = value
     } catch (error) {
-      if (error instanceof Hopeless) throw error
+      if (error instanceof StopWaiting) throw error
       last = error
     }
     if (performance.now() > deadline) {
-      throw new Error(`waited ${limitMs / 1000} s in vain: ${what}`, { cause: last })
+      throw new Error(`timed out after ${limitMs / 1000} s: ${what}`, { cause: last })
     }
     await new Promise((resolve) => setTimeout(resolve, pollIntervalMs))
   }
 }
 
-function isThere<T>(value: T): value is Exclude<T, undefined | false> {
+function isFound<T>(value: T): value is Exclude<T, undefined | false> {
   return value !== undefined && value !== false
 }

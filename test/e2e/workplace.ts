@@ -1,6 +1,6 @@
 /**
- * A data directory of its own for a test, what runs in it, and its end: whatever game servers are left are killed, by
- * the mark that each of them carries, and it is checked that none is.
+ * A temporary data directory for a test, and its running game servers. At the end of the test all game servers that are left
+ * are killed.
  */
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -12,23 +12,23 @@ import { until } from './until.js'
 
 export interface RunningServer {
   readonly name: string
-  /** The number that players connect to; 0 when the server exposes none. */
+  /** The public port; 0 if the server exposes none. */
   readonly port: number
-  /** Of its supervisor, or its container's init process, and of the game itself, in that order. */
+  /** The supervisor or the init process of the container, followed by the game. */
   readonly pids: readonly number[]
 }
 
 export interface Workplace {
-  /** A directory that is there and empty. */
+  /** An empty directory. */
   readonly root: string
-  /** Below it, and not there yet. */
+  /** A path below `root` that does not exist yet. */
   readonly dataDir: string
-  /** Game servers that run, as the directory and the system know them: the truth beside what the API says. */
+  /** The running game servers, from the directory and the system instead of the API. */
   running(): Promise<readonly RunningServer[]>
 }
 
-/** Forty containers take a busy machine that long to remove. */
-const clearingMs = 240_000
+/** Removing forty containers takes long on a busy machine. */
+const cleanupMs = 240_000
 
 export async function workplace(below = 'data'): Promise<Workplace> {
   const root = await mkdtemp(join(tmpdir(), 'gamekeeper-e2e-'))
@@ -47,17 +47,17 @@ export async function workplace(below = 'data'): Promise<Workplace> {
         }
         return (await place.running()).length === 0
       },
-      clearingMs,
+      cleanupMs,
     )
     await rm(root, { recursive: true, force: true, maxRetries: 5 })
-  }, clearingMs)
+  }, cleanupMs)
   return place
 }
 
 /** The process of the game itself. */
 export function gamePid({ name, pids }: RunningServer): number {
   const pid = pids[1]
-  if (pid === undefined) throw new Error(`the game of ${name} does not run`)
+  if (pid === undefined) throw new Error(`the game of ${name} is not running`)
   return pid
 }
 
@@ -105,7 +105,7 @@ async function portOf(directory: string): Promise<number> {
   return Number(match?.[1] ?? 0)
 }
 
-/** Directories come and go while they are read. */
+/** Directories may be deleted while they are read. */
 async function namesIn(directory: string): Promise<readonly string[]> {
   try {
     return await readdir(directory)

@@ -1,4 +1,4 @@
-/** Parts of the engine by themselves: an inventory with a build, and servers in any state. */
+/** Helpers to test parts of the engine alone: an inventory with one build, and servers in any state. */
 import type { Backend, FleetEvent, Store } from 'gamekeeper'
 import { defaultLimits } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
@@ -38,7 +38,7 @@ export function aServerRecord(build: Build, name: string, more: Partial<Server> 
 export interface Stock {
   readonly inventory: Inventory
   readonly build: BuildEntry
-  /** Names of servers in the order in which they could be handed out. */
+  /** Names of servers in the order in which they became allocatable. */
   readonly ready: string[]
   /** `name: before → after` of each change of a record. */
   readonly changes: string[]
@@ -74,11 +74,11 @@ export interface Surroundings {
   readonly ctx: EngineContext
   readonly clock: VirtualClock
   readonly events: FleetEvent[]
-  /** Names of builds for which a pass was asked, and of servers to be looked after. */
+  /** Names of builds that were enqueued and of servers that were touched. */
   readonly asked: string[]
 }
 
-/** All that a part of the engine is given, with nothing behind it that acts by itself. */
+/** The context of an engine part, in which nothing else acts. */
 export function surroundings(
   inventory: Inventory,
   given: { readonly backend?: Backend; readonly store?: Store; readonly limits?: Partial<typeof defaultLimits> } = {},

@@ -1,4 +1,4 @@
-/** `spec.health`: limits of a build in place of the fleet's, and those that the fleet has none of. */
+/** `spec.health`: per-build time limits that replace the fleet's, and limits that only a build can set. */
 import { describe, expect, it } from 'vitest'
 import type { Fleet, HealthLimits } from 'gamekeeper'
 import { aBuild, ask, failureOf, only, playing, type Stage, stage, statusOf, untilReady } from './stage.js'
@@ -12,8 +12,8 @@ async function withHealth(s: Stage, health: HealthLimits): Promise<Fleet> {
 
 const endings = (s: Stage) => s.eventsOf('ServerEnding').map(({ reason }) => reason)
 
-describe('limits of a build', () => {
-  it('firstHeartbeatSeconds replaces the limit of 60 s', async () => {
+describe('time limits of a build', () => {
+  it('firstHeartbeatSeconds replaces the default of 60 s', async () => {
     const s = stage({ memory: { script: 'manual' } })
     await withHealth(s, { firstHeartbeatSeconds: 5 })
     await s.clock.advance(4_000)
@@ -22,7 +22,7 @@ describe('limits of a build', () => {
     expect(endings(s)).toEqual(['NeverSpoke'])
   })
 
-  it('silenceSeconds replaces the limit of 10 s', async () => {
+  it('silenceSeconds replaces the default of 10 s', async () => {
     const s = stage()
     const fleet = await withHealth(s, { silenceSeconds: 30 })
     await untilReady(s, fleet, 1)
@@ -33,7 +33,7 @@ describe('limits of a build', () => {
     expect(endings(s)).toEqual(['Silent'])
   })
 
-  it('initializingSeconds ends a server that talks and never gets ready: one crash', async () => {
+  it('initializingSeconds ends a server that sends heartbeats but never stands by, and counts one crash', async () => {
     const s = stage({ memory: { script: 'manual' } })
     const fleet = await withHealth(s, { initializingSeconds: 20 })
     await s.clock.advance(1_000)
@@ -49,7 +49,7 @@ describe('limits of a build', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
   })
 
-  it('sessionSeconds sets a condition and ends nothing', async () => {
+  it('sessionSeconds sets a condition and ends no server', async () => {
     const s = stage()
     const fleet = await withHealth(s, { sessionSeconds: 600 })
     await untilReady(s, fleet, 1)
@@ -67,7 +67,7 @@ describe('limits of a build', () => {
     expect((await statusOf(fleet)).conditions).toBeUndefined()
   })
 
-  it('a session that began before a restart is as long as it is', async () => {
+  it('the time of a session before a host restart counts', async () => {
     const s = stage()
     const fleet = await withHealth(s, { sessionSeconds: 600 })
     await untilReady(s, fleet, 1)
@@ -79,7 +79,7 @@ describe('limits of a build', () => {
     expect(await statusOf(next)).toMatchObject({ conditions: [{ type: 'LongSession' }] })
   })
 
-  it('endLongSessions ends it, since the build says so, and counts no crash', async () => {
+  it('endLongSessions ends servers with long sessions and counts no crash', async () => {
     const s = stage()
     const fleet = await withHealth(s, { sessionSeconds: 600, endLongSessions: true })
     await untilReady(s, fleet, 1)
@@ -89,7 +89,7 @@ describe('limits of a build', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 0, crashesCount: 0 })
   })
 
-  it('a clock that is set forth makes no session longer, and one that is set back none shorter', async () => {
+  it('setting the wall clock forward or back does not change the length of a session', async () => {
     const s = stage()
     const fleet = await withHealth(s, { sessionSeconds: 600, endLongSessions: true })
     await untilReady(s, fleet, 1)
@@ -110,7 +110,7 @@ describe('limits of a build', () => {
     ['spec.health.sessionSeconds', { sessionSeconds: 1.5 }],
     ['spec.health.endLongSessions', { endLongSessions: true }],
     ['spec.health.endLongSessions', { sessionSeconds: 5, endLongSessions: 'yes' }],
-  ])('refuses a bad %s and names it', async (field, health) => {
+  ])('rejects an invalid %s and names the field', async (field, health) => {
     const s = stage()
     const fleet = await s.open()
     const build = aBuild()

@@ -1,4 +1,4 @@
-/** Decisions, "Life of a server": from a record to a process, to a match, to its end. */
+/** Lifecycle of a server: record, process, match, termination. */
 import { FleetError } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, failureOf, nth, only, playing, stage, type StageOptions, statusOf, untilReady } from './stage.js'
@@ -14,7 +14,7 @@ async function opened(wish: Parameters<typeof aBuild>[0], options: StageOptions 
   return { scene, fleet, state }
 }
 
-/** One that plays session 1. */
+/** An Active server with session 1. */
 async function matched(options: StageOptions = {}, wish: Parameters<typeof aBuild>[0] = {}) {
   const { scene, fleet, state } = await opened({ standingBy: 1, max: 1, ...wish }, options)
   await untilReady(scene, fleet, 1)
@@ -23,15 +23,15 @@ async function matched(options: StageOptions = {}, wish: Parameters<typeof aBuil
   return { scene, fleet, state, server: await playing(scene, fleet, 1) }
 }
 
-describe('a server that is asked for', () => {
-  it('is on record before the backend is asked', async () => {
+describe('a new server', () => {
+  it('has a record before the backend creates its instance', async () => {
     const { scene } = await opened({ standingBy: 1 })
     const methods = scene.calls.map(({ method }) => method)
     expect(methods.indexOf('servers.create')).toBeGreaterThan(-1)
     expect(methods.indexOf('servers.create')).toBeLessThan(methods.indexOf('create'))
   })
 
-  it('is not begun while its record cannot be written', async () => {
+  it('is not started while its record cannot be written', async () => {
     const scene = stage(manual)
     const fleet = await scene.open()
     scene.faults.store = ({ method }) => (method === 'servers.create' ? { kind: 'refuse' } : undefined)
@@ -44,7 +44,7 @@ describe('a server that is asked for', () => {
     expect(scene.backend.servers().length).toBe(1)
   })
 
-  it('is Pending until its process runs, with the reason', async () => {
+  it('is Pending, with a reason, until its process runs', async () => {
     const { scene, state } = await opened({ standingBy: 1 }, { memory: { script: 'manual', startLatencyMs: 600_000 } })
     expect(await state()).toMatchObject({ state: 'Pending', health: 'Unknown', publicIP: '', message: 'starting' })
     await scene.clock.advance(599_999)
@@ -54,7 +54,7 @@ describe('a server that is asked for', () => {
     expect((await state()).message).toBeUndefined()
   })
 
-  it('is Initializing while it says so, and stands by when it says so', async () => {
+  it('is Initializing and then StandingBy as its heartbeats report', async () => {
     const { scene, state } = await opened({ standingBy: 1 })
     only(scene.backend.servers()).heartbeat()
     expect(await state()).toMatchObject({ state: 'Initializing', health: 'Healthy' })
@@ -68,7 +68,7 @@ describe('a server that is asked for', () => {
     ])
   })
 
-  it('is begun again when its start failed, and everybody can see why', async () => {
+  it('is started again after a failed start, and shows the reason', async () => {
     const { scene, fleet, state } = await opened({ standingBy: 0 })
     for (let i = 0; i < 3; i++) {
       scene.backend.failNextCreate(new FleetError('unavailable', 'the image cannot be pulled'))
@@ -86,7 +86,7 @@ describe('a server that is asked for', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
   })
 
-  it('is told once for its build, though each server is refused by its own name, again and again', async () => {
+  it('sets CreateBlocked once per build, although each server is rejected repeatedly with its own message', async () => {
     const { scene, fleet } = await opened({ standingBy: 0 })
     scene.backend.create = ({ ref }) =>
       Promise.reject(new FleetError('unavailable', `create pod ${ref.name}: pods "${ref.name}" is forbidden: quota`))
@@ -98,7 +98,7 @@ describe('a server that is asked for', () => {
     ])
   })
 
-  it('is one instance, though the reply to its start was lost', async () => {
+  it('has one instance even if the reply to its creation was lost', async () => {
     const scene = stage(manual)
     scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'lose-reply' } : undefined)
     const fleet = await scene.open()
@@ -108,7 +108,7 @@ describe('a server that is asked for', () => {
     expect((await fleet.servers.list()).length).toBe(1)
   })
 
-  it('is begun again when its start is never answered', async () => {
+  it('is started again when the backend never answers', async () => {
     const scene = stage(manual)
     let hangs = true
     scene.faults.events = ({ type }) => (type === 'changed' ? { kind: 'drop' } : undefined)
@@ -132,7 +132,7 @@ describe('a server that is asked for', () => {
     return { scene, fleet }
   }
 
-  it('and whose start is never answered has its end on record at once', async () => {
+  it('has its end recorded at once while the backend does not answer its creation', async () => {
     const { scene, fleet } = await unanswered()
     const { metadata } = only(await fleet.servers.list())
     await fleet.builds.patch('arena', { standingBy: 0 })
@@ -140,7 +140,7 @@ describe('a server that is asked for', () => {
     expect((await scene.records.servers.get(metadata))?.record.state).toBe('Terminating')
   })
 
-  it('and whose start is never answered has its session found out about, if a write of it was lost', async () => {
+  it('has an uncertain session resolved while the backend does not answer its creation', async () => {
     const { scene, fleet } = await unanswered()
     let writes = 0
     scene.faults.store = ({ method }) => {
@@ -153,7 +153,7 @@ describe('a server that is asked for', () => {
     expect(only(await fleet.servers.list()).status).toMatchObject({ state: 'Active', sessionID: ask(1).sessionID })
   })
 
-  it('and whose start is never answered is tried ever more rarely while the store is away', async () => {
+  it('is saved with back-off while the store fails and the backend does not answer its creation', async () => {
     const { scene, fleet } = await unanswered()
     only(scene.backend.servers()).exit(1)
     scene.faults.store = () => ({ kind: 'refuse' })
@@ -165,7 +165,7 @@ describe('a server that is asked for', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
   })
 
-  it('and not wanted any more is ended though nobody knows whether it was begun', async () => {
+  it('that is no longer needed is destroyed even if it is unknown whether it was created', async () => {
     const scene = stage(manual)
     scene.faults.events = () => ({ kind: 'drop' })
     scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'lose-reply' } : undefined)
@@ -178,7 +178,7 @@ describe('a server that is asked for', () => {
     expect([scene.backend.servers(), await fleet.servers.list()]).toEqual([[], []])
   })
 
-  it('that cannot be started at all is a crash, with the reason', async () => {
+  it('that cannot run at all is a crash, with the reason', async () => {
     const script = () => ({ cannotStart: 'no such command: ./arena' })
     const { scene, fleet } = await opened({ standingBy: 1 }, { memory: { script } })
     await scene.clock.advance(100)
@@ -186,7 +186,7 @@ describe('a server that is asked for', () => {
     expect(only(scene.eventsOf('ServerEnding')).message).toContain('no such command: ./arena')
   })
 
-  it('is begun with few others at once', async () => {
+  it('is created with limited concurrency', async () => {
     const scene = stage({
       memory: { script: 'manual', createLatencyMs: 1_000 },
       limits: { maxConcurrentCreates: 3, maxCreatesPerReconcile: 50 },
@@ -201,13 +201,13 @@ describe('a server that is asked for', () => {
   })
 })
 
-describe('a server whose process ends', () => {
+describe('a server whose process exits', () => {
   it.each([
     ['before it runs', 'pending'],
     ['before its first heartbeat', 'silent'],
     ['while it starts', 'starting'],
     ['while it stands by', 'ready'],
-  ] as const)('with 0 %s is removed and replaced: no crash', async (_, when) => {
+  ] as const)('with 0 %s is removed and replaced without a crash', async (_, when) => {
     const startLatencyMs = when === 'pending' ? 1_000 : 0
     const { scene, fleet } = await opened({ standingBy: 1 }, { memory: { script: 'manual', startLatencyMs } })
     const server = only(scene.backend.servers())
@@ -223,7 +223,7 @@ describe('a server whose process ends', () => {
   it.each([
     ['with 1', 1],
     ['by a signal', 137],
-  ])('%s is removed and replaced: one crash', async (_, code) => {
+  ])('%s is removed and replaced, and counts one crash', async (_, code) => {
     const { scene, fleet } = await opened({ standingBy: 1 })
     const server = only(scene.backend.servers())
     server.exit(code)
@@ -232,7 +232,7 @@ describe('a server whose process ends', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
   })
 
-  it('with 0 while Active has had its match: it is replaced at once', async () => {
+  it('with 0 while Active has finished its match and is replaced at once', async () => {
     const { scene, fleet, server } = await matched()
     server.exit(0)
     await scene.clock.advance(100)
@@ -241,14 +241,14 @@ describe('a server whose process ends', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('with 1 while Active is one crash', async () => {
+  it('with 1 while Active counts one crash', async () => {
     const { scene, fleet, server } = await matched()
     server.exit(1)
     await scene.clock.advance(5_000)
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1, currentActive: 0, currentStandingBy: 1 })
   })
 
-  it('and of which the event was lost is found by the next list', async () => {
+  it('is detected by the next list if the event was lost', async () => {
     const { scene, fleet } = await opened({ standingBy: 1 }, {})
     await untilReady(scene, fleet, 1)
     scene.faults.events = () => ({ kind: 'drop' })
@@ -259,7 +259,7 @@ describe('a server whose process ends', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('twice, as a repeated event has it, is one crash', async () => {
+  it('counts one crash if the event is repeated', async () => {
     const { scene, fleet } = await opened({ standingBy: 1 })
     scene.faults.events = () => ({ kind: 'duplicate' })
     only(scene.backend.servers()).exit(1)
@@ -268,8 +268,8 @@ describe('a server whose process ends', () => {
   })
 })
 
-describe('a server that is gone', () => {
-  it('before its match is one crash, and nobody is given it', async () => {
+describe('a server whose instance is gone', () => {
+  it('before its match counts one crash and is never allocated', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 }, {})
     await untilReady(scene, fleet, 1)
     only(scene.backend.servers()).vanish()
@@ -279,14 +279,14 @@ describe('a server that is gone', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1, currentStandingBy: 1 })
   })
 
-  it('during its match is no crash: nobody knows why', async () => {
+  it('during its match counts no crash, since the cause is unknown', async () => {
     const { scene, fleet, server } = await matched()
     server.vanish()
     await scene.clock.advance(5_000)
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, currentActive: 0, currentStandingBy: 1 })
   })
 
-  it('with all others of its machine is never given to anybody', async () => {
+  it('together with its whole machine is never allocated', async () => {
     const { scene, fleet } = await opened({ standingBy: 6, max: 6 }, { memory: { nodes: ['north', 'south'] } })
     await untilReady(scene, fleet, 6)
     const lost = scene.backend.servers().filter(({ instance }) => instance.node === 'north')
@@ -300,7 +300,7 @@ describe('a server that is gone', () => {
     expect((await failureOf(fleet.allocate(ask(4)))).code).toBe('none-standing-by')
   })
 
-  it('while its instance is still pending is not begun over and over', async () => {
+  it('while Pending is ended instead of being created again and again', async () => {
     const { scene, fleet } = await opened({ standingBy: 1 }, { memory: { script: 'manual', startLatencyMs: 10_000 } })
     for (let i = 0; i < 600; i++) {
       for (const server of scene.backend.servers()) server.vanish()
@@ -311,8 +311,8 @@ describe('a server that is gone', () => {
   })
 })
 
-describe('what a game says of its state', () => {
-  it('is Active and lags: it stays Active, and is told of its session again', async () => {
+describe('the state that a game reports', () => {
+  it('that lags behind Active changes nothing, and the game gets its session again', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const server = only(scene.backend.servers())
     server.ready()
@@ -325,7 +325,7 @@ describe('what a game says of its state', () => {
   })
 
   it.each(['Initializing', 'Invalid', 'Quarantined', 'Terminating'] as const)(
-    'is %s in the middle of a match: it stays Active for as long as its process runs',
+    '%s during a match keeps the server Active while its process runs',
     async (state) => {
       const { scene, fleet, server } = await matched()
       server.heartbeat({ state })
@@ -335,7 +335,7 @@ describe('what a game says of its state', () => {
     },
   )
 
-  it('goes backwards before a match: it keeps standing by', async () => {
+  it('that goes backwards before a match does not change StandingBy', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const server = only(scene.backend.servers())
     server.ready()
@@ -343,7 +343,7 @@ describe('what a game says of its state', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 1, currentInitializing: 0 })
   })
 
-  it('is Terminating before a match: it is removed and replaced, no crash', async () => {
+  it('Terminating before a match removes and replaces the server without a crash', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const server = only(scene.backend.servers())
     server.ready()
@@ -353,15 +353,15 @@ describe('what a game says of its state', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
   })
 
-  it('never makes it Active: only an allocation does', async () => {
+  it('Active does not make it Active: only an allocation does', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     only(scene.backend.servers()).heartbeat({ state: 'Active' })
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 0, currentInitializing: 1 })
   })
 })
 
-describe('an end that cannot be carried out', () => {
-  it('is tried again until it can, and the server is shown as Terminating until then', async () => {
+describe('a termination that fails', () => {
+  it('is retried until it succeeds, and the server stays Terminating until then', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 }, {})
     await untilReady(scene, fleet, 1)
     scene.faults.backend = ({ method }) => (method === 'destroy' ? { kind: 'refuse' } : undefined)
@@ -377,7 +377,7 @@ describe('an end that cannot be carried out', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('is tried again when it is never answered', async () => {
+  it('is retried when the backend never answers', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 }, {})
     await untilReady(scene, fleet, 1)
     scene.faults.backend = ({ method }) => (method === 'destroy' ? { kind: 'hang' } : undefined)
@@ -389,7 +389,7 @@ describe('an end that cannot be carried out', () => {
     expect((await fleet.servers.list()).length).toBe(1)
   })
 
-  it('does not hold up others: a crash is counted once, whatever fails on the way', async () => {
+  it('does not delay others, and counts its crash once whatever fails', async () => {
     const { scene, fleet } = await opened({ standingBy: 2, max: 4 }, {})
     await untilReady(scene, fleet, 2)
     let calls = 0

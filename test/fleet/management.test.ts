@@ -1,4 +1,4 @@
-/** Decisions, "Resources" and "Management API", as the facade has them: what is refused, what is shown, what is kept. */
+/** Builds and servers through the facade: validation, representation, durability. */
 import { minimalBuild } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, failureOf, only, playing, stage, type StageOptions, statusOf, untilReady } from './stage.js'
@@ -9,7 +9,7 @@ async function opened(options: StageOptions = {}) {
 }
 
 describe('creating a build', () => {
-  it('answers with the build as it is kept, every counter there', async () => {
+  it('returns the stored build with every counter', async () => {
     const { fleet } = await opened({ memory: { createLatencyMs: 1_000 } })
     const wish = aBuild({ standingBy: 0, max: 3, crashesToMarkUnhealthy: 5, buildMetadata: { map: 'dust,2?a=b' } })
     expect(await fleet.builds.create(wish)).toEqual({
@@ -29,7 +29,7 @@ describe('creating a build', () => {
     })
   })
 
-  it('is durable when it is answered', async () => {
+  it('is durable when it resolves', async () => {
     const { scene, fleet } = await opened()
     await fleet.builds.create(aBuild())
     expect(only(await scene.records.builds.list()).record).toMatchObject({ name: 'arena', crashes: 0 })
@@ -49,7 +49,7 @@ describe('creating a build', () => {
     ['spec.buildID', aBuild({ buildID: '' }), /1 to 128/],
     ['spec.portsToExpose[1]', aBuild({ portsToExpose: [7777, 7777] }), /repeat/],
     ['spec.crashesToMarkUnhealthy', aBuild({ crashesToMarkUnhealthy: 0 }), /≥ 1/],
-  ])('names what is wrong: %s', async (field, wish, what) => {
+  ])('rejects an invalid %s and names the field', async (field, wish, what) => {
     const { scene, fleet } = await opened()
     const { code, message } = await failureOf(fleet.builds.create(wish))
     expect([code, message.startsWith(field)]).toEqual(['invalid', true])
@@ -57,7 +57,7 @@ describe('creating a build', () => {
     expect(await scene.records.builds.list()).toEqual([])
   })
 
-  it('refuses a name that a build has, and a buildID that a build has anywhere', async () => {
+  it('rejects a name that is taken, and a buildID that is taken in any namespace', async () => {
     const { fleet } = await opened()
     await fleet.builds.create(aBuild())
     expect((await failureOf(fleet.builds.create(aBuild({ buildID: 'other' })))).code).toBe('exists')
@@ -68,7 +68,7 @@ describe('creating a build', () => {
     ])
   })
 
-  it('makes one build of two calls at once', async () => {
+  it('creates one build when two calls run at the same time', async () => {
     const { scene, fleet } = await opened()
     scene.faults.store = ({ method }) => (method === 'builds.create' ? { kind: 'delay-reply', ms: 500 } : undefined)
     const calls = Promise.allSettled([
@@ -83,7 +83,7 @@ describe('creating a build', () => {
     expect((await fleet.builds.create(aBuild({ name: 'duel' }))).spec.buildID).toBe('duel')
   })
 
-  it('is done when only the reply was lost', async () => {
+  it('succeeds if only the reply of the store was lost', async () => {
     const { scene, fleet } = await opened()
     scene.faults.store = ({ method }) => (method === 'builds.create' ? { kind: 'lose-reply' } : undefined)
     await fleet.builds.create(aBuild())
@@ -91,7 +91,7 @@ describe('creating a build', () => {
     expect((await scene.records.builds.list()).length).toBe(1)
   })
 
-  it('that the store refuses has made nothing, and can be done again', async () => {
+  it('has no effect if the store rejects it, and can be repeated', async () => {
     const { scene, fleet } = await opened()
     scene.faults.store = ({ method }) => (method === 'builds.create' ? { kind: 'refuse' } : undefined)
     expect((await failureOf(fleet.builds.create(aBuild()))).code).toBe('unavailable')
@@ -101,7 +101,7 @@ describe('creating a build', () => {
     await untilReady(scene, fleet, 2)
   })
 
-  describe('that was kept, though neither its answer nor the reading back came through', () => {
+  describe('whose write succeeded although the reply and the read-back failed', () => {
     async function lost() {
       const { scene, fleet } = await opened()
       scene.faults.store = ({ method }) =>
@@ -110,7 +110,7 @@ describe('creating a build', () => {
       return { scene, fleet }
     }
 
-    it('is found by itself, and can be deleted', async () => {
+    it('is detected by the resync, and the build can be deleted', async () => {
       const { scene, fleet } = await lost()
       await scene.clock.advance(120_000)
       expect(await fleet.builds.list()).toEqual([])
@@ -122,7 +122,7 @@ describe('creating a build', () => {
       expect(await fleet.builds.list()).toEqual([])
     })
 
-    it('is there for the next try, which is told that it exists', async () => {
+    it('makes the next attempt fail with exists', async () => {
       const { scene, fleet } = await lost()
       expect((await failureOf(fleet.builds.create(aBuild()))).code).toBe('unavailable')
       scene.faults.store = () => undefined
@@ -131,7 +131,7 @@ describe('creating a build', () => {
       await untilReady(scene, fleet, 2)
     })
 
-    it('keeps its buildID from a build of another name', async () => {
+    it('keeps its buildID from builds of another name', async () => {
       const { scene, fleet } = await lost()
       scene.faults.store = () => undefined
       expect((await failureOf(fleet.builds.create(aBuild({ name: 'duel', buildID: 'arena' })))).code).toBe('exists')
@@ -139,7 +139,7 @@ describe('creating a build', () => {
     })
   })
 
-  it('that lands after it was given up is found', async () => {
+  it('is detected if its write takes effect after the call failed', async () => {
     const { scene, fleet } = await opened()
     scene.faults.store = ({ method }) => (method === 'builds.create' ? { kind: 'delay-effect', ms: 5_000 } : undefined)
     expect((await failureOf(fleet.builds.create(aBuild()))).code).toBe('unavailable')
@@ -148,7 +148,7 @@ describe('creating a build', () => {
     await untilReady(scene, fleet, 2)
   })
 
-  it('of a name that another writer has taken shows that build', async () => {
+  it('fails with exists if another writer takes the name, and that build is shown', async () => {
     const { scene, fleet } = await opened()
     await scene.records.builds.create({ ...minimalBuild({ namespace: 'default', name: 'arena' }) })
     expect((await failureOf(fleet.builds.create(aBuild()))).code).toBe('exists')
@@ -157,7 +157,7 @@ describe('creating a build', () => {
     await untilReady(scene, fleet, 2)
   })
 
-  it('copies what it is given: a later change of that changes nothing', async () => {
+  it('copies its input, so later changes to the input have no effect', async () => {
     const { fleet } = await opened()
     const wish = aBuild({ standingBy: 0, buildMetadata: { map: 'dust' } })
     await fleet.builds.create(wish)
@@ -174,7 +174,7 @@ describe('patching a build', () => {
     ['standingBy alone', { standingBy: 4 }, { standingBy: 4, max: 10 }],
     ['max alone', { max: 3 }, { standingBy: 2, max: 3 }],
     ['both', { standingBy: 0, max: 1 }, { standingBy: 0, max: 1 }],
-  ])('changes %s, and nothing else', async (_, change, after) => {
+  ])('changes only %s', async (_, change, after) => {
     const { scene, fleet } = await opened()
     const before = await fleet.builds.create(aBuild({ crashesToMarkUnhealthy: 3, buildMetadata: { map: 'dust' } }))
     expect((await fleet.builds.patch('arena', change)).spec).toEqual({ ...before.spec, ...after })
@@ -188,7 +188,7 @@ describe('patching a build', () => {
     ['a number below 0', { max: -1 }, 'max'],
     ['more standing by than the max that it has', { standingBy: 11 }, 'standingBy'],
     ['a max below what stands by', { max: 1 }, 'standingBy'],
-  ])('with %s is invalid, and changes nothing', async (_, change, field) => {
+  ])('with %s is rejected and changes nothing', async (_, change, field) => {
     const { fleet } = await opened()
     const before = await fleet.builds.create(aBuild())
     const { code, message } = await failureOf(fleet.builds.patch('arena', change))
@@ -196,7 +196,7 @@ describe('patching a build', () => {
     expect((await fleet.builds.get('arena')).spec).toEqual(before.spec)
   })
 
-  it('keeps standingBy ≤ max when patches come at once', async () => {
+  it('keeps standingBy ≤ max when patches run at the same time', async () => {
     const { fleet } = await opened()
     await fleet.builds.create(aBuild({ standingBy: 2, max: 10 }))
     const calls = await Promise.allSettled([
@@ -207,7 +207,7 @@ describe('patching a build', () => {
     expect((await fleet.builds.get('arena')).spec).toMatchObject({ standingBy: 8, max: 10 })
   })
 
-  it('loses nothing of what is counted at the same time', async () => {
+  it('does not lose crashes counted at the same time', async () => {
     const { scene, fleet } = await opened()
     await fleet.builds.create(aBuild({ standingBy: 5, max: 10 }))
     await untilReady(scene, fleet, 5)
@@ -217,7 +217,7 @@ describe('patching a build', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 5, currentStandingByReadyDesired: '2/2' })
   })
 
-  it('that the store refuses is not in force', async () => {
+  it('has no effect if the store rejects it', async () => {
     const { scene, fleet } = await opened()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     await untilReady(scene, fleet, 1)
@@ -228,8 +228,8 @@ describe('patching a build', () => {
   })
 })
 
-describe('what is not there', () => {
-  it('is not found', async () => {
+describe('a resource that does not exist', () => {
+  it('is not-found', async () => {
     const { fleet } = await opened()
     for (const call of [
       fleet.builds.get('arena'),
@@ -248,7 +248,7 @@ describe('what is not there', () => {
 })
 
 describe('namespaces', () => {
-  it('keep builds of one name apart, and their servers, lists and details', async () => {
+  it('separate builds of the same name, and their servers, lists and details', async () => {
     const { scene, fleet } = await opened()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     await fleet.builds.create(aBuild({ namespace: 'games', buildID: 'arena-games', standingBy: 2 }))
@@ -268,7 +268,7 @@ describe('namespaces', () => {
     expect((await failureOf(fleet.servers.get(only(listed.slice(0, 1)).metadata.name))).code).toBe('not-found')
   })
 
-  it('are kept across a restart', async () => {
+  it('survive a restart', async () => {
     const { scene, fleet } = await opened()
     const games = { namespace: 'games', name: 'arena' }
     await fleet.builds.create(aBuild({ namespace: 'games', standingBy: 2 }))
@@ -282,8 +282,8 @@ describe('namespaces', () => {
   })
 })
 
-describe('what is shown of a server', () => {
-  it('is its place, its ports and its times, and its session while it is Active', async () => {
+describe('a server resource', () => {
+  it('has its address, ports and times, and its session while Active', async () => {
     const { scene, fleet } = await opened({ memory: { nodes: ['north'] } })
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1, portsToExpose: [7778, 7777] }))
     await untilReady(scene, fleet, 1)
@@ -309,7 +309,7 @@ describe('what is shown of a server', () => {
     })
   })
 
-  it('never holds its secret', async () => {
+  it('never contains its secret token', async () => {
     const { scene, fleet } = await opened()
     await fleet.builds.create(aBuild())
     await untilReady(scene, fleet, 2)
@@ -320,8 +320,8 @@ describe('what is shown of a server', () => {
   })
 })
 
-describe('a call whose signal has fired', () => {
-  it('is aborted before anything is done', async () => {
+describe('a call whose signal has already fired', () => {
+  it('rejects with aborted and has no effect', async () => {
     const { scene, fleet } = await opened()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     await untilReady(scene, fleet, 1)

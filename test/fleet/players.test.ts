@@ -1,4 +1,4 @@
-/** Who is connected: seen when it changes, kept across a restart, written seldom, and in nobody's way. */
+/** Connected players: shown at once, written at most once a second, and kept across restarts. */
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, only, playing, stage, untilReady } from './stage.js'
 
@@ -20,7 +20,7 @@ async function matched(sessions = 1) {
 }
 
 describe('the players of a server', () => {
-  it('are none at first: a count of 0 and an empty list', async () => {
+  it('are an empty list with a count of 0 at first', async () => {
     const { fleet, server, kept } = await matched()
     expect(await fleet.details.get(server.ref)).toEqual({
       apiVersion: 'mps.gamekeeper.com/v1alpha1',
@@ -31,7 +31,7 @@ describe('the players of a server', () => {
     expect(await kept()).toBeUndefined()
   })
 
-  it('are shown at once, and kept within a second', async () => {
+  it('are shown at once and written within a second', async () => {
     const { scene, server, shown, kept } = await matched()
     server.players(['amie', 'bo'])
     expect(await shown()).toEqual({ connectedPlayersCount: 2, connectedPlayers: ['amie', 'bo'] })
@@ -39,7 +39,7 @@ describe('the players of a server', () => {
     expect(await kept()).toEqual(['amie', 'bo'])
   })
 
-  it('are seen to change also when their number stays', async () => {
+  it('change even if their number stays the same', async () => {
     const { scene, server, shown, kept } = await matched()
     server.players(['amie', 'bo'])
     await scene.clock.advance(1_000)
@@ -49,7 +49,7 @@ describe('the players of a server', () => {
     expect(await kept()).toEqual(['amie', 'cem'])
   })
 
-  it('become none again when all have left', async () => {
+  it('are empty again when all have left', async () => {
     const { scene, server, shown, kept } = await matched()
     server.players(['amie'])
     await scene.clock.advance(1_000)
@@ -59,7 +59,7 @@ describe('the players of a server', () => {
     expect(await kept()).toEqual([])
   })
 
-  it('are written at most once a second, the latest', async () => {
+  it('are written at most once a second, with the latest list', async () => {
     const { scene, server, kept, writes } = await matched()
     const before = writes()
     for (let i = 0; i < 100; i++) {
@@ -71,7 +71,7 @@ describe('the players of a server', () => {
     expect(await kept()).toEqual(['player-99'])
   })
 
-  it('are not written while they stay the same, however often they are told', async () => {
+  it('are not written while heartbeats repeat the same list', async () => {
     const { scene, server, writes } = await matched()
     server.players(['amie'])
     await scene.clock.advance(2_000)
@@ -80,7 +80,7 @@ describe('the players of a server', () => {
     expect(writes()).toBe(before)
   })
 
-  it('are told of with each change', async () => {
+  it('are emitted as an event on each change', async () => {
     const { scene, server } = await matched()
     server.players(['amie'])
     server.players(['amie'])
@@ -88,7 +88,7 @@ describe('the players of a server', () => {
     expect(scene.eventsOf('PlayersChanged').map(({ players }) => players)).toEqual([['amie'], []])
   })
 
-  it('of a build are those of its servers, with each server’s own', async () => {
+  it('of a build list the players of each of its servers', async () => {
     const { scene, fleet } = await matched(2)
     const [first, second] = [await playing(scene, fleet, 1), await playing(scene, fleet, 2)]
     first.players(['amie', 'bo'])
@@ -102,7 +102,7 @@ describe('the players of a server', () => {
     expect(own?.spec.connectedPlayers).toEqual(['cem'])
   })
 
-  it('are known again after a restart, before the game has spoken', async () => {
+  it('are restored after a restart, before the first heartbeat', async () => {
     const { scene, fleet, server } = await matched()
     server.players(['amie'])
     await scene.clock.advance(1_000)
@@ -112,14 +112,14 @@ describe('the players of a server', () => {
     expect((await next.details.get(server.ref)).spec.connectedPlayers).toEqual(['amie'])
   })
 
-  it('are written before the host leaves', async () => {
+  it('are written before the host closes', async () => {
     const { fleet, server, kept } = await matched()
     server.players(['amie'])
     await fleet.close()
     expect(await kept()).toEqual(['amie'])
   })
 
-  it('are written when the store answers again, and nothing waits for it', async () => {
+  it('are written once the store recovers, without delaying anything else', async () => {
     const { scene, fleet, server, kept, shown } = await matched()
     scene.faults.store = ({ method }) => (method.startsWith('details.') ? { kind: 'refuse' } : undefined)
     server.players(['amie'])
@@ -133,7 +133,7 @@ describe('the players of a server', () => {
     expect(await kept()).toEqual(['amie', 'bo'])
   })
 
-  it('are written though replies get lost', async () => {
+  it('are written even if replies are lost', async () => {
     const { scene, server, kept } = await matched()
     let calls = 0
     scene.faults.store = ({ method }) =>
@@ -146,7 +146,7 @@ describe('the players of a server', () => {
     expect(await kept()).toEqual(['cem'])
   })
 
-  it('go with their server', async () => {
+  it('are deleted with their server', async () => {
     const { scene, server, kept } = await matched()
     server.players(['amie'])
     await scene.clock.advance(1_000)
@@ -157,7 +157,7 @@ describe('the players of a server', () => {
     expect(await scene.records.details.list()).toEqual([])
   })
 
-  it('whose server went while no host was there are forgotten by the next', async () => {
+  it('of a server that was removed while no host ran are deleted by the next host', async () => {
     const { scene, server } = await matched()
     server.players(['amie'])
     await scene.clock.advance(1_000)
@@ -171,7 +171,7 @@ describe('the players of a server', () => {
     expect(await scene.records.details.list()).toEqual([])
   })
 
-  it('may be connected before anybody has a session there', async () => {
+  it('can connect before the server has a session', async () => {
     const scene = stage()
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))

@@ -1,4 +1,4 @@
-/** Decisions, "Ports on one machine": one live holder each, given back, and never the end of anything when they run out. */
+/** Public ports on one machine: one live holder each, reused after release, and no crash when they run out. */
 import { describe, expect, it } from 'vitest'
 import { aBuild, nth, serversBy, stage, type Stage, statusOf, untilReady } from './stage.js'
 
@@ -13,12 +13,12 @@ async function opened(wish: Parameters<typeof aBuild>[0], last: number, nodes?: 
 }
 
 describe('public ports', () => {
-  it('may be none: a build that exposes nothing has servers all the same', async () => {
+  it('are optional: a build that exposes none gets its servers', async () => {
     const { fleet } = await opened({ standingBy: 2, portsToExpose: [] }, 10_000)
     expect((await serversBy(fleet, 'StandingBy')).map(({ status }) => status.ports)).toEqual(['', ''])
   })
 
-  it('that run out are told, in the server and in the build, and are no crash', async () => {
+  it('that run out are reported on the server and the build, and count no crash', async () => {
     const { scene, fleet } = await opened({ standingBy: 3, max: 3 }, 10_001)
     const [pending] = await serversBy(fleet, 'Pending')
     expect(pending?.status.message).toMatch(/ports/)
@@ -31,7 +31,7 @@ describe('public ports', () => {
     expect(nth(scene.eventsOf('ServerStartFailed'), 0).reason).toMatch(/ports/)
   })
 
-  it('that come back are given to who waits for them', async () => {
+  it('that are released go to servers that wait for them', async () => {
     const { scene, fleet } = await opened({ standingBy: 3, max: 3 }, 10_001)
     await fleet.builds.patch('arena', { standingBy: 2 })
     await scene.clock.advance(1_000)
@@ -41,14 +41,14 @@ describe('public ports', () => {
     expect((await statusOf(fleet)).conditions).toBeUndefined()
   })
 
-  it('that nobody waits for any more are no condition any more', async () => {
+  it('clear the condition once no server waits for them', async () => {
     const { scene, fleet } = await opened({ standingBy: 3, max: 3 }, 10_001)
     await fleet.builds.patch('arena', { standingBy: 2 })
     await scene.clock.advance(1_000)
     expect((await statusOf(fleet)).conditions).toBeUndefined()
   })
 
-  it('have one live holder each, while servers come and go', async () => {
+  it('have one live holder each while servers come and go', async () => {
     const { scene, fleet } = await opened({ standingBy: 4, max: 6, portsToExpose: [7777, 7778] }, 10_011)
     for (let i = 0; i < 20; i++) {
       nth(scene.backend.servers(), i % 3).exit(i % 2)
@@ -59,7 +59,7 @@ describe('public ports', () => {
     expect(held(scene).length).toBe(8)
   })
 
-  it('are counted by machine: two machines have twice as many', async () => {
+  it('are counted per machine: two machines have twice as many', async () => {
     const { fleet } = await opened({ standingBy: 4, max: 4 }, 10_001, ['north', 'south'])
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 4 })
   })

@@ -1,4 +1,4 @@
-/** What the servers of a build need is fetched once, before they are started; they wait as Pending and have no limit on them. */
+/** `backend.prepare` runs once per template before servers are started; meanwhile they stay Pending without a time limit. */
 import type { Backend, GameServerBuildInput, PrepareOptions } from 'gamekeeper'
 import { FleetError } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
@@ -11,7 +11,7 @@ interface Fetch {
   fail(message: string): void
 }
 
-/** A backend whose `prepare` a test plays. */
+/** A backend whose `prepare` is controlled by the test. */
 function withFetches({ backend }: Stage): { readonly backend: Backend; readonly fetches: Fetch[] } {
   const fetches: Fetch[] = []
   const prepared: Backend = {
@@ -41,8 +41,8 @@ function build(standingBy: number, image = 'arena:1'): GameServerBuildInput {
   }
 }
 
-describe('what a build needs', () => {
-  it('is fetched once for all its servers, which are started as soon as it is there', async () => {
+describe('preparation of a build', () => {
+  it('runs once for all servers, which start as soon as it is done', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -57,7 +57,7 @@ describe('what a build needs', () => {
     expect(on.eventsOf('BuildPreparing')).toEqual([])
   })
 
-  it('is fetched before the first server is wanted', async () => {
+  it('runs before the first server is needed', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -66,7 +66,7 @@ describe('what a build needs', () => {
     expect(fetches.map(({ image }) => image)).toEqual(['arena:1'])
   })
 
-  it('is fetched anew when the template changes, and not for a change of numbers', async () => {
+  it('runs again when the template changes, but not when only numbers change', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -79,11 +79,11 @@ describe('what a build needs', () => {
     await fleet.builds.update('arena', { template: build(1, 'arena:2').spec.template })
     await on.clock.advance(5_000)
     expect(fetches.map(({ image }) => image)).toEqual(['arena:1', 'arena:2'])
-    // What runs already stays until there is something to replace it with.
+    // Running servers stay until they can be replaced.
     expect((await fleet.builds.get('arena')).status.currentStandingBy).toBe(1)
   })
 
-  it('says how far it is, in events and with each server that waits', async () => {
+  it('reports its progress in events and on each waiting server', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -101,7 +101,7 @@ describe('what a build needs', () => {
     expect(on.eventsOf('BuildPreparing').at(-1)).toMatchObject({ status: 'done' })
   })
 
-  it('that cannot be had is told in the build’s status, tried again with growing pauses, and no crash', async () => {
+  it('that fails is reported in the build’s status, is retried with back-off, and counts no crash', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -126,7 +126,7 @@ describe('what a build needs', () => {
     expect((await fleet.builds.get('arena')).status.conditions ?? []).toEqual([])
   })
 
-  it('that failed while nobody needed it does not fail who comes long after: it is tried again at once', async () => {
+  it('that failed while no server needed it is retried at once when one does', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -143,7 +143,7 @@ describe('what a build needs', () => {
     expect(on.eventsOf('ServerStartFailed')).toEqual([])
   })
 
-  it.each([0, 5, 50])('and is there in %i ms lets starts that fail come ever more rarely all the same', async (ms) => {
+  it.each([0, 5, 50])('that takes %i ms does not reset the back-off of failing starts', async (ms) => {
     const startsOf = async (isPrepared: boolean) => {
       const on = stage({ limits: { maxConcurrentCreates: 2 } })
       const { backend } = withFetches(on)
@@ -161,7 +161,7 @@ describe('what a build needs', () => {
       const fleet = await on.open({ backend: isPrepared ? failing : unprepared })
       await fleet.builds.create(build(4))
       for (let i = 0; i < 60; i++) await on.clock.advance(1_000)
-      // Told once: what is fetched says nothing about starts.
+      // Reported once: a successful preparation does not clear a failed start.
       expect(on.eventsOf('ConditionChanged')).toHaveLength(1)
       return starts
     }
@@ -170,7 +170,7 @@ describe('what a build needs', () => {
     expect(prepared).toBeLessThanOrEqual(await startsOf(false))
   })
 
-  it('is fetched for the new template before servers are started that waited for their turn with the old one', async () => {
+  it('runs for the new template before servers start that waited with the old one', async () => {
     const on = stage({ limits: { maxConcurrentCreates: 1 } })
     const { backend, fetches } = withFetches(on)
     const started: string[] = []
@@ -198,7 +198,7 @@ describe('what a build needs', () => {
     expect(servers.map(({ status }) => status.state)).toEqual(Array(4).fill('StandingBy'))
   })
 
-  it('for a template that its build no longer has is given up, and tells nobody anything more', async () => {
+  it('for an outdated template is aborted and reports nothing further', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -220,7 +220,7 @@ describe('what a build needs', () => {
     expect((await fleet.builds.get('arena')).status.conditions ?? []).toEqual([])
   })
 
-  it('is fetched at once for a new template, and no pause of the old one holds its servers back', async () => {
+  it('runs at once for a new template, regardless of the back-off of the old one', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -238,7 +238,7 @@ describe('what a build needs', () => {
     expect((await fleet.builds.get('arena')).status.currentStandingBy).toBe(2)
   })
 
-  it('keeps nobody from deleting the build, and is given up with the fleet', async () => {
+  it('does not prevent the build from being deleted, and is aborted when the fleet closes', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -253,7 +253,7 @@ describe('what a build needs', () => {
 })
 
 describe('logs', () => {
-  it('are unsupported where the backend keeps none', async () => {
+  it('are unsupported by a backend that keeps none', async () => {
     const on = stage()
     const fleet = await on.open()
     expect(() => fleet.servers.logs('arena-x7k2p')).toThrow(

@@ -1,4 +1,4 @@
-/** What a backend that clears machines is told of players, and what a build says of instances that do not come to run. */
+/** Protection of instances with players, and reports of instances that do not start. */
 import { type Backend, createFleet, type Fleet, type FleetEvent, FleetError, type Store } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
 import { virtualClock, type VirtualClock } from 'gamekeeper/testing'
@@ -28,8 +28,8 @@ async function scene(more: (inner: Backend) => Partial<Backend>, clock = virtual
   return { clock, fleet, store, events } satisfies Scene
 }
 
-describe('a backend that clears machines', () => {
-  it('is told of a server once players may be on it, and of no other', async () => {
+describe('protect', () => {
+  it('is called for a server once players may be on it, and for no other', async () => {
     const told: string[] = []
     const { clock, fleet } = await scene(() => ({ protect: async ({ name }) => void told.push(name) }))
     await fleet.builds.create(aBuild({ standingBy: 2, max: 2 }))
@@ -41,7 +41,7 @@ describe('a backend that clears machines', () => {
     expect(told).toEqual([only(active).metadata.name])
   })
 
-  it('is told again until it has understood; nobody waits for that', async () => {
+  it('is repeated until it succeeds, and delays nothing else', async () => {
     let failures = 3
     let told = 0
     const { clock, fleet } = await scene(() => ({
@@ -57,7 +57,7 @@ describe('a backend that clears machines', () => {
     expect(told).toBe(4)
   })
 
-  it('is told of running matches by a host that has come anew', async () => {
+  it('is called again for running matches after a host restart', async () => {
     const store = memoryStore()
     const clock = virtualClock()
     const first = await scene(() => ({}), clock, store)
@@ -78,8 +78,8 @@ describe('a backend that clears machines', () => {
   })
 })
 
-describe('a game that is quicker than its backend', () => {
-  it('can be handed out as soon as it is ready, since where it is was told before', async () => {
+describe('a game that is ready before its backend reports it running', () => {
+  it('can be allocated at once if its address is known', async () => {
     let made: Instance | undefined
     const { clock, fleet, store } = await scene(() => ({
       create: async ({ ref, uid }) => {
@@ -97,8 +97,8 @@ describe('a game that is quicker than its backend', () => {
   })
 })
 
-describe('an instance that does not come to run by itself', () => {
-  it('is told in its status, in an event and as a condition of its build, until it does', async () => {
+describe('an instance that does not start', () => {
+  it('is reported in its status, an event and a build condition until it starts', async () => {
     let tell = (_: (listener: BackendListener) => void) => {}
     let made: Instance | undefined
     const { clock, fleet, events } = await scene(() => ({

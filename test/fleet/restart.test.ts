@@ -1,4 +1,4 @@
-/** A host that comes after another: the same fleet, whatever happened meanwhile, and no match harmed. */
+/** Restart and failover: the next host takes over the fleet without harming a match. */
 import type { CallFault } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import {
@@ -27,7 +27,7 @@ async function running(wish: Parameters<typeof aBuild>[0] = {}, options: StageOp
   return { scene, fleet }
 }
 
-describe('a host that is started again', () => {
+describe('a host after a restart', () => {
   it('has the same builds, servers, sessions and instances', async () => {
     const { scene, fleet } = await running()
     const before = { builds: await fleet.builds.list(), servers: await fleet.servers.list() }
@@ -41,7 +41,7 @@ describe('a host that is started again', () => {
     expect(scene.eventsOf('ServerEnding')).toEqual([])
   })
 
-  it('finds no more than max on record, though ends of its predecessor were never written', async () => {
+  it('loads at most max servers although ends were never written before the restart', async () => {
     const { scene, fleet } = await running({ standingBy: 3, max: 4 })
     const idle = await serversBy(fleet, 'StandingBy')
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'refuse' } : undefined)
@@ -53,14 +53,14 @@ describe('a host that is started again', () => {
     expect(found.length).toBe(4)
   })
 
-  it('leaves its servers running while it is away, however long', async () => {
+  it('finds its servers running after any time', async () => {
     const { scene, fleet } = await running()
     await fleet.close()
     await scene.clock.advance(3_600_000)
     expect(scene.backend.servers().map(({ phase }) => phase)).toEqual(['running', 'running', 'running'])
   })
 
-  it('hands out in the order in which servers became ready before', async () => {
+  it('allocates servers in the order in which they became ready', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 3, max: 3 }))
@@ -78,7 +78,7 @@ describe('a host that is started again', () => {
     }
   })
 
-  it('notices who ended meanwhile, and replaces them', async () => {
+  it('replaces servers that ended meanwhile', async () => {
     const { scene, fleet } = await running()
     await fleet.close()
     const [match] = scene.backend.servers().filter((server) => server.session)
@@ -93,7 +93,7 @@ describe('a host that is started again', () => {
     expect((await next.servers.list()).length).toBe(2)
   })
 
-  it('begins again what was on record without an instance', async () => {
+  it('creates instances for records without one', async () => {
     const scene = stage()
     scene.faults.backend = ({ method }) => {
       if (method !== 'create') return undefined
@@ -110,7 +110,7 @@ describe('a host that is started again', () => {
     expect([(await scene.records.servers.list()).length, scene.backend.servers().length]).toEqual([3, 3])
   })
 
-  it('finds what was begun and not yet known', async () => {
+  it('finds instances that were created before their creation was known', async () => {
     const scene = stage()
     scene.faults.backend = ({ method }) => {
       if (method !== 'create') return undefined
@@ -127,7 +127,7 @@ describe('a host that is started again', () => {
     expect(scene.eventsOf('OrphanFound')).toEqual([])
   })
 
-  it('goes on with what was ending', async () => {
+  it('continues terminations in progress', async () => {
     const { scene, fleet } = await running({}, { memory: { script: () => ({ ignoresTerminate: true }) } })
     const server = await playing(scene, fleet, 1)
     await fleet.servers.delete(server.ref)
@@ -138,7 +138,7 @@ describe('a host that is started again', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('tells a game of its session again, in answer to its first heartbeat', async () => {
+  it('sends a game its session again in answer to its first heartbeat', async () => {
     const { scene, fleet } = await running()
     const server = await playing(scene, fleet, 1)
     await fleet.close()
@@ -146,7 +146,7 @@ describe('a host that is started again', () => {
     expect(server.heartbeat()).toMatchObject({ operation: 'Continue', sessionConfig: { sessionId: session(1) } })
   })
 
-  it('answers retries of sessions that it has never heard of', async () => {
+  it('answers retries of sessions allocated before the restart', async () => {
     const { scene, fleet } = await running()
     const given = await fleet.allocate(ask(1))
     scene.crash()
@@ -154,7 +154,7 @@ describe('a host that is started again', () => {
     expect(await next.allocate(ask(1))).toEqual(given)
   })
 
-  it('gives ports that are in use to nobody else', async () => {
+  it('does not reuse ports that are in use', async () => {
     const { scene, fleet } = await running()
     await fleet.close()
     const next = await scene.open()
@@ -164,7 +164,7 @@ describe('a host that is started again', () => {
     expect(new Set(ports).size).toBe(4)
   })
 
-  it('cannot be started while the store or the backend cannot be read, and says so', async () => {
+  it('fails to start with a clear error while the store or the backend cannot be read', async () => {
     const { scene, fleet } = await running()
     await fleet.close()
     scene.faults.store = ({ method }) => (method === 'servers.list' ? { kind: 'refuse' } : undefined)
@@ -177,7 +177,7 @@ describe('a host that is started again', () => {
     expect((await scene.open()).builds.get('arena')).toBeDefined()
   })
 
-  it('comes to rest wherever the host before it died', async () => {
+  it('settles wherever the previous host died', async () => {
     for (let n = 0; n < 40; n++) {
       const scene = stage()
       const fleet = await scene.open()
@@ -210,7 +210,7 @@ describe('a host that is started again', () => {
   })
 })
 
-describe('an instance that nobody has on record', () => {
+describe('an orphan', () => {
   async function withOrphans() {
     const { scene, fleet } = await running()
     const match = await playing(scene, fleet, 1)
@@ -222,7 +222,7 @@ describe('an instance that nobody has on record', () => {
     return { scene, match, idle }
   }
 
-  it('is ended, unless it says that a match is going on', async () => {
+  it('is destroyed unless it reports a match', async () => {
     const { scene, match, idle } = await withOrphans()
     const next = await scene.open()
     await scene.clock.advance(600_000)
@@ -232,7 +232,7 @@ describe('an instance that nobody has on record', () => {
     expect(await statusOf(next)).toMatchObject({ currentStandingBy: 2, crashesCount: 0 })
   })
 
-  it('is cleaned up when its match is over', async () => {
+  it('is destroyed when its match ends', async () => {
     const { scene, match } = await withOrphans()
     await scene.open()
     await scene.clock.advance(60_000)
@@ -241,7 +241,7 @@ describe('an instance that nobody has on record', () => {
     expect(match.phase).toBe('gone')
   })
 
-  it('is ended when it says nothing more', async () => {
+  it('is destroyed when it falls silent', async () => {
     const { scene, match } = await withOrphans()
     await scene.open()
     await scene.clock.advance(5_000)
@@ -250,7 +250,7 @@ describe('an instance that nobody has on record', () => {
     expect(match.phase).toBe('gone')
   })
 
-  it('is not ended because the host was suspended', async () => {
+  it('is not destroyed because the host was suspended', async () => {
     const { scene, match } = await withOrphans()
     await scene.clock.advance(700)
     await scene.open()
@@ -261,8 +261,8 @@ describe('an instance that nobody has on record', () => {
   })
 })
 
-describe('a server whose record somebody has deleted', () => {
-  it('is ended when the fleet finds out, and replaced', async () => {
+describe('a server whose record was deleted externally', () => {
+  it('is ended and replaced when the fleet detects it', async () => {
     const { scene, fleet } = await running({ standingBy: 1, max: 2 })
     const idle = only(await serversBy(fleet, 'StandingBy')).metadata
     const kept = await scene.records.servers.get(idle)

@@ -1,4 +1,4 @@
-/** `builds.update`: idle servers come to the new template a few at a time, matches go on, and going back is the same. */
+/** `builds.update`: rolling updates replace idle servers a few at a time, never Active ones; a rollback is another update. */
 import { describe, expect, it } from 'vitest'
 import type { BuildUpdate, Fleet, InstanceSpec } from 'gamekeeper'
 import type { ServerScript } from 'gamekeeper/memory'
@@ -20,8 +20,8 @@ const imagesOf = (s: Stage) =>
     .map(({ spec }) => JSON.stringify(spec.template).includes('"two"'))
     .reduce((sum, two) => (two ? { ...sum, two: sum.two + 1 } : { ...sum, one: sum.one + 1 }), { one: 0, two: 0 })
 
-describe('a rolling change', () => {
-  it('replaces every idle server, and no match', async () => {
+describe('a rolling update', () => {
+  it('replaces every idle server and no Active one', async () => {
     const s = stage()
     const fleet = await begun(s, { standingBy: 4, max: 10 })
     await fleet.allocate(ask(1))
@@ -34,7 +34,7 @@ describe('a rolling change', () => {
     expect(await statusOf(fleet)).toMatchObject({ rollout: { updated: 4, outdated: 1 }, crashesCount: 0 })
   })
 
-  it('is done already for a server that was begun before it and is started after it', async () => {
+  it('needs no replacement of a server that is created before and started after it', async () => {
     const s = stage()
     const fleet = await begun(s, { standingBy: 0, max: 4 })
     s.faults.store = ({ method }) => (method === 'servers.create' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
@@ -47,7 +47,7 @@ describe('a rolling change', () => {
     expect(s.eventsOf('ServerEnding')).toEqual([])
   })
 
-  it('gives a server that was begun before it the grace period of what it comes to run', async () => {
+  it('gives a server created before it the grace period of the template that it runs', async () => {
     const s = stage()
     const fleet = await begun(s, { standingBy: 0, max: 4 })
     s.faults.store = ({ method }) => (method === 'servers.create' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
@@ -58,7 +58,7 @@ describe('a rolling change', () => {
     expect(await s.records.servers.list()).toMatchObject([{ record: { graceSeconds: 600 } }])
   })
 
-  it('leaves nothing of it behind when it is taken back while a start fails', async () => {
+  it('leaves nothing behind when it is rolled back while a start fails', async () => {
     const s = stage()
     const fleet = await begun(s, { standingBy: 0, max: 4 })
     s.faults.backend = ({ method }) => (method === 'create' ? { kind: 'refuse' } : undefined)
@@ -72,7 +72,7 @@ describe('a rolling change', () => {
     expect(imagesOf(s)).toEqual({ one: 1, two: 0 })
   })
 
-  it('never exceeds max on the way, nor stands with less than three quarters', async () => {
+  it('never exceeds max, nor drops below three quarters of standingBy', async () => {
     const s = stage({ memory: { startLatencyMs: 500, readyAfterMs: 500 } })
     const fleet = await begun(s, { standingBy: 8, max: 8 })
     await fleet.builds.update('arena', { template: template('two') })
@@ -85,11 +85,11 @@ describe('a rolling change', () => {
     expect(imagesOf(s)).toEqual({ one: 0, two: 8 })
   })
 
-  it('hands out servers of the new template first', async () => {
+  it('allocates servers of the new template first', async () => {
     const s = stage({ memory: { startLatencyMs: 1_000 } })
     const fleet = await begun(s, { standingBy: 4, max: 10 })
     await fleet.builds.update('arena', { template: template('two') })
-    // The second begins once the first is ready, and most of the old ones are still there.
+    // The second batch starts when the first is ready; most outdated servers still stand by then.
     await s.clock.until(() => imagesOf(s).two === 2)
     expect(imagesOf(s).one).toBeGreaterThan(1)
     await fleet.allocate(ask(1))
@@ -97,7 +97,7 @@ describe('a rolling change', () => {
     expect(JSON.stringify(spec.template)).toContain('"two"')
   })
 
-  it('stops at a template that never gets ready, and goes back by the same call', async () => {
+  it('stops at a template that never gets ready, and is rolled back by the same call', async () => {
     const s = stage({
       memory: {
         script: ({ template: given }) => (JSON.stringify(given).includes('"two"') ? { autoReady: false } : {}),
@@ -123,23 +123,26 @@ describe('a rolling change', () => {
     ['room', 20, 60_000],
     ['no room', 8, 60_000],
     ['no room, and longer to get ready than until a crash is forgiven', 8, 10_000],
-  ])('with %s leaves half of the old servers when the new ones get ready and crash', async (_, max, backoffResetMs) => {
-    const script = two({ exitsWith: 1, exitsAfterMs: 25_000 })
-    const s = stage({ memory: { readyAfterMs: 20_000, script }, limits: { backoffResetMs } })
-    const fleet = await begun(s, { standingBy: 8, max })
-    await fleet.builds.update('arena', { template: template('two') })
-    await s.clock.advance(1_800_000)
-    expect((await statusOf(fleet)).crashesCount).toBeGreaterThan(10)
-    expect(imagesOf(s).one).toBeGreaterThanOrEqual(4)
-    s.crash()
-    const next = await s.open()
-    await s.clock.advance(600_000)
-    expect(imagesOf(s).one).toBeGreaterThanOrEqual(4)
-    await next.builds.update('arena', { template: template('one') })
-    await s.clock.until(async () => imagesOf(s).one === 8 && (await statusOf(next)).currentStandingBy === 8)
-  })
+  ])(
+    'with %s leaves half of the outdated servers when the new ones get ready and then crash',
+    async (_, max, backoffResetMs) => {
+      const script = two({ exitsWith: 1, exitsAfterMs: 25_000 })
+      const s = stage({ memory: { readyAfterMs: 20_000, script }, limits: { backoffResetMs } })
+      const fleet = await begun(s, { standingBy: 8, max })
+      await fleet.builds.update('arena', { template: template('two') })
+      await s.clock.advance(1_800_000)
+      expect((await statusOf(fleet)).crashesCount).toBeGreaterThan(10)
+      expect(imagesOf(s).one).toBeGreaterThanOrEqual(4)
+      s.crash()
+      const next = await s.open()
+      await s.clock.advance(600_000)
+      expect(imagesOf(s).one).toBeGreaterThanOrEqual(4)
+      await next.builds.update('arena', { template: template('one') })
+      await s.clock.until(async () => imagesOf(s).one === 8 && (await statusOf(next)).currentStandingBy === 8)
+    },
+  )
 
-  it('goes on when a server of the new template has stayed up after a crash', async () => {
+  it('continues when a server of the new template stays up after a crash', async () => {
     let crashes = 0
     const script = (spec: InstanceSpec) => {
       const isBad = JSON.stringify(spec.template).includes('"two"') && crashes++ === 0
@@ -154,7 +157,7 @@ describe('a rolling change', () => {
     expect(imagesOf(s)).toEqual({ one: 0, two: 8 })
   })
 
-  it('is not held up by a crash of a server that it replaces', async () => {
+  it('is not held up by a crash of an outdated server', async () => {
     const s = stage({ memory: { readyAfterMs: 2_000 } })
     const fleet = await begun(s, { standingBy: 8, max: 8 })
     await fleet.builds.update('arena', { template: template('two') })
@@ -171,7 +174,7 @@ describe('a rolling change', () => {
   it.each([
     ['a match', true, 9],
     ['one server that stays up', false, 8],
-  ])('that crashes takes no more old servers because of %s on the new template', async (_, isPlayed, max) => {
+  ])('that crashes replaces no more outdated servers because of %s on the new template', async (_, isPlayed, max) => {
     let started = 0
     const script = ({ template: of }: InstanceSpec) => {
       const isGood = !JSON.stringify(of).includes('"two"') || started++ === 0
@@ -190,7 +193,7 @@ describe('a rolling change', () => {
     expect(imagesOf(s).one).toBeGreaterThanOrEqual(isPlayed ? 3 : 4)
   })
 
-  it('comes to its end but for one, which a machine that ends all it gets cannot replace', async () => {
+  it('completes except for one server when a broken machine ends everything it gets', async () => {
     let bad: string | undefined
     const script = ({ template: of, ref }: InstanceSpec) => {
       const isThere = bad !== undefined && s.backend.servers().some((server) => server.ref.name === bad)
@@ -206,7 +209,7 @@ describe('a rolling change', () => {
     expect((await statusOf(fleet)).currentStandingBy).toBeGreaterThanOrEqual(8)
   })
 
-  it('goes on though one server hangs, another crashed, and the host has changed', async () => {
+  it('continues although one server hangs, another crashed, and another host leads', async () => {
     let started = 0
     const script = ({ template: of }: InstanceSpec) => {
       if (!JSON.stringify(of).includes('"two"')) return {}
@@ -234,7 +237,7 @@ describe('a rolling change', () => {
     expect(imagesOf(s)).toEqual({ one: 0, two: 8 })
   })
 
-  it('goes back to a template at once though one of its servers crashed long ago', async () => {
+  it('is rolled back at once although a server of that template crashed long ago', async () => {
     const s = stage()
     const fleet = await begun(s, { standingBy: 4, max: 8 })
     await s.clock.advance(120_000)
@@ -248,7 +251,7 @@ describe('a rolling change', () => {
     expect(imagesOf(s)).toEqual({ one: 4, two: 0 })
   })
 
-  it('is held up by a crash also when the host that was to count it died', async () => {
+  it('is held up by a crash even if the host died before counting it', async () => {
     const s = stage({ memory: { readyAfterMs: 20_000 } })
     const fleet = await begun(s, { standingBy: 8, max: 8 })
     await s.clock.advance(120_000)
@@ -269,7 +272,7 @@ describe('a rolling change', () => {
     expect(imagesOf(s).one).toBe(0)
   })
 
-  it('keeps an old server that can be handed out while the new one stands by and is Unhealthy', async () => {
+  it('keeps an allocatable outdated server while the new one is Unhealthy', async () => {
     const s = stage({ memory: { heartbeatIntervalMs: 0, script: two({ autoReady: false }) } })
     const fleet = await s.open()
     const { metadata, spec } = aBuild({ standingBy: 1, max: 4 })
@@ -287,7 +290,7 @@ describe('a rolling change', () => {
     expect(JSON.stringify((await playing(s, fleet, 1)).spec.template)).toContain('"one"')
   })
 
-  it('goes on after a restart of the host', async () => {
+  it('continues after a host restart', async () => {
     const s = stage({ memory: { startLatencyMs: 2_000 } })
     const fleet = await begun(s, { standingBy: 4, max: 5 })
     await fleet.builds.update('arena', { template: template('two') })
@@ -302,7 +305,7 @@ describe('a rolling change', () => {
     ['an unknown field', { image: 'x' }, 'spec.image'],
     ['a template that is none', { template: {} }, 'spec.template.spec'],
     ['more standing by than max', { standingBy: 11 }, 'spec.standingBy'],
-  ])('refuses %s', async (_, change, field) => {
+  ])('rejects %s', async (_, change, field) => {
     const s = stage()
     const fleet = await begun(s, { standingBy: 1, max: 10 })
     const bad: BuildUpdate = JSON.parse(JSON.stringify(change))
@@ -312,7 +315,7 @@ describe('a rolling change', () => {
     expect(await fleet.builds.get('arena')).toMatchObject({ spec: { standingBy: 1, template: template('one') } })
   })
 
-  it('takes an optional field away with undefined, which heals an Unhealthy build', async () => {
+  it('removes an optional field with undefined, which makes an Unhealthy build Healthy', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1, crashesToMarkUnhealthy: 1 }))

@@ -1,4 +1,4 @@
-/** Decisions, "Scaling": how many servers there are, which go first, and that a match is never ended by it. */
+/** Scaling: how many servers a build has, which are ended first, and that no match is ended. */
 import { describe, expect, it } from 'vitest'
 import {
   aBuild,
@@ -25,7 +25,7 @@ const creations = ({ calls }: Stage) => calls.filter(({ method }) => method === 
 const endings = (scene: Stage) => scene.eventsOf('ServerEnding').map(({ reason }) => reason)
 
 describe('a build', () => {
-  it('has as many servers standing by as it wants', async () => {
+  it('has standingBy servers standing by', async () => {
     const { scene, fleet } = await standing(5, 10)
     expect(await statusOf(fleet)).toMatchObject({
       currentStandingBy: 5,
@@ -37,7 +37,7 @@ describe('a build', () => {
     expect([creations(scene), scene.backend.servers().length]).toEqual([5, 5])
   })
 
-  it('tops up after an allocation, as far as max has room', async () => {
+  it('is refilled after an allocation up to max', async () => {
     const { scene, fleet } = await standing(2, 3)
     await fleet.allocate(ask(1))
     await untilReady(scene, fleet, 2)
@@ -47,7 +47,7 @@ describe('a build', () => {
     expect(scene.backend.servers().length).toBe(3)
   })
 
-  it('of 500 never has one more, whatever comes late', async () => {
+  it('of 500 never exceeds 500, whatever is late', async () => {
     const scene = stage({ memory: { createLatencyMs: 300, startLatencyMs: 200, readyAfterMs: 100 } })
     scene.faults.events = ({ ref }) => (ref.name.charCodeAt(7) % 3 === 0 ? { kind: 'delay', ms: 2_000 } : undefined)
     const fleet = await scene.open()
@@ -61,7 +61,7 @@ describe('a build', () => {
     expect([most, creations(scene), scene.backend.servers().length]).toEqual([500, 500, 500])
   })
 
-  it('never has more than max servers, idle and Active together, while callers come and go', async () => {
+  it('never exceeds max, idle and Active servers together, while sessions come and go', async () => {
     const { scene, fleet } = await standing(3, 5, { memory: { createLatencyMs: 50, readyAfterMs: 200 } })
     for (let n = 0; n < 40; n++) {
       void fleet.allocate(ask(n), { waitMs: 1_000 }).catch(() => {})
@@ -75,7 +75,7 @@ describe('a build', () => {
     }
   })
 
-  it('with standingBy 0 and max 0 has none', async () => {
+  it('with standingBy 0 and max 0 has no servers', async () => {
     const scene = stage()
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 0, max: 0 }))
@@ -83,20 +83,20 @@ describe('a build', () => {
     expect(creations(scene)).toBe(0)
   })
 
-  it('grows at once when it is patched', async () => {
+  it('is scaled up at once by a patch', async () => {
     const { scene, fleet } = await standing(1, 10)
     await fleet.builds.patch('arena', { standingBy: 7 })
     await scene.clock.settle()
     expect(await statusOf(fleet)).toMatchObject({ currentStandingByReadyDesired: '7/7' })
   })
 
-  it('begins more servers than one pass may without waiting for anything', async () => {
+  it('creates more servers than one reconcile may, without a delay in between', async () => {
     const { scene } = await standing(45, 50)
     expect(scene.clock.elapsed()).toBe(0)
     expect(creations(scene)).toBe(45)
   })
 
-  it('ends more servers than one pass may without waiting for anything', async () => {
+  it('ends more servers than one reconcile may, without a delay in between', async () => {
     const { scene, fleet } = await standing(45, 50)
     await fleet.builds.patch('arena', { standingBy: 1 })
     await scene.clock.settle()
@@ -105,7 +105,7 @@ describe('a build', () => {
 })
 
 describe('scaling down', () => {
-  it('ends the surplus once when standingBy and max drop together: two of five stay', async () => {
+  it('ends the surplus once when standingBy and max drop together: two of five remain', async () => {
     const { scene, fleet } = await standing(5, 5)
     await fleet.builds.patch('arena', { standingBy: 2, max: 2 })
     await scene.clock.advance(60_000)
@@ -114,12 +114,12 @@ describe('scaling down', () => {
     expect(scene.backend.servers().length).toBe(2)
   })
 
-  it('ends Pending servers first, then Initializing, then those that stand by', async () => {
+  it('ends Pending servers first, then Initializing, then StandingBy', async () => {
     const scene = stage({ memory: { script: 'manual', createLatencyMs: 1_000 }, limits: { maxConcurrentCreates: 4 } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 6, max: 6 }))
     await scene.clock.advance(500)
-    // Four were begun, two of them are ready; two more wait for their turn.
+    // Four were created, two of them are ready; two more wait for their turn.
     nth(scene.backend.servers(), 0).ready()
     nth(scene.backend.servers(), 1).ready()
     expect(await statusOf(fleet)).toMatchObject({ currentPending: 2, currentInitializing: 2, currentStandingBy: 2 })
@@ -134,7 +134,7 @@ describe('scaling down', () => {
     }
   })
 
-  it('never ends an Active server, also not when max drops below their number', async () => {
+  it('never ends an Active server, even if max drops below their number', async () => {
     const { scene, fleet } = await standing(4, 6)
     for (const n of [1, 2, 3]) await fleet.allocate(ask(n))
     await scene.clock.advance(1_000)
@@ -148,7 +148,7 @@ describe('scaling down', () => {
     expect(creations(scene)).toBe(6)
   })
 
-  it('never ends a server that is being handed out', async () => {
+  it('never ends a server that is being allocated', async () => {
     const { scene, fleet } = await standing(2, 2)
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 2_000 } : undefined)
     const call = watched(fleet.allocate(ask(1)))
@@ -161,7 +161,7 @@ describe('scaling down', () => {
     expect(scene.backend.servers().length).toBe(1)
   })
 
-  it('ends a server before its start when it is not wanted any more: the backend never hears of it', async () => {
+  it('ends a surplus server before it is created on the backend', async () => {
     const scene = stage({ memory: { createLatencyMs: 1_000 }, limits: { maxConcurrentCreates: 1 } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 3, max: 3 }))
@@ -172,7 +172,7 @@ describe('scaling down', () => {
     expect((await scene.records.servers.list()).length).toBe(1)
   })
 
-  it('goes up and down again without losing count', async () => {
+  it('keeps its counts correct when it is scaled up and down', async () => {
     const { scene, fleet } = await standing(3, 20, { memory: { createLatencyMs: 100, readyAfterMs: 500 } })
     for (const standingBy of [10, 1, 15, 0, 7, 20, 2]) {
       await fleet.builds.patch('arena', { standingBy })
@@ -184,8 +184,8 @@ describe('scaling down', () => {
   })
 })
 
-describe('a creation that never ends', () => {
-  it('does not wedge its build: what is Pending is not remembered for ever', async () => {
+describe('a creation that never completes', () => {
+  it('does not block its build', async () => {
     const scene = stage()
     scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'refuse' } : undefined)
     const fleet = await scene.open()
@@ -196,7 +196,7 @@ describe('a creation that never ends', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 3, currentPending: 0 })
   })
 
-  it('does not keep others from what their build wants', async () => {
+  it('does not block other builds', async () => {
     const scene = stage({ memory: { startLatencyMs: 0 } })
     let first: string | undefined
     scene.faults.backend = ({ method, ref }) => {

@@ -1,4 +1,4 @@
-/** When nothing changes, nothing is called; and what is called when something does is no more than it takes. */
+/** A settled fleet makes no calls, and a change makes only the calls it needs. */
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, only, playing, stage, type Stage, statusOf, untilReady } from './stage.js'
 
@@ -19,14 +19,14 @@ async function settled(standingBy = 3) {
 }
 
 describe('a settled fleet', () => {
-  it('makes no call for an hour but a list a minute, though every server beats every second', async () => {
+  it('makes no call for an hour except one list a minute, with heartbeats every second', async () => {
     const { scene, since } = await settled()
     await scene.clock.advance(3_600_000)
     expect(counted(scene, since)).toEqual({ list: 60 })
     expect(scene.events.filter(({ at }) => at > Date.UTC(2025, 0, 1, 0, 0, 10))).toEqual([])
   })
 
-  it('makes no call for what it is asked: reads come from memory', async () => {
+  it('answers reads from memory', async () => {
     const { scene, fleet, since } = await settled()
     for (let i = 0; i < 10; i++) {
       await fleet.builds.list()
@@ -37,7 +37,7 @@ describe('a settled fleet', () => {
     expect(counted(scene, since)).toEqual({})
   })
 
-  it('makes no call for a restart but the lists', async () => {
+  it('makes no call for a restart except the lists', async () => {
     const { scene, fleet, since } = await settled()
     await fleet.close()
     await scene.open()
@@ -50,14 +50,14 @@ describe('a settled fleet', () => {
     })
   })
 
-  it('makes no call for a patch that changes nothing but to keep it', async () => {
+  it('makes only the write for a patch that changes no servers', async () => {
     const { scene, fleet, since } = await settled()
     await fleet.builds.patch('arena', { standingBy: 3 })
     await scene.clock.advance(10_000)
     expect(counted(scene, since)).toEqual({ 'builds.update': 1 })
   })
 
-  it('replaces one server with one of each call', async () => {
+  it('replaces a server with one call of each kind', async () => {
     const { scene, since } = await settled()
     const [idle] = scene.backend.servers().filter(({ session }) => !session)
     idle?.exit(0)
@@ -67,13 +67,13 @@ describe('a settled fleet', () => {
       destroy: 1,
       'servers.create': 1,
       'servers.delete': 1,
-      // Terminating; and of the new one what becomes of it.
+      // Terminating; then each state of the new server.
       'servers.update': expect.any(Number),
     })
     expect(counted(scene, since)['servers.update']).toBeLessThanOrEqual(3)
   })
 
-  it('keeps nothing of matches that are over: no record, no timer, no instance', async () => {
+  it('keeps no record, timer or instance of finished matches', async () => {
     const { scene, fleet } = await settled()
     const left = async () => ({
       timers: scene.clock.pending,
@@ -97,7 +97,7 @@ describe('a settled fleet', () => {
     expect(await left()).toEqual(before)
   })
 
-  it('without any build makes no call at all but the list', async () => {
+  it('without builds makes no call except the list', async () => {
     const scene = stage()
     await scene.open()
     const since = scene.calls.length
@@ -105,7 +105,7 @@ describe('a settled fleet', () => {
     expect(counted(scene, since)).toEqual({ list: 10 })
   })
 
-  it('with builds that cannot have what they want writes nothing again and again', async () => {
+  it('does not write repeatedly for builds that cannot be scaled to their spec', async () => {
     const scene = stage({ memory: { portRange: { first: 10_000, last: 10_001 } } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 5, max: 5 }))

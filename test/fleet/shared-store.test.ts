@@ -1,4 +1,4 @@
-/** What people write in a store that hosts share: it arrives at once, and what breaks a rule is told. */
+/** External edits in a shared store: they take effect at once, and invalid ones are reported. */
 import { type Build, type Fleet, FleetError, type Server, type Store, type Versioned } from 'gamekeeper'
 import { type FaultyCall, faultyStore } from 'gamekeeper/testing'
 import type { FleetEvent } from '../../src/contracts/events.js'
@@ -19,9 +19,9 @@ import {
 } from './stage.js'
 
 const ref = { namespace: 'default', name: 'arena' }
-/** So long that nothing here can be due to it. */
+/** Too long to play a part in these tests. */
 const resyncIntervalMs = 3_600_000
-/** What the record of a server says once it was given to the first session. */
+/** The record of a server that is allocated to the first session. */
 const handedOut = { state: 'Active' as const, session: { id: session(1), initialPlayers: [] }, reachedActiveOn: 0 }
 
 async function scene(
@@ -48,8 +48,8 @@ async function scene(
 const conditionsOf = async (fleet: Fleet, build = 'arena') =>
   ((await statusOf(fleet, build)).conditions ?? []).map(({ type, message }) => `${type}: ${message}`)
 
-describe('a build that is written in the store by hand', () => {
-  it('is taken in at once', async () => {
+describe('a build edited in the store', () => {
+  it('is adopted at once', async () => {
     const { clock, fleet, others } = await scene()
     const { metadata, spec } = aBuild({ standingBy: 2 })
     const known = { uid: 'by-hand', createdAt: 0, crashes: 0, countedCrashes: [], conditions: [] }
@@ -58,14 +58,14 @@ describe('a build that is written in the store by hand', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 2 })
   })
 
-  it('is scaled by an edit at once', async () => {
+  it('is scaled at once', async () => {
     const { fleet, editSpec } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 5 }))
     await editSpec({ standingBy: 4 })
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 4 })
   })
 
-  it('has standingBy clamped to max, which is told until it is put right', async () => {
+  it('has standingBy clamped to max, and reports that until it is corrected', async () => {
     const { fleet, editSpec, eventsOf } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 3 }))
     await editSpec({ standingBy: 9 })
@@ -78,7 +78,7 @@ describe('a build that is written in the store by hand', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 9 })
   })
 
-  it('is told clamped no more once a patch has put it right, though nothing else happens', async () => {
+  it('is no longer reported as clamped once a patch has corrected it', async () => {
     const { clock, fleet, editSpec } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
     await editSpec({ standingBy: 3 })
@@ -88,7 +88,7 @@ describe('a build that is written in the store by hand', () => {
     expect(await conditionsOf(fleet)).toEqual([])
   })
 
-  it('creates nothing while its spec breaks a rule, keeps what it has, and goes on when that is put right', async () => {
+  it('creates nothing and keeps its servers while its spec is invalid, and continues once it is corrected', async () => {
     const { clock, fleet, editSpec, others } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 2, max: 5 }))
     await clock.advance(5_000)
@@ -105,7 +105,7 @@ describe('a build that is written in the store by hand', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 4, currentActive: 1 })
   })
 
-  it('waits for its buildID while another build has it', async () => {
+  it('waits while another build has its buildID', async () => {
     const { clock, fleet, others } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     const { spec } = aBuild({ buildID: 'arena', standingBy: 1 })
@@ -122,7 +122,7 @@ describe('a build that is written in the store by hand', () => {
     expect(await fleet.allocate(ask(1, { buildID: 'arena' }))).toMatchObject({ SessionID: session(1) })
   })
 
-  it('is told what is wrong with its spec also while it is Unhealthy', async () => {
+  it('has its invalid spec reported even while it is Unhealthy', async () => {
     const { fleet, edit, editSpec } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 3, crashesToMarkUnhealthy: 1 }))
     await edit((build) => ({ ...build, crashes: 1 }))
@@ -136,7 +136,7 @@ describe('a build that is written in the store by hand', () => {
     expect(await conditionsOf(fleet)).toEqual([])
   })
 
-  it('is told what is wrong with its spec also when the store refuses that at first', async () => {
+  it('has its invalid spec reported even if the store rejects the first write', async () => {
     const memory = sharedMemory()
     const [own, others] = [memory.open(), memory.open()]
     let isAway = false
@@ -157,7 +157,7 @@ describe('a build that is written in the store by hand', () => {
     expect(await conditionsOf(fleet)).toHaveLength(1)
   })
 
-  it('has nothing started while its spec breaks a rule, also not what is Pending already', async () => {
+  it('starts nothing while its spec is invalid, not even Pending servers', async () => {
     const { clock, fleet, editSpec, faults, backend } = await scene(undefined, { maxConcurrentCreates: 1 })
     faults.backend = ({ method }) => (method === 'create' ? { kind: 'delay-reply', ms: 20_000 } : undefined)
     await fleet.builds.create(aBuild({ standingBy: 2 }))
@@ -171,7 +171,7 @@ describe('a build that is written in the store by hand', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 2 })
   })
 
-  it('has its buildID as soon as an edit takes it from the other build', async () => {
+  it('gets its buildID as soon as an edit takes it from the other build', async () => {
     const { clock, fleet, editSpec, others } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     const { spec } = aBuild({ buildID: 'arena', standingBy: 1 })
@@ -184,7 +184,7 @@ describe('a build that is written in the store by hand', () => {
     expect(await statusOf(fleet, 'second')).toMatchObject({ currentStandingBy: 1 })
   })
 
-  it('sends away those who wait for it by a buildID that an edit takes from it', async () => {
+  it('rejects callers that wait for a buildID that an edit took from it', async () => {
     const { clock, fleet, editSpec } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 0, max: 0 }))
     const waiting = failureOf(fleet.allocate(ask(1), { waitMs: 60_000 }))
@@ -193,7 +193,7 @@ describe('a build that is written in the store by hand', () => {
     expect(await waiting).toMatchObject({ code: 'not-found' })
   })
 
-  it('is found by the buildID that an edit gives it, and not by the old one', async () => {
+  it('is found by its new buildID and not by the old one', async () => {
     const { fleet, editSpec } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     await editSpec({ buildID: 'arena-2' })
@@ -202,7 +202,7 @@ describe('a build that is written in the store by hand', () => {
     await fleet.builds.create(aBuild({ name: 'other', buildID: 'arena', standingBy: 1 }))
   })
 
-  it('ends also when it is deleted before a write of ours was answered', async () => {
+  it('ends even if it is deleted during a write of this host', async () => {
     const memory = sharedMemory()
     const [own, others] = [memory.open(), memory.open()]
     let answer = () => {}
@@ -228,7 +228,7 @@ describe('a build that is written in the store by hand', () => {
     expect([await fleet.builds.list(), await others.servers.list()]).toEqual([[], []])
   })
 
-  it('ends as soon as a write finds no record of it, though nobody has told that it was deleted', async () => {
+  it('ends as soon as a write finds no record of it, without a notice of its deletion', async () => {
     const memory = sharedMemory()
     const { watch: _, ...own } = memory.open()
     const others = memory.open()
@@ -243,7 +243,7 @@ describe('a build that is written in the store by hand', () => {
     expect([await fleet.builds.list(), await others.servers.list()]).toEqual([[], []])
   })
 
-  it('ends with its servers when it is deleted', async () => {
+  it('ends its servers when it is deleted', async () => {
     const { clock, fleet, others, backend } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 2 }))
     await clock.advance(5_000)
@@ -256,8 +256,8 @@ describe('a build that is written in the store by hand', () => {
   })
 })
 
-describe('a server whose record is written by others', () => {
-  it('is ended and replaced when its record is deleted', async () => {
+describe('a server record changed by another writer', () => {
+  it('ends and replaces the server if it is deleted', async () => {
     const here = await scene()
     const { clock, fleet, others, eventsOf } = here
     await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
@@ -270,7 +270,7 @@ describe('a server whose record is written by others', () => {
     expect([next.state, next.name === record.name]).toEqual(['StandingBy', false])
   })
 
-  it('is ended also when the store could not be asked at once whether its record is really gone', async () => {
+  it('ends the server even if the store cannot be read when it is deleted', async () => {
     const memory = sharedMemory()
     const [own, others] = [memory.open(), memory.open()]
     let isAway = false
@@ -291,7 +291,7 @@ describe('a server whose record is written by others', () => {
     expect(only(eventsOf('ServerEnding'))).toMatchObject({ server: { name: record.name }, reason: 'Deleted' })
   })
 
-  describe('is removed again, once, when a write of before takes effect late', () => {
+  describe('is removed again, once, when an earlier write takes effect late', () => {
     async function lateScene(delayMs: Readonly<Record<string, number>> = {}) {
       const memory = sharedMemory()
       const others = memory.open()
@@ -343,7 +343,7 @@ describe('a server whose record is written by others', () => {
       },
     )
 
-    it('while it ends since somebody has removed its record', async () => {
+    it('while the server ends because its record was deleted', async () => {
       const { clock, faults, fleet, others, written } = await lateScene()
       faults.backend = ({ method }) => (method === 'destroy' ? { kind: 'delay-reply', ms: 10_000 } : undefined)
       const { record, revision } = only(await others.servers.list())
@@ -358,7 +358,7 @@ describe('a server whose record is written by others', () => {
     })
   })
 
-  it('is handed out though its record was touched before', async () => {
+  it('does not prevent the allocation of the server', async () => {
     const { clock, fleet, others } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
     await clock.advance(5_000)
@@ -369,7 +369,7 @@ describe('a server whose record is written by others', () => {
     expect(only(await others.servers.list()).record.session?.id).toBe(session(1))
   })
 
-  it('is what a waiting caller gets when another host has handed it out to the same session, and no second one', async () => {
+  it('gives a waiting caller the server that another host allocated to the same session, and no second one', async () => {
     const { clock, backend, fleet, others } = await scene(undefined, {}, { memory: { script: 'manual' } })
     await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
     await clock.advance(1_000)
@@ -392,7 +392,7 @@ describe('a server whose record is written by others', () => {
     expect(holders.map((server) => server.record.name)).toEqual([record.name])
   })
 
-  it('that another host has made and handed out is what a caller who waits for that session gets', async () => {
+  it('gives a waiting caller a server that another host created and allocated to its session', async () => {
     const { clock, backend, fleet, others } = await scene(undefined, {}, { memory: { script: 'manual' } })
     await fleet.builds.create(aBuild({ standingBy: 1, max: 3 }))
     await clock.advance(1_000)
@@ -409,7 +409,7 @@ describe('a server whose record is written by others', () => {
     expect(holders.map((server) => server.record.name)).toEqual(['arena-late1'])
   })
 
-  it('is started no more often when its record is touched, while the backend refuses that', async () => {
+  it('does not shorten the back-off of a start that the backend rejects', async () => {
     const { clock, faults, fleet, others, calls } = await scene()
     faults.backend = ({ method }) => (method === 'create' ? { kind: 'refuse' } : undefined)
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -421,7 +421,7 @@ describe('a server whose record is written by others', () => {
     expect(calls.filter(({ method }) => method === 'create').length).toBeLessThanOrEqual(9)
   })
 
-  it('gets back what the fleet knows of it when somebody has written nonsense there', async () => {
+  it('is overwritten with the fleet’s state if it makes no sense', async () => {
     const { clock, fleet, others } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
     await clock.advance(5_000)
@@ -434,8 +434,8 @@ describe('a server whose record is written by others', () => {
   })
 })
 
-describe('what is shown to those who look into the store', () => {
-  it('is the counts of builds when they change, a few times a second at most, and all events', async () => {
+describe('the display of a store', () => {
+  it('gets the counts of builds a few times a second at most, and every event', async () => {
     const shown: GameServerBuild['status'][] = []
     const events: FleetEvent['type'][] = []
     const display = {
@@ -457,7 +457,7 @@ describe('what is shown to those who look into the store', () => {
   })
 })
 
-it('a store that is watched is not read again at every resync', async () => {
+it('a store that is watched is not listed at every resync', async () => {
   const { clock, fleet, memory } = await scene()
   await fleet.builds.create(aBuild({ standingBy: 1 }))
   let lists = 0

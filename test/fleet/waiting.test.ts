@@ -1,4 +1,4 @@
-/** Callers who wait: first come first served, counted as demand, and told when it makes no sense to wait. */
+/** Waiting callers: served in order of arrival, counted as demand, and rejected when waiting is pointless. */
 import { describe, expect, it } from 'vitest'
 import {
   aBuild,
@@ -24,7 +24,7 @@ async function opened(wish: Parameters<typeof aBuild>[0], options: StageOptions 
   return { scene, fleet }
 }
 
-describe('a caller who waits', () => {
+describe('a waiting caller', () => {
   it('gets a server in the tick in which it becomes ready', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const call = watched(fleet.allocate(ask(1), { waitMs: 10_000 }))
@@ -37,7 +37,7 @@ describe('a caller who waits', () => {
     expect(only(scene.eventsOf('Allocated')).waitedMs).toBe(3_000)
   })
 
-  it('is served in the order in which the callers came', async () => {
+  it('is served in order of arrival', async () => {
     const { scene, fleet } = await opened({ standingBy: 3, max: 3 })
     for (const n of [1, 2, 3]) void fleet.allocate(ask(n), { waitMs: 10_000 })
     await scene.clock.settle()
@@ -47,7 +47,7 @@ describe('a caller who waits', () => {
     for (const n of [1, 2, 3]) expect((await playing(scene, fleet, n)).ref).toEqual(order[n - 1]?.ref)
   })
 
-  it('keeps its turn when the server that it was given is lost', async () => {
+  it('keeps its turn when the server reserved for it is lost', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 3 })
     const calls = [1, 2, 3].map((n) => watched(fleet.allocate(ask(n), { waitMs: 30_000 })))
     await scene.clock.settle()
@@ -63,7 +63,7 @@ describe('a caller who waits', () => {
     expect(calls.map((call) => call.outcome())).toMatchObject([{ value: {} }, 'pending', 'pending'])
   })
 
-  it('is let in again when the server that it was given is lost, though the room has filled since', async () => {
+  it('keeps its place when the server reserved for it is lost, even if the queue is full by then', async () => {
     const { scene, fleet } = await opened(
       { standingBy: 1, max: 2 },
       { memory: { script: 'manual' }, limits: { maxWaiting: 1 } },
@@ -80,7 +80,7 @@ describe('a caller who waits', () => {
     expect([first.outcome(), second.outcome()]).toEqual(['pending', 'pending'])
   })
 
-  it('is served before anybody who comes when the server is ready', async () => {
+  it('is served before a caller that arrives when the server is ready', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const first = watched(fleet.allocate(ask(1), { waitMs: 10_000 }))
     await scene.clock.settle()
@@ -91,7 +91,7 @@ describe('a caller who waits', () => {
     expect(['none-standing-by', 'max-reached']).toContain(late.code)
   })
 
-  it('is demand: a build that keeps none standing by begins a server for each, up to its max', async () => {
+  it('counts as demand: a build with standingBy 0 creates a server for each, up to max', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 2 }, {})
     expect(scene.backend.servers().length).toBe(0)
     const calls = [1, 2, 3].map((n) => watched(fleet.allocate(ask(n), { waitMs: 10_000 })))
@@ -102,14 +102,14 @@ describe('a caller who waits', () => {
     expect(calls[2]?.outcome()).toMatchObject({ error: { code: 'max-reached' } })
   })
 
-  it('leaves nothing standing by that the build does not want', async () => {
+  it('leaves no surplus servers standing by', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 }, {})
     await fleet.allocate(ask(1), { waitMs: 10_000 })
     await scene.clock.advance(10_000)
     expect((await fleet.servers.list()).length).toBe(1)
   })
 
-  it('takes over from a call for the same session that gives up, and the server on its way to both stays', async () => {
+  it('inherits the server that is starting when another call for the same session is aborted', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     const aborter = new AbortController()
     const first = watched(fleet.allocate(ask(1), { waitMs: 10_000, signal: aborter.signal }))
@@ -126,7 +126,7 @@ describe('a caller who waits', () => {
     expect((await playing(scene, fleet, 1)).ref).toEqual(ref)
   })
 
-  it('frees its place at once when it gives up, and the server that it had asked for ends again', async () => {
+  it('frees its place at once when it is aborted, and the server started for it ends', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     const aborter = new AbortController()
     const call = watched(fleet.allocate(ask(1), { waitMs: 60_000, signal: aborter.signal }))
@@ -139,7 +139,7 @@ describe('a caller who waits', () => {
     expect([scene.backend.servers().length, (await fleet.servers.list()).length]).toEqual([0, 0])
   })
 
-  it('passes its turn on when it gives up', async () => {
+  it('passes its turn on when it is aborted', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const aborter = new AbortController()
     const first = watched(fleet.allocate(ask(1), { waitMs: 10_000, signal: aborter.signal }))
@@ -152,7 +152,7 @@ describe('a caller who waits', () => {
     expect(second.outcome()).toMatchObject({ value: { SessionID: session(2) } })
   })
 
-  it('gives a server back that it was given in the tick in which it gave up', async () => {
+  it('releases a server reserved for it in the tick in which it is aborted', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const aborter = new AbortController()
     const first = watched(fleet.allocate(ask(1), { waitMs: 10_000, signal: aborter.signal }))
@@ -167,7 +167,7 @@ describe('a caller who waits', () => {
     expect(kept).toEqual([session(2)])
   })
 
-  it('is told that it gave up also when that was during a hand-out that then failed', async () => {
+  it('is rejected with aborted even if that happened during an allocation that then failed', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const aborter = new AbortController()
     const call = watched(fleet.allocate(ask(1), { waitMs: 30_000, signal: aborter.signal }))
@@ -182,7 +182,7 @@ describe('a caller who waits', () => {
     expect(call.outcome()).toMatchObject({ error: { code: 'aborted' } })
   })
 
-  it('can give up alone when it waits for the same session as others', async () => {
+  it('can be aborted alone while others wait for the same session', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const aborter = new AbortController()
     const first = watched(fleet.allocate(ask(1), { waitMs: 10_000 }))
@@ -196,7 +196,7 @@ describe('a caller who waits', () => {
     expect(first.outcome()).toMatchObject({ value: { SessionID: session(1) } })
   })
 
-  it('is refused when its time is up, and told how long it waited', async () => {
+  it('is rejected at its timeout with the time that it waited', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const call = watched(fleet.allocate(ask(1), { waitMs: 2_500 }))
     await scene.clock.advance(2_499)
@@ -211,7 +211,7 @@ describe('a caller who waits', () => {
     })
   })
 
-  it('gets the server that was being started for it when it asks again, though that takes longer than it waits', async () => {
+  it('gets the server started for it on a retry, even if the start takes longer than its timeout', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     for (let attempt = 0; attempt < 3; attempt++) {
       expect(await outcomeAfter(scene, fleet.allocate(ask(1), { waitMs: 5_000 }), 5_000)).toMatchObject({
@@ -228,7 +228,7 @@ describe('a caller who waits', () => {
     expect(scene.eventsOf('ServerEnding')).toEqual([])
   })
 
-  it('is expected no more once it has come back, also when it is served at once', async () => {
+  it('stops counting as demand once it has retried, even if it is served at once', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 50 })
     const callers = Array.from({ length: 20 }, (_, n) => ask(n))
     for (const caller of callers) void outcomeAfter(scene, fleet.allocate(caller, { waitMs: 5_000 }), 0)
@@ -242,7 +242,7 @@ describe('a caller who waits', () => {
     expect(scene.eventsOf('ServerEnding')).toEqual([])
   })
 
-  it('is expected back whoever else comes and goes meanwhile', async () => {
+  it('keeps counting as demand while other callers come and go', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     await outcomeAfter(scene, fleet.allocate(ask(1), { waitMs: 5_000 }), 5_300)
     const { ref } = only(scene.backend.servers())
@@ -255,7 +255,7 @@ describe('a caller who waits', () => {
     expect(only(scene.backend.servers()).ref).toEqual(ref)
   })
 
-  it.each([500, 1_000, 5_000])('is served though it waits for %i ms only, and a server takes 5 s', async (waitMs) => {
+  it.each([500, 1_000, 5_000])('is served with retries of %i ms although a server takes 5 s', async (waitMs) => {
     const { scene, fleet } = await opened(
       { standingBy: 0, max: 5 },
       { memory: { startLatencyMs: 2_500, readyAfterMs: 2_500 } },
@@ -268,7 +268,7 @@ describe('a caller who waits', () => {
     expect(scene.eventsOf('ServerCreated')).toHaveLength(1)
   })
 
-  it('is the same caller in any spelling of its session', async () => {
+  it('is the same caller in any spelling of its sessionID', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     const sessionID = 'abcdefab-0000-4000-8000-00000000000a'
     const request = { buildID: 'arena', sessionID }
@@ -278,7 +278,7 @@ describe('a caller who waits', () => {
     expect(scene.eventsOf('ServerCreated')).toHaveLength(1)
   })
 
-  it('gets the server that was being started for it from the next host', async () => {
+  it('gets the server started for it from the next host', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     void outcomeAfter(scene, fleet.allocate(ask(1), { waitMs: 30_000 }), 0)
     void outcomeAfter(scene, fleet.allocate(ask(2), { waitMs: 30_000 }), 0)
@@ -290,7 +290,7 @@ describe('a caller who waits', () => {
     const call = watched(next.allocate(ask(1), { waitMs: 5_000 }))
     await scene.clock.advance(1_000)
     expect(scene.backend.servers()).toHaveLength(2)
-    // The other does not come back.
+    // The other caller does not retry.
     await scene.clock.advance(2_000)
     expect(only(scene.backend.servers()).ref).toEqual(first?.ref)
     first?.ready()
@@ -299,7 +299,7 @@ describe('a caller who waits', () => {
     expect(scene.eventsOf('ServerCreated')).toHaveLength(2)
   })
 
-  it('is not made up for by the next host when what was being started for it is gone', async () => {
+  it('is not replaced as demand by the next host when the server started for it is gone', async () => {
     const { scene, fleet } = await opened({ standingBy: 2, max: 100 }, { memory: { readyAfterMs: 5_000 } })
     await untilReady(scene, fleet, 2)
     for (let n = 1; n <= 22; n++) void outcomeAfter(scene, fleet.allocate(ask(n), { waitMs: 30_000 }), 0)
@@ -312,7 +312,7 @@ describe('a caller who waits', () => {
     expect(scene.eventsOf('ServerCreated').length - before).toBe(2)
   })
 
-  it('is not expected back for ever: the server that was being started for it ends', async () => {
+  it('does not count as demand forever: the server started for it ends', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     await outcomeAfter(scene, fleet.allocate(ask(1), { waitMs: 5_000 }), 5_000)
     expect(scene.backend.servers().length).toBe(1)
@@ -320,7 +320,7 @@ describe('a caller who waits', () => {
     expect([scene.backend.servers().length, (await fleet.servers.list()).length]).toEqual([0, 0])
   })
 
-  it('gets the server of a match that ends, when all were in use', async () => {
+  it('gets the server that replaces one whose match ends, when all were Active', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 }, {})
     await untilReady(scene, fleet, 1)
     await fleet.allocate(ask(1))
@@ -332,7 +332,7 @@ describe('a caller who waits', () => {
     expect(call.outcome()).toMatchObject({ value: { SessionID: session(2) } })
   })
 
-  it('is told when its build is deleted', async () => {
+  it('is rejected when its build is deleted', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const call = watched(fleet.allocate(ask(1), { waitMs: 60_000 }))
     await scene.clock.settle()
@@ -341,7 +341,7 @@ describe('a caller who waits', () => {
     expect(call.outcome()).toMatchObject({ error: { code: 'not-found' } })
   })
 
-  it('is told when the host closes, and that the same call may succeed elsewhere', async () => {
+  it('is rejected with a retryable error when the host closes', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const call = watched(fleet.allocate(ask(1), { waitMs: 60_000 }))
     const joined = watched(fleet.allocate(ask(1), { waitMs: 60_000 }))
@@ -353,7 +353,7 @@ describe('a caller who waits', () => {
     }
   })
 
-  it('is told when the fleet is drained', async () => {
+  it('is rejected when the fleet is drained', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const call = watched(fleet.allocate(ask(1), { waitMs: 60_000 }))
     await scene.clock.settle()
@@ -362,7 +362,7 @@ describe('a caller who waits', () => {
     expect(call.outcome()).toMatchObject({ error: { code: 'draining' } })
   })
 
-  it('does not wait in a room that is full', async () => {
+  it('is rejected at once when the queue is full', async () => {
     const { scene, fleet } = await opened(
       { standingBy: 1, max: 1 },
       { memory: { script: 'manual' }, limits: { maxWaiting: 2 } },
@@ -376,7 +376,7 @@ describe('a caller who waits', () => {
     expect(next.outcome()).toBe('pending')
   })
 
-  it('gets a server though the first that it was given was gone', async () => {
+  it('gets a server even if the first one reserved for it is gone', async () => {
     const { scene, fleet } = await opened({ standingBy: 2, max: 2 })
     const call = watched(fleet.allocate(ask(1), { waitMs: 60_000 }))
     await scene.clock.settle()

@@ -1,18 +1,18 @@
-/** The layers hold: reads what every source file imports. */
+/** Checks the imports of every source file against the layers. */
 import { describe, expect, it } from 'vitest'
 import { breaches, clockReads } from './boundaries.js'
 import { filesUnder, read } from './sources.js'
 
 const sources = filesUnder('src', 'adapters', 'examples').filter((file) => /\.[cm]?[jt]s$/.test(file))
 
-/** Who owns real time: the Clock, the game's side, the client, real processes, and the suite that waits for real engines. */
+/** Files that may use real time: the clock, the SDK, the client, real processes, and the suite for real engines. */
 const ownsTime = (file: string) =>
   ['src/contracts/clock.ts', 'src/sdk/', 'src/client/', 'src/testing/backend-', 'adapters/process/', 'examples/'].some(
     (path) => file.startsWith(path),
   )
 
 describe('imports', () => {
-  it('never point up', () => {
+  it('follow the layers', () => {
     expect(sources.length).toBeGreaterThan(0)
     expect(sources.flatMap((file) => breaches(file, read(file)))).toEqual([])
   })
@@ -43,7 +43,7 @@ describe('imports', () => {
     ['examples/server/x.ts', `const express = require('express')`],
     ['examples/koa/x.ts', `import express from 'express'`],
     ['src/stores/x.ts', `import { readFile } from 'fs/promises'`],
-  ])('would fail if %s had: %s', (file, text) => {
+  ])('reject in %s: %s', (file, text) => {
     const specifier = /'([^']+)'/.exec(text)?.[1]
     expect(breaches(file, text)).toEqual([expect.stringContaining(`${file} may not import ${specifier} (`)])
   })
@@ -57,22 +57,22 @@ describe('imports', () => {
     ['adapters/memory/x.ts', `import { FleetError } from '../../src/contracts/errors.js'`],
     ['examples/server/x.ts', `import { memoryBackend } from 'gamekeeper/memory'`],
     ['examples/express/x.ts', `import express from 'express'`],
-  ])('let %s have: %s', (file, text) => {
+  ])('allow in %s: %s', (file, text) => {
     expect(breaches(file, text)).toEqual([])
   })
 
-  it('are judged in every file: one without a layer is named', () => {
+  it('are checked in every file, and a file without a layer is reported', () => {
     expect(breaches('src/new-thing.ts', '')).toEqual([expect.stringContaining('src/new-thing.ts belongs to no layer')])
   })
 })
 
 describe('time', () => {
-  it('comes from the Clock only', () => {
+  it('is read from the Clock only', () => {
     const judged = sources.filter((file) => !ownsTime(file))
     expect(judged.flatMap((file) => clockReads(file, read(file)))).toEqual([])
   })
 
-  it('is found where a Date is made of no moment', () => {
+  it('is detected in Date() and new Date() without an argument', () => {
     const text = 'const a = new Date()\nconst b = Date()\nconst c = new Date(at).toISOString()\nconst d = new Date\n'
     expect(clockReads('src/x.ts', text).map((found) => found.split(' ')[0])).toEqual([
       'src/x.ts:1',

@@ -1,25 +1,22 @@
-/**
- * Which part of gamekeeper may import which: the arrows of docs/architecture.md, as a table. Reads source text only;
- * the test beside it feeds it the real files, and bad ones to see that it bites.
- */
+/** The layers of docs/architecture.md as a table: which part of gamekeeper may import which. Works on source text. */
 import { builtinModules } from 'node:module'
 import { posix } from 'node:path'
 import ts from 'typescript'
 
 interface Layer {
   readonly name: string
-  /** Files and folders, folders with a slash at the end. `*` stands for one folder, and its files see only their own. */
+  /** Files, and folders with a trailing slash. `*` matches one folder; such folders must not import each other. */
   readonly paths: readonly string[]
-  /** The layers that it may import, besides its own files. */
+  /** Layers that it may import besides its own files. */
   readonly layers: readonly string[]
-  /** Packages, `node:` for every builtin, or one builtin by name. */
+  /** Packages; `node:` for all builtins, or a single builtin. */
   readonly packages: readonly string[]
 }
 
 const ports = ['rules', 'contracts', 'util']
 const belowFleet = [...ports, 'platform', 'engine', 'stores', 'agent', 'facade', 'internals', 'fleet']
 
-/** The examples that mount routes in a framework, with its packages. */
+/** Packages of the examples that mount routes in a framework. */
 const hosts: Readonly<Record<string, readonly string[]>> = {
   express: ['express'],
   fastify: ['fastify'],
@@ -77,10 +74,10 @@ const layers: readonly Layer[] = [
   { name: 'examples', paths: ['examples/*/'], layers: [], packages: ['gamekeeper', 'node:'] },
 ]
 
-/** What `text`, the source of `file`, imports and may not; one sentence each. Type-only imports count. */
+/** Forbidden imports in `text`, the source of `file`, one sentence each. Includes type-only imports. */
 export function breaches(file: string, text: string): readonly string[] {
   const home = placeOf(file)
-  if (home === undefined) return [`${file} belongs to no layer: give it one in test/package/boundaries.ts`]
+  if (home === undefined) return [`${file} belongs to no layer; add one in test/package/boundaries.ts`]
   return importsOf(text).flatMap((specifier) =>
     mayImport(home, file, specifier) ? [] : [`${file} may not import ${specifier} (${allowance(home.layer)})`],
   )
@@ -88,7 +85,7 @@ export function breaches(file: string, text: string): readonly string[] {
 
 interface Place {
   readonly layer: Layer
-  /** The path that matched, with `*` filled in. */
+  /** The matching path, with `*` replaced. */
   readonly path: string
 }
 
@@ -125,8 +122,8 @@ function allowance(layer: Layer): string {
 }
 
 /**
- * Where `text` reads the time without the Clock in a way that the linter cannot name: `new Date()` and `Date()` without a
- * moment. The linter knows the others (.oxlintrc.json).
+ * Finds `new Date()` and `Date()` without an argument, which read the time without the Clock. The linter finds the other ways
+ * (.oxlintrc.json).
  */
 export function clockReads(file: string, text: string): readonly string[] {
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest)
@@ -134,7 +131,7 @@ export function clockReads(file: string, text: string): readonly string[] {
   const visit = (node: ts.Node): void => {
     if (makesDateOfNow(node, source)) {
       const { line } = source.getLineAndCharacterOfPosition(node.getStart(source))
-      found.push(`${file}:${line + 1} reads the time: ask the Clock`)
+      found.push(`${file}:${line + 1} reads the time; use the Clock`)
     }
     ts.forEachChild(node, visit)
   }
@@ -142,7 +139,7 @@ export function clockReads(file: string, text: string): readonly string[] {
   return found
 }
 
-/** A call `Date(…)` ignores its arguments; `new Date(moment)` is only arithmetic. */
+/** A call `Date(…)` ignores its arguments; `new Date(value)` does not read the time. */
 function makesDateOfNow(node: ts.Node, source: ts.SourceFile): boolean {
   if (ts.isCallExpression(node)) return node.expression.getText(source) === 'Date'
   if (!ts.isNewExpression(node)) return false

@@ -1,7 +1,4 @@
-/**
- * The package as a stranger gets it: packed by npm, unpacked beside nothing but the dependencies that it declares, and used
- * by plain node and by tsc, from ESM and from CommonJS.
- */
+/** The published package: packed by npm, installed with its declared dependencies, and used from ESM, CommonJS and tsc. */
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -28,27 +25,27 @@ const specifiers = subpaths.map((path) => path.replace('.', 'gamekeeper'))
 const manifest: { readonly exports: object; readonly dependencies: object } = JSON.parse(read('package.json'))
 const dependencies = Object.keys(manifest.dependencies)
 
-let workshop: string
-/** Has every dependency. */
+let temporary: string
+/** A consumer with every dependency. */
 let full: string
 
 beforeAll(async () => {
-  workshop = await realpath(await mkdtemp(join(tmpdir(), 'gamekeeper-exports-')))
+  temporary = await realpath(await mkdtemp(join(tmpdir(), 'gamekeeper-exports-')))
   await exec(process.execPath, [join(root, '.scripts/build.mjs')])
-  await exec('npm', ['pack', '--ignore-scripts', '--pack-destination', workshop], { cwd: root })
+  await exec('npm', ['pack', '--ignore-scripts', '--pack-destination', temporary], { cwd: root })
   full = await consumer('full', dependencies)
 }, 120_000)
 
 afterAll(async () => {
-  await rm(workshop, { recursive: true, force: true })
+  await rm(temporary, { recursive: true, force: true })
 })
 
 describe.concurrent('the package', { timeout: 120_000 }, () => {
-  it('exports what this file tests, and its package.json', () => {
+  it('exports the tested subpaths and package.json', () => {
     expect(Object.keys(manifest.exports)).toEqual([...subpaths, './package.json'])
   })
 
-  it.each(specifiers)('gives ESM and CommonJS the same names from %s', async (specifier) => {
+  it.each(specifiers)('exports the same names to ESM and CommonJS from %s', async (specifier) => {
     const esm = await run(full, 'esm', `console.log(JSON.stringify(Object.keys(await import('${specifier}'))))`)
     const cjs = await run(full, 'cjs', `console.log(JSON.stringify(Object.keys(require('${specifier}')).sort()))`)
     expect(esm).toEqual(cjs)
@@ -56,13 +53,13 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     expect(JSON.parse(esm)).not.toContain('default')
   })
 
-  it('knows a FleetError of the other module format', async () => {
+  it('recognizes a FleetError of the other module format', async () => {
     const program = `
       import { createRequire } from 'node:module'
       import { FleetError as Esm } from 'gamekeeper'
       const { FleetError: Cjs } = createRequire(import.meta.url)('gamekeeper')
-      const told = (known, made) => [known.is(made), known.is(made, 'invalid'), known.is(made, 'closed')]
-      console.log(Esm === Cjs, ...told(Esm, new Cjs('invalid', 'x')), ...told(Cjs, new Esm('invalid', 'x')))`
+      const checks = (type, error) => [type.is(error), type.is(error, 'invalid'), type.is(error, 'closed')]
+      console.log(Esm === Cjs, ...checks(Esm, new Cjs('invalid', 'x')), ...checks(Cjs, new Esm('invalid', 'x')))`
     expect(await run(full, 'esm', program)).toBe('false true true false true true false')
   })
 
@@ -76,14 +73,14 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     ['gamekeeper/metrics', []],
     ['gamekeeper/kubernetes', ['eventemitter3']],
     ['gamekeeper/sdk', []],
-  ])('loads from %s no dependency but %j', async (specifier, needed) => {
+  ])('loads only these dependencies from %s: %j', async (specifier, needed) => {
     const bare = await consumer(`bare-${specifier.replace('/', '-')}`, needed)
     const load = `console.log(typeof (await import('${specifier}')))`
     expect(await run(bare, 'esm', load)).toBe('object')
     expect(await run(bare, 'cjs', `console.log(typeof require('${specifier}'))`)).toBe('object')
   })
 
-  it('names the dependency that is missing where one is needed', async () => {
+  it('names a missing dependency', async () => {
     const bare = await consumer('without-eventemitter3', ['lmdb'])
     await expect(run(bare, 'esm', `await import('gamekeeper')`)).rejects.toThrow(/Cannot find package 'eventemitter3/)
   })
@@ -97,7 +94,7 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     expect(await run(bare, 'cjs', `const { dockerBackend } = require('gamekeeper/docker'); ${make}`)).toBe(said)
   })
 
-  it('says what to install when prom-client is missing, and loads it where it is', async () => {
+  it('says what to install when prom-client is missing, and loads it if installed', async () => {
     const make = `try { console.log(typeof fleetMetrics({ observe() {}, on() {} }).text) } catch (error) { console.log(error.message) }`
     const bare = await consumer('without-prom-client', [])
     const home = await consumer('with-prom-client', ['prom-client'])
@@ -111,7 +108,7 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     }
   })
 
-  it('loads dockerode where it is installed', async () => {
+  it('loads dockerode if installed', async () => {
     const home = await consumer('with-dockerode', ['eventemitter3', 'dockerode'])
     expect(await run(home, 'esm', `console.log((await import('gamekeeper/docker')).dockerBackend().name)`)).toBe(
       'docker',
@@ -128,7 +125,7 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     expect(await run(bare, 'cjs', `const { kubernetesBackend } = require('gamekeeper/kubernetes'); ${make}`)).toBe(said)
   })
 
-  it('holds what node, tsc and kubectl need, and nothing else', async () => {
+  it('contains only the files that node, tsc and kubectl need', async () => {
     const home = join(full, 'node_modules/gamekeeper')
     const files = await filesOf(home)
     const expected =
@@ -141,7 +138,7 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
   it.each([
     ['node16', 'node16', ['index.mts', 'index.cts']],
     ['esnext', 'bundler', ['index.mts']],
-  ])('has types that module %s, moduleResolution %s finds whole from %j', async (module, moduleResolution, files) => {
+  ])('has complete types for module %s, moduleResolution %s in %j', async (module, moduleResolution, files) => {
     const home = await consumer(`types-${moduleResolution}`, dependencies)
     await Promise.all(files.map((file) => writeFile(join(home, file), consumerSource)))
     const strict = [
@@ -159,7 +156,7 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     const settings = ['--skipLibCheck', 'false', '--module', module, '--moduleResolution', moduleResolution]
     const tsc = join(root, 'node_modules/typescript/bin/tsc')
     const { stdout } = await exec(process.execPath, [tsc, ...strict, ...settings, ...files], { cwd: home }).catch(
-      (error: { readonly stdout: string }) => error, // tsc found errors; which ones is judged below
+      (error: { readonly stdout: string }) => error, // tsc found errors, which are filtered below
     )
     // Errors in the types of dependencies are not ours.
     expect(stdout.split('\n').filter((line) => /^(index\.|node_modules\/gamekeeper\/|error )/.test(line))).toEqual([])
@@ -173,17 +170,17 @@ export const parts: readonly object[] = [${specifiers.map((_, index) => `part${i
 export function codeOf(error: unknown): ErrorCode | undefined {
   return FleetError.is(error) ? error.code : undefined
 }
-// @ts-expect-error: the types are really there, so an unknown code is refused
+// @ts-expect-error: an unknown code does not compile
 export const unknown = new FleetError('no such code', 'x')
 `
 
-/** A folder whose node_modules holds the packed package and only these dependencies. */
+/** Creates a folder with the packed package and only these dependencies in node_modules. */
 async function consumer(name: string, available: readonly string[]): Promise<string> {
-  const folder = join(workshop, name)
+  const folder = join(temporary, name)
   const home = join(folder, 'node_modules/gamekeeper')
   await mkdir(home, { recursive: true })
-  const archive = (await readdir(workshop)).find((file) => file.endsWith('.tgz')) ?? 'the archive of npm pack'
-  await exec('tar', ['-xzf', join(workshop, archive), '--strip-components=1', '-C', home])
+  const archive = (await readdir(temporary)).find((file) => file.endsWith('.tgz')) ?? '(no archive from npm pack)'
+  await exec('tar', ['-xzf', join(temporary, archive), '--strip-components=1', '-C', home])
   for (const dependency of [...available, '@types/node']) {
     const link = join(folder, 'node_modules', dependency)
     await mkdir(dirname(link), { recursive: true })
@@ -192,7 +189,7 @@ async function consumer(name: string, available: readonly string[]): Promise<str
   return folder
 }
 
-/** What the program prints. */
+/** Runs a program and returns its output. */
 async function run(folder: string, format: 'esm' | 'cjs', program: string): Promise<string> {
   const type = format === 'esm' ? 'module' : 'commonjs'
   const { stdout } = await exec(process.execPath, [`--input-type=${type}`, '--eval', program], { cwd: folder })

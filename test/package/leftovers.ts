@@ -1,6 +1,6 @@
 /**
- * Fails the run when a test left a process behind. Every process that this run starts inherits a mark in its environment;
- * whoever still carries it at the end is named and ended. Reads /proc, so it looks on Linux only.
+ * Fails the run if a test left a process behind. Every process of the run inherits a mark in its environment; processes that
+ * still have it at the end are reported and killed. Reads /proc, so it works on Linux only.
  */
 import { randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
@@ -8,8 +8,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 
 const variable = 'GAMEKEEPER_TEST_RUN'
 const mark = randomUUID()
-/** The workers of this very run are on their way out as well. */
-const patienceMs = 5_000
+/** The workers of the run itself take a moment to exit. */
+const timeoutMs = 5_000
 
 export function setup(): void {
   process.env[variable] = mark
@@ -17,7 +17,7 @@ export function setup(): void {
 
 export async function teardown(): Promise<void> {
   delete process.env[variable]
-  const deadline = performance.now() + patienceMs
+  const deadline = performance.now() + timeoutMs
   let left = await marked()
   while (left.length > 0 && performance.now() < deadline) {
     await pause(50)
@@ -26,7 +26,7 @@ export async function teardown(): Promise<void> {
   if (left.length === 0) return
   for (const { pid } of left) end(pid)
   console.error(`tests left processes behind:\n${left.map(({ pid, command }) => `  ${pid} ${command}`).join('\n')}`)
-  process.exitCode = 1 // what teardown throws, vitest prints and forgets
+  process.exitCode = 1 // vitest ignores errors of teardown
 }
 
 interface Process {
@@ -48,7 +48,7 @@ async function describe(pid: number): Promise<Process | undefined> {
     const command = await readFile(`/proc/${pid}/cmdline`, 'utf8')
     return { pid, command: command.split('\0').join(' ') }
   } catch {
-    return undefined // ended meanwhile, or belongs to another user
+    return undefined // exited, or belongs to another user
   }
 }
 
@@ -56,6 +56,6 @@ function end(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // ended meanwhile
+    // exited meanwhile
   }
 }

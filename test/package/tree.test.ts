@@ -1,4 +1,4 @@
-/** The tree is tidy: what lies at the top, what tests may not do, what no file may name, what docs must list. */
+/** Rules for the repository: files at the top level, forbidden patterns in tests, machine paths, documented error codes. */
 import { readdirSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { describe, expect, it } from 'vitest'
@@ -19,26 +19,26 @@ const topLevel = [
   'tsconfig.json',
 ]
 
-/** What .gitignore names: made by the tools, never committed. */
-const made = /^(node_modules|dist|coverage|.*\.tgz)$/
+/** Generated files that .gitignore excludes. */
+const generated = /^(node_modules|dist|coverage|.*\.tgz)$/
 
-/** Folders of this machine. A checkout at `/app` is left out: documentation may well speak of another `/app`. */
+/** Folders of this machine. Ignores a checkout at `/app`, since docs may mention another `/app`. */
 const machinePaths = [...(root.split('/').length > 3 ? [root] : []), `${homedir()}/`, ['', 'tmp', ''].join('/')]
 
 const tests = filesUnder('test', 'examples').filter((file) => file.endsWith('.test.ts'))
 
 describe('the top level', () => {
-  it('shows only what a visitor needs', () => {
-    const visible = readdirSync(root).filter((name) => !name.startsWith('.') && !made.test(name))
+  it('has only the expected files', () => {
+    const visible = readdirSync(root).filter((name) => !name.startsWith('.') && !generated.test(name))
     expect(visible.toSorted()).toEqual(topLevel)
   })
 })
 
 describe('tests', () => {
   it.each([
-    ['all run', /\b(?:it|test|describe)(?:\.\w+)*\.(?:skip|only|todo|skipIf|runIf|fails)\b|\.skip\(/],
+    ['are never skipped', /\b(?:it|test|describe)(?:\.\w+)*\.(?:skip|only|todo|skipIf|runIf|fails)\b|\.skip\(/],
     [
-      'wait for a condition, not for a time',
+      'never wait for a fixed time',
       /\bawait (?:sleep|delay|pause|setTimeout|scheduler\.wait)\(|new Promise\(.*setTimeout/,
     ],
   ])('%s', (_, pattern) => {
@@ -48,7 +48,7 @@ describe('tests', () => {
 })
 
 describe('every file', () => {
-  it('could have been written on any machine', () => {
+  it('contains no path of this machine', () => {
     const files = [...filesUnder('src', 'adapters', 'examples', 'test', 'docs', '.ci'), 'README.md', 'package.json']
     const found = files.flatMap((file) =>
       machinePaths.filter((path) => read(file).includes(path)).map((path) => `${file}: ${path}`),
@@ -58,7 +58,7 @@ describe('every file', () => {
 })
 
 describe('docs/reference/errors.md', () => {
-  it('tells of every error code, and of no other', () => {
+  it('lists exactly the error codes', () => {
     const rows = read('docs/reference/errors.md').matchAll(/^\|\s*`([^`]+)`\s*\|/gm)
     expect(Array.from(rows, ([, code]) => code ?? '').toSorted()).toEqual([...errorCodes].toSorted())
   })

@@ -1,21 +1,21 @@
-/** What operators do: builds are created, changed and deleted, and idle servers ended. */
+/** Actions of operators: create, patch and delete builds, and end idle servers. */
 import { backend } from '../e2e/backend.js'
 import { randomUUID } from 'node:crypto'
 import { buildOf, listBuilds, listServers, portOf } from '../e2e/client.js'
-import { type Build, serversOf } from './ledger.js'
+import { type Build, serversOf } from './expected-state.js'
 import { containedIn } from './machine.js'
-import { answered, between, count, manage, oneOf, type Scene } from './scene.js'
+import { answered, between, count, manage, oneOf, type SoakContext } from './context.js'
 import { endGame } from './sessions.js'
 
 export async function createBuild(
-  scene: Scene,
+  context: SoakContext,
   { name, standingBy, max }: { readonly name: string; readonly standingBy: number; readonly max: number },
 ): Promise<void> {
-  const { ledger } = scene
+  const { expected } = context
   const buildID = randomUUID()
-  ledger.note(`create build ${name}`)
+  expected.note(`create build ${name}`)
   const { status, body } = await manage(
-    scene,
+    context,
     'POST',
     'gameserverbuilds',
     buildOf({
@@ -24,74 +24,74 @@ export async function createBuild(
       standingBy,
       max,
       crashesToMarkUnhealthy: 1_000_000,
-      ...(backend === 'docker' && { env: { [containedIn]: scene.dataDir } }),
+      ...(backend === 'docker' && { env: { [containedIn]: context.dataDir } }),
     }),
   )
-  // An earlier try may have been heard, though not answered.
-  const isThere = status === 200 || (await answered(scene, listBuilds)).some(({ spec }) => spec.buildID === buildID)
-  if (!isThere) ledger.breach(`build ${name} could not be created: ${status} ${JSON.stringify(body)}`)
-  ledger.builds.set(name, {
-    ...{ name, buildID, standingBy, max, mostMax: max, ceiling: max },
+  // An earlier attempt may have succeeded although its reply was lost.
+  const exists = status === 200 || (await answered(context, listBuilds)).some(({ spec }) => spec.buildID === buildID)
+  if (!exists) expected.violate(`build ${name} could not be created: ${status} ${JSON.stringify(body)}`)
+  expected.builds.set(name, {
+    ...{ name, buildID, standingBy, max, highestMax: max, ceiling: max },
     ...{ changing: false, changes: 0, deleted: false, crashesCaused: 0 },
   })
 }
 
-export async function deleteBuild(scene: Scene, build: Build): Promise<void> {
-  const { ledger } = scene
+export async function deleteBuild(context: SoakContext, build: Build): Promise<void> {
+  const { expected } = context
   build.deleted = true
   build.changing = true
-  for (const session of ledger.sessions.values()) {
-    if (session.build === build && session.state === 'held') ledger.end(session)
+  for (const session of expected.sessions.values()) {
+    if (session.build === build && session.state === 'allocated') expected.end(session)
   }
-  ledger.note(`delete build ${build.name}`)
-  const { status, body } = await manage(scene, 'DELETE', `gameserverbuilds/default/${build.name}`)
-  // An earlier try may have been heard.
-  if (status !== 200 && status !== 404) ledger.breach(`delete was answered ${status}: ${JSON.stringify(body)}`)
-  ledger.builds.delete(build.name)
+  expected.note(`delete build ${build.name}`)
+  const { status, body } = await manage(context, 'DELETE', `gameserverbuilds/default/${build.name}`)
+  // An earlier attempt may have succeeded.
+  if (status !== 200 && status !== 404) expected.violate(`delete returned ${status}: ${JSON.stringify(body)}`)
+  expected.builds.delete(build.name)
 }
 
-/** Its name is free at once. */
-export async function rebuild(scene: Scene, build: Build): Promise<void> {
+/** Deletes a build and creates it again with the same name. */
+export async function rebuild(context: SoakContext, build: Build): Promise<void> {
   if (build.changing) return
-  await deleteBuild(scene, build)
-  await createBuild(scene, { name: build.name, standingBy: build.standingBy, max: build.mostMax })
-  count(scene, 'builds deleted and created again')
+  await deleteBuild(context, build)
+  await createBuild(context, { name: build.name, standingBy: build.standingBy, max: build.highestMax })
+  count(context, 'builds deleted and created again')
 }
 
-export async function patch(scene: Scene, build: Build): Promise<void> {
-  const { ledger } = scene
+export async function patch(context: SoakContext, build: Build): Promise<void> {
+  const { expected } = context
   if (build.changing) return
-  const max = between(scene, 1, build.mostMax)
-  const standingBy = between(scene, 0, Math.min(4, max))
+  const max = between(context, 1, build.highestMax)
+  const standingBy = between(context, 0, Math.min(4, max))
   build.changing = true
-  ledger.note(`patch ${build.name} standingBy ${standingBy} max ${max}`)
+  expected.note(`patch ${build.name} standingBy ${standingBy} max ${max}`)
   build.ceiling = Math.max(build.ceiling, max)
-  const { status, body } = await manage(scene, 'PATCH', `gameserverbuilds/default/${build.name}`, { standingBy, max })
-  if (status !== 200) ledger.breach(`patch was answered ${status}: ${JSON.stringify(body)}`)
+  const { status, body } = await manage(context, 'PATCH', `gameserverbuilds/default/${build.name}`, { standingBy, max })
+  if (status !== 200) expected.violate(`patch returned ${status}: ${JSON.stringify(body)}`)
   Object.assign(build, { max, standingBy, changing: false, changes: build.changes + 1 } satisfies Partial<Build>)
-  count(scene, 'builds patched')
+  count(context, 'builds patched')
 }
 
-/** Ends a server that nobody has: its process, or through the API. A call that is on its way may have got it just now. */
-export async function endIdle(scene: Scene, build: Build): Promise<void> {
-  const { ledger } = scene
-  const idle = serversOf(build, await answered(scene, listServers)).filter(
+/** Ends a server that is standing by: its process, or through the API. A concurrent call may just have allocated it. */
+export async function endIdle(context: SoakContext, build: Build): Promise<void> {
+  const { expected } = context
+  const idle = serversOf(build, await answered(context, listServers)).filter(
     ({ status }) => status.state === 'StandingBy',
   )
-  const server = oneOf(scene, idle)?.metadata.name
+  const server = oneOf(context, idle)?.metadata.name
   const port = portOf(idle.find(({ metadata }) => metadata.name === server)?.status.ports ?? '')
-  const taken = [...ledger.sessions.values()].some(
-    (session) => session.port === port && (session.state === 'asked' || session.state === 'held'),
+  const taken = [...expected.sessions.values()].some(
+    (session) => session.port === port && (session.state === 'pending' || session.state === 'allocated'),
   )
   if (server === undefined || build.deleted || taken) return
-  const how = oneOf(scene, ['quit', 'crash', 'kill', 'kill all', 'delete', 'delete'] as const) ?? 'delete'
-  ledger.victim(port, server)
-  ledger.note(`${how} idle ${server} on port ${port}`)
-  count(scene, `idle servers ended by ${how}`)
+  const how = oneOf(context, ['quit', 'crash', 'kill', 'kill all', 'delete', 'delete'] as const) ?? 'delete'
+  expected.serverEnded(port, server)
+  expected.note(`${how} idle ${server} on port ${port}`)
+  count(context, `idle servers ended by ${how}`)
   if (how === 'delete') {
-    await manage(scene, 'DELETE', `gameservers/default/${server}`)
+    await manage(context, 'DELETE', `gameservers/default/${server}`)
     return
   }
   if (how !== 'quit') build.crashesCaused++
-  await endGame(scene, { server, port }, how)
+  await endGame(context, { server, port }, how)
 }

@@ -1,6 +1,6 @@
 /**
- * The lives of one bundled server on one data directory. Starts and ends its process; keeps what it says in a file for
- * each life, and samples what it uses.
+ * Starts and stops the bundled server on one data directory, one process at a time. Writes the output of each process to a
+ * file and samples its memory and open files.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -8,7 +8,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { backend } from '../e2e/backend.js'
-import { Hopeless, until } from '../e2e/until.js'
+import { StopWaiting, until } from '../e2e/until.js'
 import { type Sample, reportOf, type UsageReport } from './usage.js'
 import { usageOf } from './machine.js'
 
@@ -21,11 +21,11 @@ export interface HostOptions {
   readonly root: string
   readonly dataDir: string
   readonly portRange: string
-  /** It ended, and nobody had told it to. */
-  readonly onDeath: (how: string) => void
+  /** The host exited without being stopped. */
+  readonly onUnexpectedExit: (how: string) => void
 }
 
-interface Life {
+interface HostProcess {
   readonly number: number
   readonly child: ChildProcess
   readonly apis: Apis
@@ -37,34 +37,35 @@ const checkout = fileURLToPath(new URL('../..', import.meta.url))
 
 export class Hosts {
   readonly #options: HostOptions
-  /** Those that have been told to end. */
-  readonly #told = new WeakSet<ChildProcess>()
-  #lives = 0
-  #life: Life | undefined
-  #longest: Life | undefined
-  readonly #faults = new Map<string, number>()
+  /** Processes that were signalled. */
+  readonly #stopped = new WeakSet<ChildProcess>()
+  #count = 0
+  #current: HostProcess | undefined
+  #longest: HostProcess | undefined
+  readonly #errors = new Map<string, number>()
 
   constructor(options: HostOptions) {
     this.#options = options
   }
 
-  /** Undefined while none runs. */
+  /** Undefined while no host runs. */
   get apis(): Apis | undefined {
-    return this.#life?.apis
+    return this.#current?.apis
   }
 
   get pid(): number | undefined {
-    return this.#life?.child.pid
+    return this.#current?.child.pid
   }
 
-  get lives(): number {
-    return this.#lives
+  /** Number of processes so far. */
+  get count(): number {
+    return this.#count
   }
 
-  /** Resolves once it is ready. */
+  /** Resolves when the host is ready. */
   async start(): Promise<void> {
-    const number = ++this.#lives
-    const { dataDir, portRange, onDeath } = this.#options
+    const number = ++this.#count
+    const { dataDir, portRange, onUnexpectedExit } = this.#options
     const env = {
       ...own(['PATH', 'HOME', 'TMPDIR', 'LANG', 'DOCKER_HOST']),
       BACKEND: backend,
@@ -76,70 +77,71 @@ export class Hosts {
     const child = spawn(process.execPath, command, { cwd: checkout, env, stdio: ['ignore', ...files] })
     for (const file of files) closeSync(file)
     child.once('exit', (code, signal) => {
-      if (this.#told.has(child)) return
-      if (this.#life?.child === child) this.#life = undefined
-      onDeath(`host ${number} ended by itself with ${code ?? signal}: ${this.#text(number, 'err').trim()}`)
+      if (this.#stopped.has(child)) return
+      if (this.#current?.child === child) this.#current = undefined
+      onUnexpectedExit(`host ${number} exited unexpectedly with ${code ?? signal}: ${this.#text(number, 'err').trim()}`)
     })
     const ready = await until('the host is ready', () => {
-      if (child.exitCode !== null || child.signalCode !== null) throw new Hopeless('the host ended before it was ready')
+      if (child.exitCode !== null || child.signalCode !== null)
+        throw new StopWaiting('the host exited before it was ready')
       return this.#lines(number).find(({ message }) => message === 'ready')
     })
     const apis = { allocation: String(ready['allocation']), management: String(ready['management']) }
-    this.#life = { number, child, apis, readyAt: performance.now(), samples: [] }
+    this.#current = { number, child, apis, readyAt: performance.now(), samples: [] }
   }
 
-  /** Signals it, and resolves with how it ended. From the first moment on nobody is sent to it any more. */
-  async end(signal: NodeJS.Signals): Promise<number | string | null> {
-    const life = this.#life
-    if (!life) return null
-    this.#told.add(life.child)
-    this.#life = undefined
-    const exited = hasExited(life.child) ? undefined : once(life.child, 'exit')
-    life.child.kill(signal)
+  /** Signals the host and resolves with its exit code or signal. It gets no more calls from then on. */
+  async stop(signal: NodeJS.Signals): Promise<number | string | null> {
+    const host = this.#current
+    if (!host) return null
+    this.#stopped.add(host.child)
+    this.#current = undefined
+    const exited = hasExited(host.child) ? undefined : once(host.child, 'exit')
+    host.child.kill(signal)
     await exited
-    this.#close(life)
-    return life.child.exitCode ?? life.child.signalCode
+    this.#close(host)
+    return host.child.exitCode ?? host.child.signalCode
   }
 
-  /** Begins to drain, and goes on answering. */
+  /** Drains the host with SIGINT. It keeps answering meanwhile. */
   drain(): Promise<number | string | null> {
-    const life = this.#life
-    if (!life) return Promise.resolve(null)
-    this.#told.add(life.child)
-    const exited = once(life.child, 'exit')
-    life.child.kill('SIGINT')
+    const host = this.#current
+    if (!host) return Promise.resolve(null)
+    this.#stopped.add(host.child)
+    const exited = once(host.child, 'exit')
+    host.child.kill('SIGINT')
     return exited.then(() => {
-      this.#life = undefined
-      this.#close(life)
-      return life.child.exitCode ?? life.child.signalCode
+      this.#current = undefined
+      this.#close(host)
+      return host.child.exitCode ?? host.child.signalCode
     })
   }
 
   sample(servers: number, settled: boolean): void {
-    const life = this.#life
-    const usage = usageOf(life?.child.pid ?? 0)
-    if (life && usage) life.samples.push({ ...usage, servers, settled, atMs: performance.now() - life.readyAt })
+    const host = this.#current
+    const usage = usageOf(host?.child.pid ?? 0)
+    if (host && usage) host.samples.push({ ...usage, servers, settled, atMs: performance.now() - host.readyAt })
   }
 
-  /** Of the longest life. */
+  /** Of the longest run. */
   usage(): UsageReport | undefined {
     return this.#longest && reportOf(this.#longest.samples)
   }
 
-  /** Of the present life. */
+  /** Of the current host. */
   samples(): readonly Sample[] {
-    return this.#life?.samples ?? []
+    return this.#current?.samples ?? []
   }
 
-  /** What the hosts have logged as errors, with how often. */
-  faults(): Readonly<Record<string, number>> {
-    return Object.fromEntries(this.#faults)
+  /** Number of logged errors by message. */
+  errorsLogged(): Readonly<Record<string, number>> {
+    return Object.fromEntries(this.#errors)
   }
 
-  #close(life: Life): void {
-    if (ageOf(life) > ageOf(this.#longest)) this.#longest = life
-    for (const { level, message } of this.#lines(life.number)) {
-      if (level === 'error') this.#faults.set(String(message), (this.#faults.get(String(message)) ?? 0) + 1)
+  #close(host: HostProcess): void {
+    if (ageOf(host) > ageOf(this.#longest)) this.#longest = host
+    for (const { level, message } of this.#lines(host.number)) {
+      if (level === 'error') this.#errors.set(String(message), (this.#errors.get(String(message)) ?? 0) + 1)
     }
   }
 
@@ -159,8 +161,8 @@ export class Hosts {
   }
 }
 
-function ageOf(life: Life | undefined): number {
-  return life?.samples.at(-1)?.atMs ?? -1
+function ageOf(host: HostProcess | undefined): number {
+  return host?.samples.at(-1)?.atMs ?? -1
 }
 
 function hasExited(child: ChildProcess): boolean {

@@ -1,22 +1,21 @@
 /**
- * What runs on this machine for a data directory, and which ports are taken: the truth beside what a host says of
- * itself. Reads `/proc`, so it knows Linux only, and nothing that the host has written. A process belongs to a directory
- * by its environment: to have it in the command line, as an operator's `tail` has, is not enough. Games in containers are
- * processes of this machine as well, and are told the directory by their build.
+ * Finds the processes of a data directory and the open ports by reading `/proc` (Linux only), independently of what the host
+ * reports. A process belongs to a data directory if its environment names it; the command line does not count. Games in
+ * containers are visible too and get the directory from their build.
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { signalProcess } from '../../adapters/process/process-group.js'
 import { identityOf, type ProcessIdentity } from '../../src/platform/process-identity.js'
 
-/** What a build tells its containers. */
+/** Environment variable of containers with the data directory. */
 export const containedIn = 'SOAK_DATA_DIR'
 const nameVariable = 'PF_GAMESERVER_NAME='
 
 export interface Running {
-  /** By name of the server. More than one is one too many. */
+  /** By server name. Each should have one process. */
   readonly games: ReadonlyMap<string, readonly ProcessIdentity[]>
   readonly supervisors: ReadonlyMap<string, readonly ProcessIdentity[]>
-  /** Of every process that has to do with the directory: games, supervisors and hosts. */
+  /** All processes of the directory: games, supervisors and hosts. */
   readonly all: readonly ProcessIdentity[]
 }
 
@@ -38,27 +37,27 @@ export function runningIn(dataDir: string): Running {
       ? environment.find((entry) => entry.startsWith(nameVariable))?.slice(nameVariable.length)
       : /\/default\.([^/]+)\/gsdkConfig\.json$/.exec(config ?? '')?.[1]
     if (server === undefined) continue
-    // The supervisor is a shell, and so is, for a moment, what becomes the game. In a container it is the first process.
-    const keeps = isContained ? /^\/(?:sbin\/docker-init|dev\/init)\0/ : /^\/bin\/sh\0/
-    const kind = keeps.test(textOf(`/proc/${pid}/cmdline`)) ? supervisors : games
+    // The supervisor is a shell; in a container it is the first process.
+    const isSupervisor = isContained ? /^\/(?:sbin\/docker-init|dev\/init)\0/ : /^\/bin\/sh\0/
+    const kind = isSupervisor.test(textOf(`/proc/${pid}/cmdline`)) ? supervisors : games
     kind.set(server, [...(kind.get(server) ?? []), identity])
   }
   return { games, supervisors, all }
 }
 
-/** Ends whatever has to do with the directory. */
+/** Kills all processes of the directory. */
 export function killAllIn(dataDir: string): void {
   for (const identity of runningIn(dataDir).all) signalProcess(identity, 'SIGKILL')
 }
 
-/** The ports from `first` to `last` that somebody has open, for TCP or for UDP. */
+/** The open TCP and UDP ports from `first` to `last`. */
 export function openPorts(first: number, last: number): readonly number[] {
   const open = new Set<number>()
   for (const table of ['tcp', 'tcp6', 'udp', 'udp6']) {
     for (const line of textOf(`/proc/net/${table}`).split('\n').slice(1)) {
       const [, local = '', , state] = line.trim().split(/\s+/)
       const port = Number.parseInt(local.slice(local.lastIndexOf(':') + 1), 16)
-      // Of TCP, what listens: a connection that is over keeps its number for a while and is in nobody's way.
+      // TCP: listening sockets only, since closed connections linger in TIME_WAIT.
       if (port >= first && port <= last && (table.startsWith('udp') || state === '0A')) open.add(port)
     }
   }
@@ -70,14 +69,14 @@ export interface Usage {
   readonly fds: number
 }
 
-/** Undefined when it has ended. */
+/** Undefined if the process has exited. */
 export function usageOf(pid: number): Usage | undefined {
   const kib = /^VmRSS:\s+(\d+) kB/m.exec(textOf(`/proc/${pid}/status`))?.[1]
   if (kib === undefined) return undefined
   return { rssMiB: Number(kib) / 1024, fds: fdsOf(pid).length }
 }
 
-/** What a process has open, by kind: for whoever looks for a leak. */
+/** Number of open file descriptors by kind, for finding leaks. */
 export function fdsByKind(pid: number): Readonly<Record<string, number>> {
   const kinds: Record<string, number> = {}
   for (const fd of fdsOf(pid)) {
@@ -91,7 +90,7 @@ function fdsOf(pid: number): readonly string[] {
   try {
     return readdirSync(`/proc/${pid}/fd`)
   } catch {
-    return [] // It has ended.
+    return [] // The process has exited.
   }
 }
 
@@ -99,11 +98,11 @@ function linkOf(path: string): string {
   try {
     return readlinkSync(path)
   } catch {
-    return 'closed meanwhile'
+    return 'closed'
   }
 }
 
-/** Empty when the process is gone, or belongs to somebody else. */
+/** Empty if the process has exited or belongs to another user. */
 function textOf(path: string): string {
   try {
     return readFileSync(path, 'latin1')

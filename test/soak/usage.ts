@@ -1,26 +1,26 @@
-/** What a host uses over its life: memory and open files, early and late. Pure. */
+/** Memory and open files of a host, early and late. Pure. */
 import type { Usage } from './machine.js'
 
 export interface Sample extends Usage {
-  /** Since the host was ready. */
+  /** Time since the host was ready. */
   readonly atMs: number
-  /** Game servers that it had then; each holds a connection for its heartbeats. */
+  /** Number of game servers; each has a connection for its heartbeats. */
   readonly servers: number
-  /** Nothing was going on then. */
+  /** The fleet was settled. */
   readonly settled: boolean
 }
 
 export interface UsageReport {
   readonly lifeSeconds: number
   readonly rssMiB: { readonly early: number; readonly late: number; readonly perMinute: number }
-  /** Beyond one for each game server, when nothing was going on. */
+  /** Without one per game server, while the fleet was settled. */
   readonly fds: { readonly early: number; readonly late: number }
 }
 
-/** Start-up and the first rounds of the garbage collector say nothing. */
+/** Ignores start-up and the first garbage collections. */
 const warmUpMs = 20_000
 
-/** Undefined when the life was too short to say anything. */
+/** Undefined if the run was too short. */
 export function reportOf(samples: readonly Sample[]): UsageReport | undefined {
   const warm = samples.filter(({ atMs }) => atMs >= warmUpMs)
   const first = warm[0]
@@ -30,7 +30,7 @@ export function reportOf(samples: readonly Sample[]): UsageReport | undefined {
   const rss = (part: readonly Sample[]) => median(part.map(({ rssMiB }) => rssMiB))
   const early = rss(warm.slice(0, third))
   const late = rss(warm.slice(-third))
-  // The two medians stand two thirds of the time apart.
+  // The medians are two thirds of the time apart.
   const apartMinutes = ((last.atMs - first.atMs) * 2) / 3 / 60_000
   const own = samples.filter(({ settled }) => settled).map(({ fds, servers }) => fds - servers)
   const half = Math.ceil(own.length / 2)

@@ -1,4 +1,4 @@
-/** At most so many tasks at once, and calls that are given up. */
+/** The limiter, and timeouts of calls that it runs. */
 import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { withTimeout } from '../../src/util/with-timeout.js'
@@ -11,7 +11,7 @@ function gate() {
 }
 
 describe('a limiter', () => {
-  it('runs as many tasks at once as it may, the others in the order in which they came', async () => {
+  it('runs tasks up to its limit, and the others in order of arrival', async () => {
     const { settle } = virtualClock()
     const limited = limiter(2)
     const begun: number[] = []
@@ -34,7 +34,7 @@ describe('a limiter', () => {
     await Promise.all(all)
   })
 
-  it('gives the place of a task that failed to the next', async () => {
+  it('starts the next task when one fails', async () => {
     const limited = limiter(1)
     const failed = limited(() => Promise.reject(new Error('no')))
     const next = limited(() => Promise.resolve('yes'))
@@ -42,7 +42,7 @@ describe('a limiter', () => {
     expect(await next).toBe('yes')
   })
 
-  it('never runs more than it may, also when tasks come while others end', async () => {
+  it('never exceeds its limit when tasks arrive while others end', async () => {
     const limited = limiter(3)
     let running = 0
     let most = 0
@@ -57,8 +57,8 @@ describe('a limiter', () => {
   })
 })
 
-describe('a bounded call', () => {
-  it('gives what the call gives, and leaves no timer behind', async () => {
+describe('a call with a timeout', () => {
+  it('resolves like the call, and leaves no timer behind', async () => {
     const clock = virtualClock()
     expect(await withTimeout(clock, 1_000, 'it', () => Promise.resolve(7))).toBe(7)
     await expect(withTimeout(clock, 1_000, 'it', () => Promise.reject(new Error('no')))).rejects.toThrow('no')
@@ -66,7 +66,7 @@ describe('a bounded call', () => {
     expect(clock.pending).toBe(0)
   })
 
-  it('is unavailable when nobody answers, and its signal tells whoever still works on it', async () => {
+  it('rejects with unavailable at the timeout, and aborts the call through its signal', async () => {
     const clock = virtualClock()
     let signal: AbortSignal | undefined
     const call = withTimeout(clock, 5_000, 'the list of instances', (given) => {

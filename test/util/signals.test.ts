@@ -1,4 +1,4 @@
-/** Waiting for work that goes on without whoever waits. */
+/** Waiting with an abort signal. */
 import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { unlessAborted } from '../../src/util/signals.js'
@@ -6,14 +6,14 @@ import { unlessAborted } from '../../src/util/signals.js'
 const never = new Promise<never>(() => {})
 
 describe('unlessAborted', () => {
-  it('settles as the work does', async () => {
+  it('settles like the work', async () => {
     const { signal } = new AbortController()
     expect(await unlessAborted(Promise.resolve(1), undefined)).toBe(1)
     expect(await unlessAborted(Promise.resolve(2), signal)).toBe(2)
     await expect(unlessAborted(Promise.reject(new Error('no')), signal)).rejects.toThrow('no')
   })
 
-  it('rejects when the signal fires, and when it has fired before', async () => {
+  it('rejects when the signal fires or has already fired', async () => {
     const aborter = new AbortController()
     const waits = unlessAborted(never, aborter.signal)
     aborter.abort(new Error('enough'))
@@ -21,7 +21,7 @@ describe('unlessAborted', () => {
     await expect(unlessAborted(never, aborter.signal)).rejects.toMatchObject({ code: 'aborted' })
   })
 
-  it('leaves work that fails later unheard, but not unhandled', async () => {
+  it('ignores work that fails later, without an unhandled rejection', async () => {
     let fail = (_: Error) => {}
     const work = new Promise<never>((_, reject) => (fail = reject))
     await expect(unlessAborted(work, AbortSignal.abort())).rejects.toMatchObject({ code: 'aborted' })

@@ -1,10 +1,10 @@
-/** A call that is given up when it is not answered. */
+/** Timeouts of calls. */
 import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { withTimeout } from '../../src/util/with-timeout.js'
 
-describe('a bounded call', () => {
-  it('is given up after its time, and told so', async () => {
+describe('a call with a timeout', () => {
+  it('rejects at the timeout, and its signal fires', async () => {
     const clock = virtualClock()
     let signal: AbortSignal | undefined
     const call = withTimeout(clock, 5_000, 'the list', (given) => {
@@ -21,10 +21,10 @@ describe('a bounded call', () => {
   })
 
   it.each([
-    ['answers', () => Promise.resolve()],
+    ['resolves', () => Promise.resolve()],
     ['rejects', () => Promise.reject(new Error('no'))],
     [
-      'throws at once',
+      'throws synchronously',
       () => {
         throw new Error('no')
       },

@@ -1,4 +1,4 @@
-/** What the engine knows of instances: events against lists, holes in the events, and instances that nobody knows. */
+/** The instance watcher: events and lists, lost events, and orphans. */
 import type { Backend, BackendListener, Instance } from 'gamekeeper'
 import { FleetError } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
@@ -7,7 +7,7 @@ import { InstanceWatcher } from '../../../src/engine/instances/instance-watcher.
 import { memoryStore } from '../../../src/stores/memory.js'
 import { aServerRecord, standsBy, stock, surroundings } from '../support.js'
 
-/** A backend whose lists are answered when the test says so. */
+/** A backend whose lists are answered by the test. */
 function wires() {
   const lists: { answer(instances: readonly Instance[]): void; fail(error: Error): void }[] = []
   const destroyed: string[] = []
@@ -45,7 +45,7 @@ function anInstance(name: string, more: Partial<Instance> = {}): Instance {
   return { ref: { namespace: 'default', name }, uid: `uid-of-${name}`, phase: 'running', ...where, ...more }
 }
 
-/** A watcher that has read its first list: of running instances, one for each server that has run. */
+/** A watcher that has read its first list: one running instance for each server that has run. */
 async function scene(
   servers: Readonly<Record<string, Parameters<ReturnType<typeof stock>['add']>[1]>> = {},
   find?: Backend['find'],
@@ -78,7 +78,7 @@ async function scene(
     if (!found) throw new Error(`no ${name}`)
     return found
   }
-  /** Answers the list that is under way. */
+  /** Answers the list in progress. */
   const listed = async (...instances: readonly Instance[]) => {
     backend.lists.shift()?.answer(instances)
     await clock.settle()
@@ -89,8 +89,8 @@ async function scene(
 const starts = { state: 'Initializing' } as const
 const plays = { ...standsBy, state: 'Active', session: { id: 's', initialPlayers: [] } } as const
 
-describe('what the backend says of an instance', () => {
-  it('is taken in: that it runs, and where', async () => {
+describe('an event of an instance', () => {
+  it('updates the server: it runs, and where', async () => {
     const { tell, entry, running } = await scene({ one: {} })
     tell((to) => to.changed(anInstance('one', { phase: 'pending', reason: 'pulling its image', ports: [] })))
     expect([entry('one').record.state, entry('one').pendingReason, running]).toEqual([
@@ -103,7 +103,7 @@ describe('what the backend says of an instance', () => {
     expect([entry('one').pendingReason, running]).toEqual([undefined, ['one']])
   })
 
-  it('changes nothing when it is said again', async () => {
+  it('changes nothing when it is repeated', async () => {
     const { tell, changes, running } = await scene({ one: starts })
     const before = changes.length
     tell((to) => to.changed(anInstance('one')))
@@ -111,7 +111,7 @@ describe('what the backend says of an instance', () => {
     expect([changes.length - before, running]).toEqual([0, ['one']])
   })
 
-  it('is nothing to a server of the same name that came later', async () => {
+  it('does not affect a later server of the same name', async () => {
     const { tell, entry } = await scene({ one: starts })
     tell((to) => to.changed(anInstance('one', { uid: 'earlier', phase: 'exited', exitCode: 1 })))
     tell((to) => to.gone({ namespace: 'default', name: 'one' }, 'earlier'))
@@ -121,7 +121,7 @@ describe('what the backend says of an instance', () => {
   it.each([
     ['exited with 0', { exitCode: 0 }, { reason: 'Exited', crash: false }],
     ['exited with 3', { exitCode: 3 }, { reason: 'NonZeroExit', crash: true }],
-    ['ended, nobody knows how', {}, { reason: 'Gone', crash: true }],
+    ['ended for an unknown reason', {}, { reason: 'Gone', crash: true }],
   ])('ends a server whose process %s', async (_, how, ending) => {
     const { tell, entry, asked } = await scene({ one: starts })
     tell((to) => to.changed(anInstance('one', { phase: 'exited', ...how })))
@@ -129,21 +129,21 @@ describe('what the backend says of an instance', () => {
     expect(asked).toContain('one')
   })
 
-  it('ends a server whose instance is gone, a crash unless it was Active', async () => {
+  it('ends a server whose instance is gone, and counts a crash unless it was Active', async () => {
     const { tell, entry } = await scene({ one: standsBy, two: plays })
     for (const name of ['one', 'two']) tell((to) => to.gone({ namespace: 'default', name }, `uid-of-${name}`))
     expect(entry('one').record.ending).toMatchObject({ reason: 'Gone', crash: true })
     expect(entry('two').record.ending).toMatchObject({ reason: 'Gone', crash: false })
   })
 
-  it('ends a server whose instance was there and is gone before it ran: it is not begun over and over', async () => {
+  it('ends a server whose instance disappeared before it ran, instead of creating it again', async () => {
     const { tell, entry } = await scene({ one: {} })
     tell((to) => to.changed(anInstance('one', { phase: 'pending' })))
     tell((to) => to.gone({ namespace: 'default', name: 'one' }, 'uid-of-one'))
     expect(entry('one').record.ending).toMatchObject({ reason: 'Gone', crash: true })
   })
 
-  it('is not heard any more after the watcher was stopped', async () => {
+  it('is ignored after the watcher was stopped', async () => {
     const { watch, tell, entry, isWatched } = await scene({ one: starts })
     watch.stop()
     tell((to) => to.changed(anInstance('one', { phase: 'exited', exitCode: 1 })))
@@ -151,8 +151,8 @@ describe('what the backend says of an instance', () => {
   })
 })
 
-describe('a list', () => {
-  it('is read at the start, and finds what has ended while no host was there', async () => {
+describe('a list of instances', () => {
+  it('is read at the start, and shows what ended while no host ran', async () => {
     const { inventory, add } = stock()
     const { backend, lists } = wires()
     const { ctx } = surroundings(inventory, { backend })
@@ -173,7 +173,7 @@ describe('a list', () => {
     expect(asleep.record.state).toBe('Pending')
   })
 
-  it('rejects the start when it cannot be had', async () => {
+  it('rejects the start when it fails', async () => {
     const { inventory } = stock()
     const { backend, lists } = wires()
     const { ctx } = surroundings(inventory, { backend })
@@ -200,7 +200,7 @@ describe('a list', () => {
     expect(lists.length).toBe(1)
   })
 
-  it('is read once more when events were lost while it was read', async () => {
+  it('is read once more when events were lost during it', async () => {
     const { tell, lists, listed } = await scene()
     for (let i = 0; i < 5; i++) tell((to) => to.resync())
     expect(lists.length).toBe(1)
@@ -210,7 +210,7 @@ describe('a list', () => {
     expect(lists.length).toBe(0)
   })
 
-  it('does not take back what an event has said since it was begun', async () => {
+  it('does not override an event that came during it', async () => {
     const { tell, entry, listed } = await scene({ one: {}, two: starts })
     tell((to) => to.resync())
     tell((to) => to.changed(anInstance('one')))
@@ -220,7 +220,7 @@ describe('a list', () => {
     expect(entry('two').record.address).toBe('203.0.113.77')
   })
 
-  it('does not bring back an instance that went since it was begun', async () => {
+  it('does not bring back an instance that disappeared during it', async () => {
     const { tell, entry, listed } = await scene({ one: starts })
     tell((to) => to.resync())
     tell((to) => to.gone({ namespace: 'default', name: 'one' }, 'uid-of-one'))
@@ -228,7 +228,7 @@ describe('a list', () => {
     expect([entry('one').record.state, entry('one').instance]).toEqual(['Terminating', undefined])
   })
 
-  it('does not end a server whose game has spoken since it was begun', async () => {
+  it('does not end a server that sent its first heartbeat during it', async () => {
     const { inventory, tell, entry, listed } = await scene({ one: {} })
     tell((to) => to.resync())
     inventory.update(entry('one'), { ...entry('one').record, ...starts })
@@ -236,7 +236,7 @@ describe('a list', () => {
     expect(entry('one').record.state).toBe('Initializing')
   })
 
-  it('ends a server of which an event was lost', async () => {
+  it('ends a server whose last event was lost', async () => {
     const { tell, entry, listed } = await scene({ one: starts, two: starts })
     tell((to) => to.resync())
     await listed(anInstance('two', { phase: 'exited', exitCode: 1 }))
@@ -244,14 +244,14 @@ describe('a list', () => {
     expect(entry('two').record.ending).toMatchObject({ reason: 'NonZeroExit' })
   })
 
-  it('says nothing of a server that was not asked for yet', async () => {
+  it('does not affect a server that has not been created yet', async () => {
     const { tell, entry, listed } = await scene({ one: {} })
     tell((to) => to.resync())
     await listed()
     expect(entry('one').record.state).toBe('Pending')
   })
 
-  it('that fails is told once, tried again with pauses, and told when it works again', async () => {
+  it('that fails is reported once, retried with back-off, and reported when it recovers', async () => {
     const { tell, clock, lists, listed, events } = await scene()
     const named = () => events.map(({ type }) => type)
     tell((to) => to.resync())
@@ -267,7 +267,7 @@ describe('a list', () => {
     expect(named()).toEqual(['BackendUnavailable', 'BackendRecovered'])
   })
 
-  it('that is never answered is given up, and asked for again', async () => {
+  it('that is never answered times out and is retried', async () => {
     const { tell, clock, lists, events } = await scene()
     tell((to) => to.resync())
     await clock.advance(120_000)
@@ -287,10 +287,10 @@ describe('a list', () => {
 
 describe('an instance that a list lacks', () => {
   it.each([
-    ['is still there when it is found by its name', () => Promise.resolve(anInstance('one')), 'Active'],
-    ['is gone when it is not', () => Promise.resolve(undefined), 'Terminating'],
-    ['stays as it is when nobody can say', () => Promise.reject(new Error('no answer')), 'Active'],
-    ['stays as it is when nobody says anything', () => new Promise<undefined>(() => {}), 'Active'],
+    ['exists if the lookup finds it', () => Promise.resolve(anInstance('one')), 'Active'],
+    ['is gone if the lookup does not find it', () => Promise.resolve(undefined), 'Terminating'],
+    ['is unchanged if the lookup fails', () => Promise.reject(new Error('no answer')), 'Active'],
+    ['is unchanged if the lookup is never answered', () => new Promise<undefined>(() => {}), 'Active'],
   ])('%s', async (_, find, state) => {
     const known: unknown[] = []
     const { tell, entry, clock, lists, listed } = await scene({ one: plays }, (instance) => {
@@ -306,12 +306,12 @@ describe('an instance that a list lacks', () => {
       uid: 'uid-of-one',
       ports: anInstance('one').ports,
     })
-    // And the next list is read in its time.
+    // The next list is read on schedule.
     await clock.advance(60_000)
     expect(lists.length).toBe(1)
   })
 
-  it('is what an event has said of it meanwhile', async () => {
+  it('is in the state of an event that came during the lookup', async () => {
     const { tell, entry, clock, listed } = await scene({ one: plays }, async () => {
       tell((to) => to.changed(anInstance('one', { phase: 'exited', exitCode: 0 })))
       return anInstance('one')
@@ -323,10 +323,10 @@ describe('an instance that a list lacks', () => {
   })
 })
 
-describe('an instance without a record', () => {
+describe('an orphan', () => {
   const orphan = anInstance('stranger')
 
-  it('is told of once, and ended when nobody has claimed a match on it for ten seconds', async () => {
+  it('is reported once, and destroyed after ten seconds without a match', async () => {
     const { tell, watch, clock, events, destroyed } = await scene()
     tell((to) => to.changed(orphan))
     tell((to) => to.changed(orphan))
@@ -341,7 +341,7 @@ describe('an instance without a record', () => {
     expect(destroyed).toEqual(['stranger uid-of-stranger'])
   })
 
-  it('is ended at once when its process has ended', async () => {
+  it('is destroyed at once when it has exited', async () => {
     const { tell, watch, clock, destroyed } = await scene()
     tell((to) => to.changed(anInstance('stranger', { phase: 'exited', exitCode: 0 })))
     watch.destroyOrphans()
@@ -349,7 +349,7 @@ describe('an instance without a record', () => {
     expect(destroyed).toEqual(['stranger uid-of-stranger'])
   })
 
-  it('is kept for as long as it claims a match', async () => {
+  it('is kept while it reports a match', async () => {
     const { tell, watch, clock, destroyed } = await scene()
     tell((to) => to.changed(orphan))
     for (let second = 0; second < 60; second++) {
@@ -362,7 +362,7 @@ describe('an instance without a record', () => {
     expect(watch.unknownHeartbeat('stranger.secret', 'StandingBy')).toBe('Terminate')
   })
 
-  it('has the full allowance again after the host was away', async () => {
+  it('gets its full timeout again after the host was unresponsive', async () => {
     const { tell, watch, clock, destroyed } = await scene()
     tell((to) => to.changed(orphan))
     watch.unknownHeartbeat('stranger.secret', 'Active')
@@ -373,7 +373,7 @@ describe('an instance without a record', () => {
     expect(destroyed).toEqual([])
   })
 
-  it('is what its record says when another host has written one meanwhile', async () => {
+  it('is adopted when another host has written its record meanwhile', async () => {
     const { tell, watch, clock, store, build, destroyed, adopted, inventory } = await scene()
     tell((to) => to.changed(orphan))
     await store.servers.create(aServerRecord(build.record, 'stranger', { uid: orphan.uid }))
@@ -384,7 +384,7 @@ describe('an instance without a record', () => {
     expect(inventory.servers.get('default/stranger')?.record).toMatchObject({ state: 'Initializing' })
   })
 
-  it('is ended later when it cannot be ended now', async () => {
+  it('is destroyed later when that fails now', async () => {
     const { tell, watch, clock, destroyed, failDestroy } = await scene()
     failDestroy(new FleetError('unavailable', 'away'))
     tell((to) => to.changed(orphan))
@@ -414,15 +414,15 @@ describe('an instance without a record', () => {
     expect(destroyed).toEqual([])
   })
 
-  it('is no orphan when nobody knows it: an id that no instance has is told to end', async () => {
+  it('is not assumed for an unknown id: its heartbeat is answered with Terminate', async () => {
     const { watch } = await scene()
     expect(watch.unknownHeartbeat('nobody.secret', 'Active')).toBe('Terminate')
     expect(watch.unknownHeartbeat('no-dot-at-all', 'Active')).toBe('Terminate')
   })
 })
 
-describe('a game whose token nobody knows', () => {
-  it('goes on with its match while that is on record, and is told to end otherwise', async () => {
+describe('a game with an unknown token', () => {
+  it('continues while its server is Active, and gets Terminate otherwise', async () => {
     const { watch, inventory, build } = await scene()
     const entry = inventory.addServer(build, aServerRecord(build.record, 'lobby', { state: 'StandingBy' }), '1')
     expect(watch.unknownHeartbeat('lobby.lost', 'Active')).toBe('Terminate')

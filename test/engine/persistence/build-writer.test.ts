@@ -1,4 +1,4 @@
-/** Changes of a build: written together, durable before they are in force, and made again upon what another has left. */
+/** The build writer: changes are batched, durable before they are in force, and reapplied after a conflict. */
 import { FleetError } from 'gamekeeper'
 import { type CallFault, faultyStore, type PlannedFault, scriptedFaults, virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
@@ -53,7 +53,7 @@ describe('the build writer', () => {
     expect([build.record.crashes, (await kept())?.crashes]).toEqual([1, 1])
   })
 
-  it('writes changes that come during a write together, and loses none', async () => {
+  it('batches changes made during a write, and loses none', async () => {
     const { build, writer, calls, kept, told } = await scene()
     await Promise.all(Array.from({ length: 50 }, () => writer.change(build, crashed)))
     expect([(await kept())?.crashes, calls, told]).toEqual([50, ['update', 'update'], [1, 50]])
@@ -65,7 +65,7 @@ describe('the build writer', () => {
     expect(calls).toEqual([])
   })
 
-  it('can be used again after it has come to rest', async () => {
+  it('can be used again after it was idle', async () => {
     const { build, writer, kept } = await scene()
     await writer.change(build, crashed)
     expect(build.writing).toBe(false)
@@ -74,17 +74,17 @@ describe('the build writer', () => {
   })
 
   it.each([
-    ['was refused', { kind: 'refuse' } as const],
+    ['was rejected', { kind: 'refuse' } as const],
     ['lost its reply', { kind: 'lose-reply' } as const],
-    ['is done late', { kind: 'delay-effect', ms: 500 } as const],
-  ])('counts once though its write %s', async (_, fault) => {
+    ['takes effect late', { kind: 'delay-effect', ms: 500 } as const],
+  ])('applies a change once if its write %s', async (_, fault) => {
     const { clock, build, writer, kept } = await scene([on('update', fault)])
     await writer.change(build, crashed)
     await clock.advance(1_000)
     expect([build.record.crashes, (await kept())?.crashes]).toEqual([1, 1])
   })
 
-  it('makes a change again upon what another has written', async () => {
+  it('applies a change again to what another writer has written', async () => {
     const { build, writer, kept, meddle } = await scene()
     await meddle(wants(7))
     await writer.change(build, crashed)
@@ -92,7 +92,7 @@ describe('the build writer', () => {
     expect(build.record).toEqual(await kept())
   })
 
-  it('rejects a change that throws, and makes those beside it', async () => {
+  it('rejects a change that throws, and applies the others of its batch', async () => {
     const { build, writer, kept } = await scene()
     const refuse: BuildChange = () => {
       throw new FleetError('invalid', 'no')
@@ -106,7 +106,7 @@ describe('the build writer', () => {
     expect((await kept())?.crashes).toBe(2)
   })
 
-  it('never makes a change that was refused, also when another attempt would allow it', async () => {
+  it('never applies a rejected change, even if a later attempt would accept it', async () => {
     const { clock, build, writer, kept, meddle } = await scene([on('update', { kind: 'delay-reply', ms: 500 })])
     const onlyUponSeven: BuildChange = (record) => {
       if (record.spec.standingBy !== 7) throw new FleetError('invalid', 'not upon this')
@@ -122,7 +122,7 @@ describe('the build writer', () => {
     expect(await kept()).toMatchObject({ crashes: 2, spec: { standingBy: 7 } })
   })
 
-  it('says that a build does not exist whose record is gone, or belongs to a later build of that name', async () => {
+  it('rejects with not-found if the record is deleted or belongs to a later build of that name', async () => {
     for (const successor of [false, true]) {
       const { records, build, writer, missing } = await scene()
       const current = await records.builds.get(build.record)
@@ -133,7 +133,7 @@ describe('the build writer', () => {
     }
   })
 
-  it('rejects with the error of the store after some attempts, and is not stuck then', async () => {
+  it('rejects with the store’s error after some attempts, and accepts further changes', async () => {
     const { build, writer, kept } = await scene(Array.from({ length: 5 }, () => on('update', { kind: 'refuse' })))
     await expect(writer.change(build, crashed)).rejects.toMatchObject({ code: 'unavailable' })
     await writer.change(build, crashed)

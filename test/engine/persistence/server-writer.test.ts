@@ -1,4 +1,4 @@
-/** What the writer makes of every way in which a write can end: the record is saved once, a session is never in doubt. */
+/** The server writer, for every outcome of a write: the record is saved once, and no session is lost or doubled. */
 import { FleetError } from 'gamekeeper'
 import { type CallFault, faultyStore, type PlannedFault, scriptedFaults, virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
@@ -14,7 +14,7 @@ const refuse: CallFault = { kind: 'refuse' }
 const loseReply: CallFault = { kind: 'lose-reply' }
 const times = (count: number, fault: PlannedFault) => Array.from({ length: count }, () => fault)
 
-/** A server that stands by, as the store has it, and a writer whose calls go as the script says. */
+/** A StandingBy server in the store, and a writer whose store calls follow the script. */
 async function scene(script: readonly PlannedFault[] = [], more: Partial<Server> = standsBy) {
   const clock = virtualClock()
   const records = memoryStore()
@@ -33,7 +33,7 @@ async function scene(script: readonly PlannedFault[] = [], more: Partial<Server>
   entry.stored = entry.record
   const writer = new ServerWriter(store, inventory, clock)
   const kept = async () => (await records.servers.get(ref))?.record
-  /** Another host, or an operator with a tool, writes. */
+  /** Another host or an operator writes. */
   const meddle = async (change: Partial<Server>) => {
     const current = await records.servers.get(ref)
     if (current) await records.servers.update({ ...current.record, ...change }, current.revision)
@@ -62,7 +62,7 @@ describe('saving a server', () => {
     expect(isSaved(entry)).toBe(true)
   })
 
-  it('writes no more once its record is gone: whoever stands behind the write that found out goes on at once', async () => {
+  it('writes nothing more once the record is deleted, and calls queued behind that write resolve at once', async () => {
     const { inventory, entry, records, writer, calls } = await scene()
     await records.servers.delete(ref, entry.revision ?? '')
     inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
@@ -84,10 +84,10 @@ describe('saving a server', () => {
   })
 
   it.each([
-    ['was refused', refuse],
+    ['was rejected', refuse],
     ['lost its reply', loseReply],
-    ['is done late', { kind: 'delay-effect', ms: 500 } as const],
-  ])('reads back a write that %s before it writes again', async (_, fault) => {
+    ['takes effect late', { kind: 'delay-effect', ms: 500 } as const],
+  ])('reads back a write that %s before it retries', async (_, fault) => {
     const { clock, inventory, entry, writer, kept, calls } = await scene([on('update', fault)])
     inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
     await writer.save(entry)
@@ -97,21 +97,21 @@ describe('saving a server', () => {
     expect(isSaved(entry)).toBe(true)
   })
 
-  it('takes a lost reply for the success that it was, without another write', async () => {
+  it('detects that an update with a lost reply succeeded, without another write', async () => {
     const { inventory, entry, writer, calls } = await scene([on('update', loseReply)])
     inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
     await writer.save(entry)
     expect(calls).toEqual(['update', 'get'])
   })
 
-  it('takes the lost reply of a create for the success that it was', async () => {
+  it('detects that a create with a lost reply succeeded', async () => {
     const { inventory, build, writer, calls } = await scene([on('create', loseReply)])
     const entry = inventory.addServer(build, aServerRecord(build.record, 'arena-bbbbb'), undefined)
     await writer.save(entry)
     expect([calls, isSaved(entry)]).toEqual([['create', 'get'], true])
   })
 
-  it('writes upon what another has written', async () => {
+  it('retries on the revision that another writer has written', async () => {
     const { inventory, entry, writer, kept, meddle } = await scene()
     await meddle({ node: 'elsewhere' })
     inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
@@ -119,14 +119,14 @@ describe('saving a server', () => {
     expect(await kept()).toEqual(entry.record)
   })
 
-  it('gives up after some attempts, and says what the store says', async () => {
+  it('rejects with the store’s error after some attempts', async () => {
     const { inventory, entry, writer } = await scene(times(10, on('update', refuse)))
     inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
     await expect(writer.save(entry)).rejects.toMatchObject({ code: 'unavailable' })
     expect(isSaved(entry)).toBe(false)
   })
 
-  it('can be tried again after it failed', async () => {
+  it('can be repeated after it failed', async () => {
     const { inventory, entry, writer, kept } = await scene([on('update', refuse), on('get', refuse)])
     inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
     await expect(writer.save(entry)).rejects.toMatchObject({ code: 'unavailable' })
@@ -135,8 +135,8 @@ describe('saving a server', () => {
   })
 })
 
-describe('handing a server out', () => {
-  it('gives it the session in one write, and tells nobody before that is durable', async () => {
+describe('allocating a server', () => {
+  it('writes the session once, and the server is Active only when that is durable', async () => {
     const { inventory, entry, writer, kept, calls } = await scene()
     inventory.reserve(entry, aSession(1))
     const saved = writer.save(entry)
@@ -146,7 +146,7 @@ describe('handing a server out', () => {
     expect([entry.record.state, entry.bucket, entry.intent, calls]).toEqual(['Active', 'active', undefined, ['update']])
   })
 
-  it('takes a write of its own, when another one was on its way as it was reserved', async () => {
+  it('takes a write of its own if another was in progress when it was reserved', async () => {
     const { clock, inventory, entry, writer, kept } = await scene([
       on('update', { kind: 'delay-reply', ms: 1_000 }),
       on('update', { kind: 'delay-reply', ms: 1_000 }),
@@ -164,7 +164,7 @@ describe('handing a server out', () => {
     expect(entry.record).toMatchObject({ state: 'Active', node: 'north', session: aSession(1) })
   })
 
-  it('gives it no session when it ended before the write', async () => {
+  it('does not write the session if the server ended before the write', async () => {
     const { inventory, entry, writer, kept } = await scene()
     inventory.reserve(entry, aSession(1))
     inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
@@ -177,7 +177,7 @@ describe('handing a server out', () => {
     expect((await kept())?.session).toBeUndefined()
   })
 
-  it('keeps the session bound when it ended during the write, until the store has forgotten it', async () => {
+  it('keeps the session reserved if the server ended during the write, until the store no longer holds it', async () => {
     const { inventory, entry, writer, kept } = await scene()
     inventory.reserve(entry, aSession(1))
     const saved = writer.save(entry)
@@ -191,7 +191,7 @@ describe('handing a server out', () => {
     expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
   })
 
-  it('keeps what else became of it during the write', async () => {
+  it('keeps other changes made during the write', async () => {
     const { inventory, entry, writer } = await scene()
     inventory.reserve(entry, aSession(1))
     const saved = writer.save(entry)
@@ -201,14 +201,14 @@ describe('handing a server out', () => {
     expect(isSaved(entry)).toBe(false)
   })
 
-  it('is done when only the reply was lost', async () => {
+  it('succeeds if only the reply was lost', async () => {
     const { inventory, entry, writer, calls } = await scene([on('update', loseReply)])
     inventory.reserve(entry, aSession(1))
     await writer.save(entry)
     expect([entry.record.state, calls]).toEqual(['Active', ['update', 'get']])
   })
 
-  it('lets a session stand that another host has given it', async () => {
+  it('accepts a session that another host has written', async () => {
     const { inventory, entry, writer, kept, meddle } = await scene()
     await meddle({ state: 'Active', session: aSession(2) })
     inventory.reserve(entry, aSession(1))
@@ -219,7 +219,7 @@ describe('handing a server out', () => {
     expect(inventory.serverBySession(aSession(2).id)).toBe(entry)
   })
 
-  it('lets an end stand that another host has decided on', async () => {
+  it('accepts an end that another host has written', async () => {
     const { inventory, entry, writer, kept, meddle } = await scene()
     await meddle({ state: 'Terminating', ending })
     inventory.reserve(entry, aSession(1))
@@ -232,7 +232,7 @@ describe('handing a server out', () => {
     expect(isSaved(entry)).toBe(true)
   })
 
-  it('takes a session for a write that came too late when that session has another server here', async () => {
+  it('treats a session as a late write if that session has another server here', async () => {
     const { inventory, entry, add, writer, kept, meddle } = await scene()
     const other = add('arena-bbbbb', { ...standsBy, state: 'Active', session: aSession(2) })
     await meddle({ state: 'Active', session: aSession(2) })
@@ -243,7 +243,7 @@ describe('handing a server out', () => {
     expect(inventory.serverBySession(aSession(2).id)).toBe(other)
   })
 
-  it('never offers a server again whose record is gone: it ends', async () => {
+  it('ends a server whose record was deleted, and never offers it again', async () => {
     const { records, inventory, build, ready, entry, writer } = await scene()
     const current = await records.servers.get(ref)
     await records.servers.delete(ref, current?.revision ?? '')
@@ -253,7 +253,7 @@ describe('handing a server out', () => {
     expect([namesIn(build.buckets.ready), ready]).toEqual([[], [ref.name]])
   })
 
-  it('never offers a server again whose name belongs to another record', async () => {
+  it('never offers a server again whose name belongs to another server', async () => {
     const { records, inventory, entry, writer, kept } = await scene()
     const current = await records.servers.get(ref)
     await records.servers.delete(ref, current?.revision ?? '')
@@ -265,7 +265,7 @@ describe('handing a server out', () => {
   })
 })
 
-describe('a hand-out whose outcome nobody knows', () => {
+describe('an allocation whose outcome is unknown', () => {
   async function inDoubt(fault: CallFault, later: readonly PlannedFault[] = []) {
     const all = await scene([on('update', fault), on('get', refuse), ...later])
     all.inventory.reserve(all.entry, aSession(1))
@@ -278,26 +278,26 @@ describe('a hand-out whose outcome nobody knows', () => {
     return { ...all, granted }
   }
 
-  it('keeps the server bound to its session until the store has been read', async () => {
+  it('keeps the server reserved for its session until the store has been read', async () => {
     const { inventory, build, entry } = await inDoubt(loseReply)
     expect(inventory.serverBySession(aSession(1).id)).toBe(entry)
     expect(namesIn(build.buckets.ready)).toEqual([])
   })
 
-  it('is the session’s when the write had landed', async () => {
+  it('is granted if the write took effect', async () => {
     const { entry, writer } = await inDoubt(loseReply)
     await writer.resolveUncertain(entry)
     expect(entry.record).toMatchObject({ state: 'Active', session: aSession(1) })
     expect([entry.uncertain, entry.intent]).toEqual([false, undefined])
   })
 
-  it('tells that it is the session’s once, however many ask', async () => {
+  it('reports the grant once, however many calls resolve it', async () => {
     const { entry, writer, granted } = await inDoubt(loseReply)
     await Promise.all([writer.resolveUncertain(entry), writer.resolveUncertain(entry)])
     expect(granted).toEqual([{ state: 'Active', session: aSession(1).id }])
   })
 
-  it('is free again when the write had not landed', async () => {
+  it('is released if the write did not take effect', async () => {
     const { build, inventory, entry, writer, granted } = await inDoubt(refuse)
     await writer.resolveUncertain(entry)
     expect(granted).toEqual([])
@@ -305,7 +305,7 @@ describe('a hand-out whose outcome nobody knows', () => {
     expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
   })
 
-  it('fences off a write that is still on its way, so that it can land no more', async () => {
+  it('fences off a write that is still in progress', async () => {
     const { clock, build, entry, writer, kept } = await inDoubt({ kind: 'delay-effect', ms: 5_000 })
     await writer.resolveUncertain(entry)
     await clock.advance(10_000)
@@ -313,7 +313,7 @@ describe('a hand-out whose outcome nobody knows', () => {
     expect(namesIn(build.buckets.ready)).toEqual([ref.name])
   })
 
-  it('stays in doubt when a late write comes between the reading and the fence', async () => {
+  it('stays uncertain if a late write takes effect between the read and the fence', async () => {
     const { inventory, entry, writer, meddle } = await inDoubt(refuse, [on('update', refuse)])
     await expect(writer.resolveUncertain(entry)).rejects.toMatchObject({ code: 'unavailable' })
     expect([entry.uncertain, entry.intent]).toEqual([true, aSession(1)])
@@ -323,13 +323,13 @@ describe('a hand-out whose outcome nobody knows', () => {
     expect(inventory.serverBySession(aSession(1).id)).toBe(entry)
   })
 
-  it('stays in doubt while the store does not answer', async () => {
+  it('stays uncertain while the store is unavailable', async () => {
     const { entry, writer } = await inDoubt(loseReply, [on('get', refuse)])
     await expect(writer.resolveUncertain(entry)).rejects.toMatchObject({ code: 'unavailable' })
     expect(entry.uncertain).toBe(true)
   })
 
-  it('is resolved once, however many ask', async () => {
+  it('is resolved once, however many calls ask', async () => {
     const { entry, writer, calls } = await inDoubt(loseReply)
     const before = calls.length
     await Promise.all([writer.resolveUncertain(entry), writer.resolveUncertain(entry), writer.resolveUncertain(entry)])
@@ -345,7 +345,7 @@ describe('a hand-out whose outcome nobody knows', () => {
     expect(await kept()).toEqual(entry.record)
   })
 
-  it('ends a server whose record is gone', async () => {
+  it('ends a server whose record was deleted', async () => {
     const { records, entry, writer } = await inDoubt(refuse)
     const current = await records.servers.get(ref)
     await records.servers.delete(ref, current?.revision ?? '')
@@ -353,7 +353,7 @@ describe('a hand-out whose outcome nobody knows', () => {
     expect(entry).toMatchObject({ recordDeleted: true, uncertain: false, intent: undefined, bucket: 'terminating' })
   })
 
-  it('lets the session of another host stand', async () => {
+  it('accepts the session of another host', async () => {
     const { entry, writer, meddle, granted } = await inDoubt(refuse)
     await meddle({ state: 'Active', session: aSession(2) })
     await expect(writer.resolveUncertain(entry)).rejects.toBeInstanceOf(LostServer)
@@ -362,7 +362,7 @@ describe('a hand-out whose outcome nobody knows', () => {
     expect(entry.record.session).toEqual(aSession(2))
   })
 
-  it('lets the end that another host has decided on stand', async () => {
+  it('accepts the end that another host has written', async () => {
     const { entry, writer, meddle } = await inDoubt(refuse)
     await meddle({ state: 'Terminating', ending })
     await expect(writer.resolveUncertain(entry)).rejects.toBeInstanceOf(LostServer)
@@ -370,7 +370,7 @@ describe('a hand-out whose outcome nobody knows', () => {
   })
 })
 
-it('tells an error of the store from a lost server', async () => {
+it('distinguishes an error of the store from a lost server', async () => {
   const { inventory, entry, writer } = await scene(times(10, on('update', refuse)))
   inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
   const error: unknown = await writer.save(entry).catch((thrown: unknown) => thrown)

@@ -1,4 +1,4 @@
-/** Every index says the same of the fleet, whatever is done to it. */
+/** The inventory: every index stays consistent with the records. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import type { Bucket, ServerEntry } from '../../../src/engine/state/entries.js'
@@ -16,7 +16,7 @@ describe('the inventory', () => {
     expect([inventory.builds.size, inventory.buildByID(buildID)]).toEqual([0, undefined])
   })
 
-  it('finds a build whose buildID was edited by the new one, and leaves one that is claimed twice to the first', () => {
+  it('finds a build by its edited buildID, and keeps a buildID that two builds claim with the first', () => {
     const { inventory, build } = stock()
     const { buildID } = build.record.spec
     const withID = (record: typeof build.record, id: string) => ({ ...record, spec: { ...record.spec, buildID: id } })
@@ -30,7 +30,7 @@ describe('the inventory', () => {
     expect(inventory.buildByID(buildID)).toBe(build)
   })
 
-  it('keeps a deleted build until its last server is gone, while its name serves another', () => {
+  it('keeps a deleted build until its last server is removed, while another build has its name', () => {
     const { inventory, build, add } = stock()
     const server = add('arena-aaaaa')
     inventory.deleteBuild(build)
@@ -42,7 +42,7 @@ describe('the inventory', () => {
     expect(inventory.buildByID(next.record.spec.buildID)).toBe(next)
   })
 
-  it('tells of a server that can be handed out, once, in the tick in which it can', () => {
+  it('reports a server that becomes allocatable once, in the same tick', () => {
     const { inventory, ready, add } = stock()
     const server = add('arena-aaaaa', { state: 'Initializing' })
     inventory.update(server, { ...server.record, state: 'StandingBy', health: 'Healthy' })
@@ -53,7 +53,7 @@ describe('the inventory', () => {
     expect(ready).toEqual(['arena-aaaaa'])
   })
 
-  it('holds a server that is Unhealthy, or whose address is not known, apart from those that can be handed out', () => {
+  it('separates Unhealthy servers and those without an address from allocatable ones', () => {
     const { build, add } = stock()
     add('arena-aaaaa', standsBy)
     add('arena-bbbbb', { ...standsBy, health: 'Unhealthy' })
@@ -63,7 +63,7 @@ describe('the inventory', () => {
     expect(countsOf(build)).toMatchObject({ standingBy: 3 })
   })
 
-  it('puts a server that is reserved out of reach, and counts it as standing by until it is Active', () => {
+  it('makes a reserved server unavailable, and counts it as StandingBy until it is Active', () => {
     const { inventory, build, add } = stock()
     const server = add('arena-aaaaa', standsBy)
     inventory.reserve(server, aSession(1))
@@ -75,7 +75,7 @@ describe('the inventory', () => {
     expect(inventory.serverBySession(aSession(1).id)).toBe(server)
   })
 
-  it('forgets the session of a reservation that ends, and the server can be handed out again', () => {
+  it('forgets the session of a cancelled reservation, and the server is allocatable again', () => {
     const { inventory, build, ready, add } = stock()
     const server = add('arena-aaaaa', standsBy)
     inventory.reserve(server, aSession(1))
@@ -85,7 +85,7 @@ describe('the inventory', () => {
     expect(ready).toEqual(['arena-aaaaa', 'arena-aaaaa'])
   })
 
-  it('does not find a server by a session that it was meant for when another one has got it', () => {
+  it('does not find a server by its intended session after it was granted to another', () => {
     const { inventory, add } = stock()
     const server = add('arena-aaaaa', standsBy)
     inventory.reserve(server, aSession(1))
@@ -94,14 +94,14 @@ describe('the inventory', () => {
     expect(inventory.serverBySession(aSession(2).id)).toBe(server)
   })
 
-  it('takes two spellings of one session for one', () => {
+  it('treats two spellings of a session id as the same', () => {
     const { inventory, add } = stock()
     const id = 'ABCDEF00-0000-4000-8000-000000000001'
     const server = add('arena-aaaaa', { ...standsBy, state: 'Active', session: { id, initialPlayers: [] } })
     expect(inventory.serverBySession(id.toLowerCase())).toBe(server)
   })
 
-  it('does not lose the index of a session to the end of an older server that had it', () => {
+  it('keeps the index of a session when an older server that had it ends', () => {
     const { inventory, add } = stock()
     const older = add('arena-aaaaa', { state: 'Terminating', session: aSession(1) })
     const newer = add('arena-bbbbb', { ...standsBy, state: 'Active', session: aSession(1) })
@@ -109,7 +109,7 @@ describe('the inventory', () => {
     expect(inventory.serverBySession(aSession(1).id)).toBe(newer)
   })
 
-  it('forgets all of a server that is removed', () => {
+  it('removes a server from every index', () => {
     const { inventory, build, add } = stock()
     const server = add('arena-aaaaa', standsBy)
     build.heartbeating.add(server)
@@ -123,7 +123,7 @@ describe('the inventory', () => {
     expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
   })
 
-  it('knows a server by its whole id only: the name is no secret', () => {
+  it('finds a server only by its complete id, since the name is not secret', () => {
     const { inventory, add } = stock()
     const server = add('arena-aaaaa', { token: 'secret' })
     expect(inventory.serverByHostId('arena-aaaaa.secret')).toBe(server)
@@ -131,7 +131,7 @@ describe('the inventory', () => {
     expect(inventory.serverByHostId('arena-aaaaa')).toBeUndefined()
   })
 
-  it('hands a server that becomes ready to whoever waits, before it tells of the change', () => {
+  it('reports a server as ready before it reports the change', () => {
     const order: string[] = []
     const { inventory, build, changes, add } = stock((entry) => {
       order.push(`ready after ${changes.length} changes`)

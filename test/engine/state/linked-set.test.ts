@@ -1,4 +1,4 @@
-/** The set in order of arrival under the inventory and the waiting room. */
+/** The linked set that the inventory and the wait queue use. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { type Link, LinkedSet, unlinked } from '../../../src/engine/state/linked-set.js'
@@ -12,7 +12,7 @@ const aMember = (id: number): Member => ({ id, link: unlinked() })
 const aSet = () => new LinkedSet<Member>(({ link }) => link)
 let members: readonly Member[] = []
 
-/** With new members each time, since a member carries its place with it. */
+/** New members each time, since a member holds its own position. */
 function filled(): LinkedSet<Member> {
   members = Array.from({ length: 6 }, (_, id) => aMember(id))
   const set = aSet()
@@ -22,7 +22,7 @@ function filled(): LinkedSet<Member> {
 
 const ids = (set: Iterable<Member>) => Array.from(set, ({ id }) => id)
 
-/** Reads the set and does something with each member as it comes. */
+/** Iterates over the set and runs `each` for every member. */
 function read(set: LinkedSet<Member>, meanwhile: (member: Member) => void): readonly number[] {
   const seen: number[] = []
   for (const member of set) {
@@ -33,18 +33,18 @@ function read(set: LinkedSet<Member>, meanwhile: (member: Member) => void): read
 }
 
 describe('a linked set', () => {
-  it('is in order of arrival, and its first is the one that has been there for longest', () => {
+  it('is in insertion order, with the oldest member first', () => {
     const set = filled()
     expect([ids(set), set.first?.id, set.size]).toEqual([[0, 1, 2, 3, 4, 5], 0, 6])
   })
 
-  it('keeps the place of a member that is added again', () => {
+  it('keeps the position of a member that is added again', () => {
     const set = filled()
     for (const member of members) set.add(member)
     expect(ids(set)).toEqual([0, 1, 2, 3, 4, 5])
   })
 
-  it('puts one before a member, wherever that stands', () => {
+  it('inserts before a member at any position', () => {
     for (const place of [0, 3, 5]) {
       const set = filled()
       const later = members[place]
@@ -56,7 +56,7 @@ describe('a linked set', () => {
     }
   })
 
-  it('moves a member to the end, wherever it stood', () => {
+  it('moves a member from any position to the end', () => {
     for (const moved of [0, 1, 2, 3, 4, 5]) {
       const set = filled()
       for (const member of members) if (member.id === moved) set.moveToEnd(member)
@@ -64,33 +64,33 @@ describe('a linked set', () => {
     }
   })
 
-  it('moves nobody who is not a member', () => {
+  it('does not move an object that is not a member', () => {
     const set = filled()
     set.moveToEnd(aMember(9))
     expect(ids(set)).toEqual([0, 1, 2, 3, 4, 5])
   })
 
-  it('can lose each member as it is read', () => {
+  it('allows deleting the current member during iteration', () => {
     const set = filled()
     expect(read(set, (member) => set.delete(member))).toEqual([0, 1, 2, 3, 4, 5])
     expect([set.size, set.first]).toEqual([0, undefined])
   })
 
-  it('can lose the members before the one that is read', () => {
+  it('allows deleting earlier members during iteration', () => {
     const set = filled()
     const all = [...members]
     expect(read(set, ({ id }) => all.slice(0, id).forEach((member) => set.delete(member)))).toEqual([0, 1, 2, 3, 4, 5])
     expect(ids(set)).toEqual([5])
   })
 
-  it('reads what is added while it is read', () => {
+  it('iterates over members added during iteration', () => {
     const set = aSet()
     const late = aMember(7)
     set.add(aMember(0))
     expect(read(set, () => set.add(late))).toEqual([0, 7])
   })
 
-  it('takes a member out of the set that it shares its link with', () => {
+  it('removes a member from another set that uses the same link', () => {
     const [one, other] = [filled(), aSet()]
     for (const member of [...one]) if (member.id % 2 === 0) other.add(member)
     expect([ids(one), ids(other)]).toEqual([

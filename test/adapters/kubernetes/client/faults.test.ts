@@ -12,7 +12,7 @@ import type { Fleet } from '../../../../src/contracts/fleet.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import type { Allocation } from '../../../../src/rules/model/wire.js'
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
-import { Hopeless, until } from '../../../e2e/until.js'
+import { StopWaiting, until } from '../../../e2e/until.js'
 import { type ApiProxy, apiProxy } from '../support/api-proxy.js'
 import { clusterApi, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
 import { installDefinitions } from '../support/definitions.js'
@@ -75,7 +75,7 @@ describeOnCluster('hosts that lose the API server or each other during allocatio
         try {
           return await fleet.allocate({ buildID: 'id-of-arena', sessionID })
         } catch (error) {
-          if (!FleetError.is(error) || !error.retryable) throw new Hopeless('not retryable', { cause: error })
+          if (!FleetError.is(error) || !error.retryable) throw new StopWaiting('not retryable', { cause: error })
         }
       }
       return undefined
