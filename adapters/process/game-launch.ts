@@ -6,13 +6,13 @@ import { FleetError, messageOf } from '../../src/contracts/errors.js'
 import { codeOf } from '../../src/platform/error-code.js'
 import { identityOf, type ProcessIdentity } from '../../src/platform/process-identity.js'
 import { portName, sdkConfigFile, type SdkConfigInput } from '../../src/rules/game/sdk-config.js'
-import { gameContainerOf } from '../../src/rules/validation/template.js'
+import { type GameContainer, gameContainerOf } from '../../src/rules/validation/template.js'
 import { locateCommand } from './command.js'
 import { gameEnvironment } from './environment.js'
 import type { InstanceFiles } from './files.js'
 import { GameProcess } from './game-process.js'
 import type { Exit, InstanceRecord } from './record.js'
-import { startSupervisor } from './supervisor.js'
+import { type StartInput, startSupervisor } from './supervisor.js'
 
 export interface LaunchInput {
   readonly spec: InstanceSpec
@@ -31,13 +31,30 @@ export type Prepared =
 
 /** Writes the SDK configuration and locates the command. No process starts before `start` is called. */
 export async function prepareLaunch(input: LaunchInput): Promise<Prepared> {
-  const { spec, record, nonce, files, clock } = input
-  const { ref } = record
+  const { spec, record, files } = input
   const container = gameContainerOf(spec.template)
-  const sdk: SdkConfigInput = {
+  const sdk = sdkOf(input, container)
+  const { env, expand } = gameEnvironment({
+    host: process.env,
+    inheritEnv: input.inheritEnv,
+    container,
+    sdk,
+    sdkConfigPath: files.sdkConfigOf(record.ref),
+    ports: record.ports,
+  })
+  const [command = '', ...args] = [...container.command, ...container.args].map((part) => expand(part))
+  const workingDir = container.workingDir ?? process.cwd()
+  const located = locateCommand(command, workingDir, env['PATH'])
+  if (!located.ok) return { ok: false, rejected: { code: located.exitCode, reason: located.reason } }
+  await files.writeSdkConfig(record.ref, sdkConfigFile(sdk))
+  return { ok: true, start: () => startGame(input, { command, program: located.path, args, env, workingDir }) }
+}
+
+function sdkOf({ spec, record, files }: LaunchInput, container: GameContainer): SdkConfigInput {
+  return {
     ...spec.sdk,
     buildID: spec.build.buildID,
-    server: ref,
+    server: record.ref,
     node: record.node,
     publicAddress: record.address,
     // No port mapping on one machine: the game listens on the public port.
@@ -46,58 +63,36 @@ export async function prepareLaunch(input: LaunchInput): Promise<Prepared> {
       listening: port.public,
       public: port.public,
     })),
-    folders: files.foldersOf(ref),
+    folders: files.foldersOf(record.ref),
   }
-  const environment = gameEnvironment({
-    host: process.env,
-    inheritEnv: input.inheritEnv,
-    container,
-    sdk,
-    sdkConfigPath: files.sdkConfigOf(ref),
-    ports: record.ports,
-  })
-  const [command = '', ...args] = [...container.command, ...container.args].map((part) => environment.expand(part))
-  const workingDir = container.workingDir ?? process.cwd()
-  const located = locateCommand(command, workingDir, environment.env['PATH'])
-  if (!located.ok) return { ok: false, rejected: { code: located.exitCode, reason: located.reason } }
-  await files.writeSdkConfig(ref, sdkConfigFile(sdk))
+}
 
-  const runDirectory = files.runDirectory(ref, nonce)
-  const logPath = files.logOf(ref)
-  const start = async () => {
-    const log = openSync(logPath, 'a', 0o600)
-    try {
-      const program = located.path
-      const child = await startSupervisor({
-        runDirectory,
-        mark: nonce,
-        program,
-        args,
-        env: environment.env,
-        workingDir,
-        log,
-      })
-      child.once('exit', input.onExit)
-      return new GameProcess({
-        runDirectory,
-        mark: nonce,
-        logPath,
-        group: child.pid,
-        child,
-        clock,
-        ...leaderOf(child.pid),
-      })
-    } catch (error) {
-      if (scarce.has(codeOf(error))) {
-        throw new FleetError('unavailable', `cannot start a process: ${messageOf(error)}`, { cause: error })
-      }
-      return { rejected: { code: 126, reason: `cannot run ${command}: ${messageOf(error)}` } }
-    } finally {
-      // The game has its own descriptor.
-      closeSync(log)
+interface GameCommand extends Pick<StartInput, 'program' | 'args' | 'env' | 'workingDir'> {
+  /** As in the template, for messages. */
+  readonly command: string
+}
+
+async function startGame(
+  { record, nonce, files, clock, onExit }: LaunchInput,
+  { command, ...start }: GameCommand,
+): Promise<GameProcess | { readonly rejected: Exit }> {
+  const runDirectory = files.runDirectory(record.ref, nonce)
+  const logPath = files.logOf(record.ref)
+  const run = { runDirectory, mark: nonce }
+  const log = openSync(logPath, 'a', 0o600)
+  try {
+    const child = await startSupervisor({ ...run, ...start, log })
+    child.once('exit', onExit)
+    return new GameProcess({ ...run, logPath, group: child.pid, child, clock, ...leaderOf(child.pid) })
+  } catch (error) {
+    if (scarce.has(codeOf(error))) {
+      throw new FleetError('unavailable', `cannot start a process: ${messageOf(error)}`, { cause: error })
     }
+    return { rejected: { code: 126, reason: `cannot run ${command}: ${messageOf(error)}` } }
+  } finally {
+    // The game has its own descriptor.
+    closeSync(log)
   }
-  return { ok: true, start }
 }
 
 /** Empty when the supervisor has already ended or cannot be identified now. The run is then identified by its mark. */

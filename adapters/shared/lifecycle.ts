@@ -52,7 +52,7 @@ export class BackendLifecycle<Opened> {
       () => this.listeners.notify(listener, (opened) => opened.resync()),
       (error: unknown) => {
         if (this.#closed) return
-        logger.warn({ err: error }, `the ${backend} backend cannot watch its instances yet`)
+        logger.warn({ err: error, backend }, 'cannot watch instances yet; the next call tries again')
       },
     )
     return remove

@@ -34,7 +34,7 @@ export class Listeners {
     try {
       call(listener)
     } catch (error) {
-      this.#logger.error({ err: error }, `listener of the ${this.#backend} backend threw`)
+      this.#logger.error({ err: error, backend: this.#backend }, 'backend listener threw')
     }
   }
 }

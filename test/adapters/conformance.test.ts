@@ -1,4 +1,4 @@
-/** The bundled backends that need no engine pass the suite that everybody's can. */
+/** The memory and process backends pass the conformance suite. */
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -66,7 +66,7 @@ describe('the process backend', () => {
   for (const one of cases) it(one.name, () => one.run())
 })
 
-/** So many numbers in a row that nobody holds; each call another row. */
+/** A range of free ports, a different one for each call. */
 async function freeRange(size: number): Promise<{ readonly first: number; readonly last: number }> {
   for (;;) {
     const first = nextFirst

@@ -43,13 +43,13 @@ it.each([
     what: 'does not exist',
     command: noSuchCommand,
     range: '20530-20539',
-    says: /exited with 127: (?:no such command|cannot run)/,
+    says: /exited with code 127: (?:no such command|cannot run)/,
   },
   {
     what: 'exits at once with 3',
     command: endsAtOnce,
     range: '20540-20549',
-    says: backend !== 'process' ? /exited with 3$/ : /exited with 3: .*\.log/,
+    says: backend !== 'process' ? /exited with code 3$/ : /exited with code 3: .*\.log/,
   },
 ])(
   'a command that $what is reported in the build, retried with back-off, and given up',

@@ -1,4 +1,4 @@
-/** The examples of host apps, run as their first lines say: each has the routes below /fleet, and its own way in and out. */
+/** The example host apps, run as their first lines say: routes below /fleet, authentication, and shutdown. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -31,7 +31,7 @@ afterEach(() => {
 })
 
 describe.each(hosts)('examples/%s/main.ts %j', (name, env) => {
-  it('hands out servers to who may call, and leaves when it is told to', { timeout: 120_000 }, async () => {
+  it('allocates servers to authenticated callers, and exits on SIGTERM', { timeout: 120_000 }, async () => {
     const child = spawn(process.execPath, ['--import', tsx, `examples/${name}/main.ts`], {
       cwd: root,
       env: { ...process.env, ...env, PORT: '0', FLEET_TOKEN: token },
@@ -47,19 +47,19 @@ describe.each(hosts)('examples/%s/main.ts %j', (name, env) => {
     await expect(fleetClient({ url: `${origin}/fleet` }).builds.list()).rejects.toMatchObject({
       code: 'unauthenticated',
     })
-    // What is not the routes' is the app's.
+    // The app answers other paths.
     const elsewhere = await call('GET', `${origin}/other`, { headers: { Authorization: `Bearer ${token}` } })
     expect(elsewhere.status).toBe(404)
     expect(elsewhere.text).not.toContain('nothing is served at')
 
     const other = { buildID, sessionID: sessionID.replace('d', 'e') }
     const sentAway = fleet.allocate(other, { waitMs: 50_000 }).catch((error: unknown) => error)
-    // Answered behind it, so that it has come in by then.
+    // Answered after it, so it has arrived by then.
     for (let i = 0; i < 3; i++) await fleet.builds.list()
     const gone = once(child, 'exit')
     child.kill('SIGTERM')
     expect(await sentAway).toMatchObject({ code: 'closed' })
-    // NestJS ends itself by the signal that it was told with.
+    // NestJS exits by the signal that it received.
     expect(await gone).toEqual(name === 'nestjs' ? [null, 'SIGTERM'] : [0, null])
   })
 })
@@ -71,7 +71,7 @@ describe('docs/guides/embedding.md', () => {
     expect(block.trim().split('\n').length).toBeLessThan(10)
     const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-host-'))
     onTestFinished(() => rm(directory, { recursive: true, force: true }))
-    // As it stands, but for its files and its port, which are those of nobody else.
+    // Unchanged except for a directory and a port of its own.
     const own = `{ backend: processBackend({ directory: ${JSON.stringify(directory)} }), agent: { port: 0 } }`
     const added = block.replace('{ backend: processBackend() }', own)
     expect(added).not.toBe(block)
@@ -97,7 +97,7 @@ describe('docs/guides/embedding.md', () => {
   })
 })
 
-/** Where the host listens, once it says so. */
+/** The host's origin, once it has printed its address. */
 async function originOf(child: ChildProcess): Promise<string> {
   let said = ''
   child.stdout?.on('data', (chunk: Buffer) => (said += chunk.toString()))

@@ -143,7 +143,7 @@ describe('a crash', () => {
     only(scene.backend.servers()).exit(3)
     await scene.clock.settle()
     expect((await statusOf(fleet)).conditions).toMatchObject([
-      { type: 'Crashing', reason: 'NonZeroExit', message: expect.stringContaining('exited with 3') },
+      { type: 'Crashing', reason: 'NonZeroExit', message: expect.stringContaining('exited with code 3') },
     ])
     await scene.clock.advance(59_000)
     expect((await statusOf(fleet)).conditions?.length).toBe(1)

@@ -23,7 +23,7 @@ describe('explain', () => {
       'ServerEnding',
       'ServerRemoved',
     ])
-    expect(text).toContain(`${metadata.name} is terminating: its process exited with 3`)
+    expect(text).toContain(`${metadata.name} is terminating: the process exited with code 3`)
   })
 
   it('tells of one that is still there as well', async () => {

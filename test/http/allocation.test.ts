@@ -29,8 +29,8 @@ beforeEach(async () => {
 const request = { buildID, sessionID }
 const otherSession = 'AAAAAAAA-0000-1111-2222-333333333333'
 
-describe('an allocation', () => {
-  it('answers with the address, the ports and the session', async () => {
+describe('POST /api/v1/allocate', () => {
+  it('answers with address, ports and session', async () => {
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
     const reply = await allocate({ ...request, sessionCookie: 'é', initialPlayers: ['amie'] })
@@ -43,7 +43,7 @@ describe('an allocation', () => {
     })
   })
 
-  it('gets the same server for the same session, whatever the buildID names', async () => {
+  it('returns the same server for the same session, regardless of the buildID', async () => {
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
     const first = await allocate(request)
@@ -91,7 +91,7 @@ describe('an allocation is refused', () => {
     expect(JSON.parse(reply.text)).toEqual({ error: expect.stringContaining(buildID) })
   })
 
-  it('with 429 and when to come back when no server stands by', async () => {
+  it('with 429 and Retry-After when no server is standing by', async () => {
     await fleet.builds.create(build({ standingBy: 0, max: 0 }))
     const reply = await allocate(request)
     expect(reply).toMatchObject({ status: 429, headers: { 'retry-after': '1' } })
@@ -122,7 +122,7 @@ describe('an allocation is refused', () => {
     internal: 500,
   }
 
-  it.each(errorCodes)('with its status when the fleet says %s', async (code) => {
+  it.each(errorCodes)('with its status for the error code %s', async (code) => {
     const error = new FleetError(code, 'no', { cause: new Error('because') })
     const failing = await listening(allocationRoutes({ allocate: () => Promise.reject(error) }).nodeHandler)
     const reply = await call('POST', `${failing.url}/api/v1/allocate`, { body: request })
@@ -146,32 +146,32 @@ describe('an allocation is refused', () => {
   })
 })
 
-describe('an allocation that waits', () => {
+describe('an allocation with ?wait=', () => {
   afterEach(() => server.close())
   beforeEach(async () => {
     server = await listening(allocationRoutes(fleet).nodeHandler)
   })
 
-  /** Nobody stands by and none may be created, until somebody patches. */
-  const nobody = () => fleet.builds.create(build({ standingBy: 0, max: 0 }))
+  /** A build without servers, until it is patched. */
+  const emptyBuild = () => fleet.builds.create(build({ standingBy: 0, max: 0 }))
 
   it('is answered once a server is ready', async () => {
-    await nobody()
+    await emptyBuild()
     const reply = allocate(request, '?wait=30')
     await fleet.builds.patch('arena', { max: 1 })
     expect((await reply).status).toBe(200)
   })
 
-  it('is refused with 429 when the time is up, also after a fraction of a second', async () => {
-    await nobody()
+  it('is refused with 429 after its timeout, which may be a fraction of a second', async () => {
+    await emptyBuild()
     const before = performance.now()
     const reply = await allocate(request, '?wait=0.25')
     expect(reply).toMatchObject({ status: 429, headers: { 'retry-after': '1' } })
     expect(performance.now() - before).toBeGreaterThanOrEqual(240)
   })
 
-  it('gives its place up at once when its caller goes away: the next in line gets the server', async () => {
-    await nobody()
+  it('leaves the queue when its caller disconnects, and the next caller gets the server', async () => {
+    await emptyBuild()
     const waiting = observed()
     const observer = await listening(allocationRoutes(waiting).nodeHandler)
     const url = `${observer.url}/api/v1/allocate?wait=60`
@@ -192,8 +192,8 @@ describe('an allocation that waits', () => {
     expect(await fleet.servers.list()).toHaveLength(1)
   })
 
-  it('gives its place up when the caller only closes its half of the connection', async () => {
-    await nobody()
+  it('leaves the queue when the caller half-closes the connection', async () => {
+    await emptyBuild()
     const waiting = observed()
     const observer = await listening(allocationRoutes(waiting).nodeHandler)
     const body = JSON.stringify(request)
@@ -208,7 +208,7 @@ describe('an allocation that waits', () => {
     await observer.close()
   })
 
-  it('is answered on a connection that ends when another host leads: the next one may reach that', async () => {
+  it('closes the connection when another host leads, so that the next one may reach the leader', async () => {
     const refusing = { allocate: () => Promise.reject(new FleetError('not-leader', 'host-b does')) }
     const follower = await listening(allocationRoutes(refusing).nodeHandler)
     const body = JSON.stringify(request)
@@ -218,7 +218,7 @@ describe('an allocation that waits', () => {
   })
 
   it('is answered with 503 when this host closes', async () => {
-    await nobody()
+    await emptyBuild()
     const waiting = observed()
     const routes = allocationRoutes(waiting)
     const observer = await listening(routes.nodeHandler)
@@ -245,7 +245,7 @@ describe('an allocation that waits', () => {
   })
 })
 
-/** Counts the calls that reach the fleet and keeps what they fail with. */
+/** Counts the calls that reach the fleet, and records their errors. */
 function observed(real: Pick<Fleet, 'allocate'> = fleet) {
   const seen = {
     begun: 0,

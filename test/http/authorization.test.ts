@@ -1,4 +1,4 @@
-/** Who may ask for what: the `authorize` hook on every factory, bearer tokens with roles, and calls per caller. */
+/** Access control: the `authorize` hook, bearer tokens with roles, and the rate limit for each client. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
   agentListener,
@@ -28,7 +28,7 @@ const fleet = {
 }
 
 const one = '/api/v1/gameserverbuilds/default/arena'
-/** Every operation of the two factories, with a request that means it. */
+/** A request for every operation. */
 const requests = {
   allocate: ['POST', '/api/v1/allocate', { buildID, sessionID }],
   listBuilds: ['GET', '/api/v1/gameserverbuilds'],
@@ -59,7 +59,7 @@ async function served(options: object): Promise<readonly string[]> {
 }
 
 describe('the authorize hook', () => {
-  it.each(rows)('is asked for $name', async ({ name, method, path, body }) => {
+  it.each(rows)('is called for $name', async ({ name, method, path, body }) => {
     const asked: unknown[] = []
     const authorize: Authorize = (request, operation) => {
       const { remoteAddress } = request
@@ -80,7 +80,7 @@ describe('the authorize hook', () => {
     ['says no later', () => Promise.resolve(false), 403],
     ['says nothing', () => undefined, 403],
     ['says something else', () => ({}), 403],
-    ['does not know the caller', () => Promise.reject(new FleetError('unauthenticated', 'who are you?')), 401],
+    ['throws unauthenticated', () => Promise.reject(new FleetError('unauthenticated', 'who are you?')), 401],
     [
       'throws',
       () => {
@@ -89,7 +89,7 @@ describe('the authorize hook', () => {
       500,
     ],
     ['rejects', () => Promise.reject(new FleetError('unavailable', 'secret')), 500],
-  ])('that %s lets nothing happen', async (_, verdict, status) => {
+  ])('that %s prevents the operation', async (_, verdict, status) => {
     let done = 0
     const counting = { ...fleet, allocate: () => Promise.resolve(++done as never) }
     const errors: unknown[] = []
@@ -106,13 +106,13 @@ describe('the authorize hook', () => {
     expect(done).toBe(0)
   })
 
-  it('is asked before the body is read', async () => {
+  it('is called before the body is read', async () => {
     for (const url of await served({ authorize: () => false })) {
       expect((await call('POST', `${url}/api/v1/gameserverbuilds`, { body: 'no JSON' })).status).toBe(403)
     }
   })
 
-  it('is asked for HEAD as for GET, and not for what tells nothing', async () => {
+  it('is called for HEAD as for GET, but not for OPTIONS, 405 and 404', async () => {
     for (const url of await served({ authorize: () => false })) {
       expect((await call('HEAD', `${url}${one}`)).status).toBe(403)
       expect((await call('OPTIONS', `${url}${one}`)).status).toBe(204)
@@ -121,7 +121,7 @@ describe('the authorize hook', () => {
     }
   })
 
-  it('of the agent lets in whom it wants', async () => {
+  it('of the agent allows or refuses heartbeats', async () => {
     const target = { heartbeat: () => ({ operation: 'Continue' as const, nextHeartbeatIntervalMs: 1_000 }) }
     let verdict: () => boolean | Promise<boolean> = () => true
     const asked: string[] = []
@@ -159,7 +159,7 @@ describe('bearer tokens', () => {
     both: ['allocate', 'read'],
   }
 
-  it.each(rows)('open $name to the role that it takes, and to no other', async ({ name, method, path, body }) => {
+  it.each(rows)('allow $name for its role only', async ({ name, method, path, body }) => {
     const role = operations[name as keyof typeof operations]
     for (const url of await served({ authorize })) {
       for (const [who, known] of Object.entries(may)) {
@@ -178,7 +178,7 @@ describe('bearer tokens', () => {
     ['another scheme', { headers: { Authorization: `Basic ${token('read')}` } }],
     ['no scheme', { headers: { Authorization: token('read') } }],
     ['an empty one', { headers: { Authorization: 'Bearer ' } }],
-  ])('are asked for: with %s it is 401', async (_, options) => {
+  ])('answer 401 to a request with %s', async (_, options) => {
     for (const url of await served({ authorize })) {
       const reply = await call('GET', `${url}/api/v1/gameservers`, options)
       expect(reply).toMatchObject({ status: 401, headers: { 'www-authenticate': 'Bearer' } })
@@ -186,7 +186,7 @@ describe('bearer tokens', () => {
     }
   })
 
-  it('are known whatever the case of the scheme', async () => {
+  it('accept the scheme in any case', async () => {
     for (const url of await served({ authorize })) {
       const headers = { Authorization: `bearer ${token('read')}` }
       expect((await call('GET', `${url}/api/v1/gameservers`, { headers })).status).toBe(200)
@@ -207,11 +207,11 @@ describe('bearer tokens', () => {
   })
 })
 
-describe('calls per caller', () => {
+describe('perClientRateLimit', () => {
   const who = (name: string) => ({ headers: { 'X-Who': name } })
   const callerOf = (request: { header(name: string): string | undefined }) => request.header('x-who') ?? ''
 
-  it("that come too often are 429 with when to come again, and are nobody else's", async () => {
+  it('answers 429 with Retry-After to a client over its limit, and to no other', async () => {
     const clock = virtualClock()
     const rateLimit = perClientRateLimit({ perSecond: 0.25, burst: 2, callerOf, clock })
     const [url = ''] = await served({ rateLimit })
@@ -230,7 +230,7 @@ describe('calls per caller', () => {
     expect(await ask('a')).toBe('429 4')
   })
 
-  it('are counted before anybody is asked who it is', async () => {
+  it('runs before authorize', async () => {
     let asked = 0
     const authorize = () => {
       asked++
@@ -240,13 +240,13 @@ describe('calls per caller', () => {
       asked = 0
       const statuses: number[] = []
       for (let i = 0; i < 5; i++) statuses.push((await call('GET', `${url}/api/v1/gameservers`)).status)
-      // One limit for both ways of serving: whatever is left of it.
+      // Both entry points share one limit.
       expect(statuses.filter((status) => status === 403)).toHaveLength(asked)
       expect(statuses.at(-1)).toBe(429)
     }
   })
 
-  it('are forgotten before they are too many to remember', () => {
+  it('forgets the least recently seen clients', () => {
     const clock = virtualClock()
     const limit = perClientRateLimit({ perSecond: 0.001, burst: 1, callerOf, maxCallers: 2, clock })
     const ask = (name: string) => limit({ header: () => name } as never, { name: 'getBuild', role: 'read' })
@@ -258,7 +258,7 @@ describe('calls per caller', () => {
   })
 
   it.each([{ perSecond: 0 }, { perSecond: NaN }, { perSecond: 1, burst: 0.5 }, { perSecond: 1, maxCallers: -1 }])(
-    'cannot be limited by %j',
+    'refuses %j',
     (options) => {
       expect(() => perClientRateLimit(options)).toThrow(expect.objectContaining({ code: 'invalid' }))
     },

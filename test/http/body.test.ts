@@ -1,4 +1,4 @@
-/** How bodies are read: sizes, encodings, slow and lying clients. On every way in: bare Node, Express-like, web standard. */
+/** Reading request bodies: sizes, encodings, slow and dishonest clients, through both entry points. */
 import { Buffer } from 'node:buffer'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { allocationRoutes, managementRoutes } from '../../src/http/index.js'
@@ -44,7 +44,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
     expect((await post(request, { 'Content-Type': type })).status).toBe(200)
   })
 
-  it('text beyond ASCII comes through whole, also in pieces', async () => {
+  it('text beyond ASCII is preserved, also with chunked encoding', async () => {
     const cookie = 'é日本😀'
     for (const headers of [{}, chunked]) {
       const reply = await post({ ...request, sessionCookie: cookie }, headers)
@@ -56,13 +56,13 @@ describe.each(entryPoints)('through $name', ({ open }) => {
   it.each([
     ['declared', {}],
     ['not declared', chunked],
-  ])('1 MiB is taken and a byte more is 413, length %s', async (_, headers) => {
+  ])('1 MiB is accepted and a byte more is 413, length %s', async (_, headers) => {
     expect((await post(sized(mebibyte), headers)).status).toBe(200)
     const reply = await post(sized(mebibyte + 1), headers)
     expect(reply).toMatchObject({ status: 413, text: '{"error":"body is larger than 1048576 bytes"}' })
   })
 
-  it('a body that is far too large is refused while it is still being sent', async () => {
+  it('a body that is far too large is refused while the client is still sending', async () => {
     const connection = rawConnection(
       server.url,
       `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: ${9 * mebibyte}\r\n\r\n${'x'.repeat(mebibyte + 1)}`,
@@ -96,7 +96,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
     expect(reply.text).toBe('{"error":"body must be JSON in UTF-8, but holds bytes that are not UTF-8"}')
   })
 
-  it('a client that goes away in the middle of its body harms nobody', async () => {
+  it('a client that disconnects within its body does not affect others', async () => {
     const connection = rawConnection(
       server.url,
       `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{"buil`,
@@ -107,7 +107,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
     expect((await post(request)).status).toBe(200)
   })
 
-  it('a body that comes in many small pieces is read', async () => {
+  it('a body that arrives in many small pieces is read', async () => {
     const body = JSON.stringify(request)
     const connection = rawConnection(
       server.url,
@@ -133,7 +133,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
     connection.socket.destroy()
   })
 
-  it('what a page in a browser can send unasked is refused', async () => {
+  it('a cross-origin request that needs no CORS preflight is refused', async () => {
     const Origin = 'https://evil.example'
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', '']) {
       const reply = await post(request, { Origin, 'Content-Type': type })
@@ -146,7 +146,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
   })
 })
 
-it('a deep template is refused before it could harm those who list builds', async () => {
+it('a deeply nested template is refused', async () => {
   const never = () => Promise.reject(new Error('was called'))
   const builds = { create: never, list: never, get: never, patch: never, delete: never }
   const app = managementRoutes({

@@ -47,8 +47,8 @@ const manifest = {
   }),
 }
 
-describe("answers in the other project's shapes", () => {
-  it('a build is created with 201, from a manifest with fields that only that project knows', async () => {
+describe('compat: thundernetes', () => {
+  it('creates a build with 201 from a manifest with fields that only that project has', async () => {
     const { status, json } = await ask('POST', 'gameserverbuilds', manifest)
     expect(status).toBe(201)
     const { titleID: _titleID, ...spec } = { titleID: '', ...manifest.spec }
@@ -57,7 +57,7 @@ describe("answers in the other project's shapes", () => {
     expect((await fleet.builds.get('arena')).spec.buildMetadata).toEqual({ map: 'dust', mode: 'ranked' })
   })
 
-  it('what it says of a build can be sent back', async () => {
+  it('accepts a build in the shape that it returns', async () => {
     const { json } = await ask('POST', 'gameserverbuilds', manifest)
     await ask('DELETE', 'gameserverbuilds/default/arena')
     const again = await ask('POST', 'gameserverbuilds', json)
@@ -89,7 +89,7 @@ describe("answers in the other project's shapes", () => {
     }
   })
 
-  it('the details of a build are such a list, and those of a server are one object', async () => {
+  it('details of a build are a list, those of a server one object', async () => {
     await ask('POST', 'gameserverbuilds', manifest)
     await standingBy(fleet, 2)
     await fleet.allocate({ buildID, sessionID })
@@ -103,7 +103,7 @@ describe("answers in the other project's shapes", () => {
     expect(all.json).toMatchObject({ items: expect.arrayContaining([one.json]) })
   })
 
-  it('a build that is not there has no servers and no details, and is itself 404', async () => {
+  it('a missing build has empty lists of servers and details, and is itself 404', async () => {
     for (const list of ['gameservers', 'gameserverdetails']) {
       const { status, json } = await ask('GET', `gameserverbuilds/default/nothing/${list}`)
       expect([status, json]).toEqual([200, { metadata: {}, items: [] }])
@@ -111,7 +111,7 @@ describe("answers in the other project's shapes", () => {
     expect((await ask('GET', 'gameserverbuilds/default/nothing')).status).toBe(404)
   })
 
-  it('a patch may bring more than it needs', async () => {
+  it('a patch may contain other fields', async () => {
     await ask('POST', 'gameserverbuilds', manifest)
     const { status, json } = await ask('PATCH', 'gameserverbuilds/default/arena', { standingBy: 1, max: 2, by: 'me' })
     expect(status).toBe(200)
@@ -120,7 +120,7 @@ describe("answers in the other project's shapes", () => {
 })
 
 describe('allowedOrigins', () => {
-  it('lets a browser ask whether it may call, without asking who it is', async () => {
+  it('answers CORS preflights without authorization', async () => {
     const { status, headers } = await call('OPTIONS', `${server.url}/api/v1/gameserverbuilds/default/arena`, {
       headers: {
         Origin: origin,
@@ -137,7 +137,7 @@ describe('allowedOrigins', () => {
     })
   })
 
-  it('shows answers, errors too, to pages of these origins only', async () => {
+  it('exposes responses, including errors, to allowed origins only', async () => {
     const from = (Origin: string) =>
       call('GET', `${server.url}/api/v1/gameserverbuilds/default/nothing`, { headers: { Origin }, validate })
     expect((await from(origin)).headers).toMatchObject({
@@ -147,7 +147,7 @@ describe('allowedOrigins', () => {
     expect((await from('https://elsewhere.example')).headers).not.toHaveProperty('access-control-allow-origin')
   })
 
-  it('is closed to all unless told otherwise, and * opens it to all', async () => {
+  it('allows no origin by default, and every origin with *', async () => {
     for (const [allowedOrigins, allowed] of [
       [[], undefined],
       [['*'], 'https://any.example'],

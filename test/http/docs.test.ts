@@ -1,4 +1,4 @@
-/** docs/reference/http-api.md against the routes: every curl line works, every operation and status is one that there is. */
+/** Compares docs/reference/http-api.md with the routes: curl lines work; operations, statuses and limits are the real ones. */
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -67,13 +67,13 @@ describe('docs/reference/http-api.md', () => {
       .replace('http://127.0.0.1:5000', served.allocationUrl)
       .replace('http://127.0.0.1:5001', served.managementUrl)
       .replace('arena-x7k2p', name)
-    // A stream has no end, which is more than a test can read.
+    // The stream does not end.
     const asked = url.includes('/events') ? 'HEAD' : method
     expect(await call(asked, real, { body })).toMatchObject({ status: 200 })
     if (method === 'PATCH') await fleet.builds.patch('arena', { standingBy: 2 })
   })
 
-  it('lists the operations that there are, each with its methods', async () => {
+  it('lists every operation with its methods', async () => {
     const operations = [...section('Management').matchAll(/^\| [^|]+ \| `(\w+) (\S+)` \|/gm)]
     expect(operations).toHaveLength(13)
     const methods = new Map<string, string[]>()
@@ -94,13 +94,13 @@ describe('docs/reference/http-api.md', () => {
     )
   })
 
-  it('lists the limits that there are, with their defaults', () => {
+  it('lists every limit with its default', () => {
     const rows = [...text.matchAll(/^\| `(\w+)` \| ([\d,]+) \|/gm)]
     const listed = rows.map(([, name, value = '']) => [name, Number(value.replaceAll(',', ''))])
     expect(Object.fromEntries(listed)).toEqual(defaultServeLimits)
   })
 
-  it('lists the statuses that there are', () => {
+  it('lists every status', () => {
     const always = [200, 405, 413]
     expect(statusesIn(section('Allocation'))).toEqual(new Set([...always, ...Object.values(allocationStatuses)]))
     expect(statusesIn(section('Management'))).toEqual(new Set([...always, ...Object.values(managementStatuses)]))
@@ -109,7 +109,7 @@ describe('docs/reference/http-api.md', () => {
 })
 
 describe('docs/guides/securing.md', () => {
-  it('lists every operation with the role that it takes', async () => {
+  it('lists every operation with its role', async () => {
     const page = await readFile(fileURLToPath(new URL('../../docs/guides/securing.md', import.meta.url)), 'utf8')
     const rows = [...page.matchAll(/^\| `(\w+)` \| (\w+) \|$/gm)]
     expect(Object.fromEntries(rows.map(([, name, role]) => [name, role]))).toEqual(operations)

@@ -1,4 +1,4 @@
-/** `GET /api/v1/events`: what happens, as server-sent events over real sockets. */
+/** `GET /api/v1/events`: server-sent events over real sockets. */
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { managementRoutes, serve, type StreamedEvent } from '../../src/http/index.js'
@@ -61,7 +61,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     listener = await entryPoint.open(managementRoutes(fleet, options))
   }
 
-  it('come as they happen, with number, type and all they hold', async () => {
+  it('are sent as they happen, with id, type and data', async () => {
     await open()
     const reading = await read()
     expect(reading.response).toMatchObject({
@@ -82,7 +82,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     reading.stop()
   })
 
-  it('go on behind the last one seen: none is lost and none comes twice', async () => {
+  it('resume after Last-Event-ID without loss or duplicates', async () => {
     await open()
     const first = await read('?from=1')
     await fleet.builds.create(build())
@@ -99,7 +99,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     second.stop()
   })
 
-  it('begin anew for who has read the numbers of another start', async () => {
+  it('start over for an id from before a restart', async () => {
     await open()
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
@@ -116,11 +116,11 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     }
     expect(await firstOf(second?.id ?? '')).toBe(3)
     expect(await firstOf('2')).toBe(3)
-    // As a browser has it after a start of the host, which can say no more than this.
+    // What a browser sends after a restart of the host.
     expect(await firstOf('-another-log-2')).toBe(1)
   })
 
-  it('go on where they began for who was cut off before the first came', async () => {
+  it('resume from the start of the stream for a reader that was disconnected before the first event', async () => {
     await open({ events: { heartbeatMs: 10 } })
     await fleet.builds.create(build({ standingBy: 0 }))
     const first = await read()
@@ -140,12 +140,12 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     ['', { 'Last-Event-ID': '1.5' }],
     ['', { 'Last-Event-ID': '9'.repeat(20) }],
     ['', { 'Last-Event-ID': 'log-' }],
-  ])('refuse a number that is none: %s %j', async (path, headers) => {
+  ])('refuse an invalid number with 400: %s %j', async (path, headers) => {
     await open()
     expect((await call('GET', `${listener.url}/api/v1/events${path}`, { headers })).status).toBe(400)
   })
 
-  it('are kept alive by comments while nothing happens', async () => {
+  it('are interleaved with heartbeat comments while nothing happens', async () => {
     await open({ events: { heartbeatMs: 10 } })
     const reading = await read()
     await until(() => reading.text().endsWith(':\n\n:\n\n:\n\n'))
@@ -154,7 +154,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     reading.stop()
   })
 
-  it('tell in their place what the log no longer holds', async () => {
+  it('include EventsDropped for events that the log no longer holds', async () => {
     const small = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { eventLogSize: 5 } })
     await small.builds.create(build())
     await standingBy(small, 2)
@@ -168,7 +168,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     await small.close()
   })
 
-  it('are read by so many at once; who goes away makes room', async () => {
+  it('are limited to maxReaders; a reader that disconnects makes room', async () => {
     await open({ events: { maxReaders: 1, heartbeatMs: 10 } })
     const reading = await read()
     await until(() => reading.text().includes(':\n\n'))
@@ -182,7 +182,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     })
   })
 
-  it('answer HEAD without a stream, and end when this host closes', async () => {
+  it('answer HEAD without a stream, and end when the routes are closed', async () => {
     const routes = managementRoutes(fleet, { events: { maxReaders: 1 } })
     listener = await entryPoint.open(routes)
     const head = await call('HEAD', `${listener.url}/api/v1/events`)
@@ -194,7 +194,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     expect(reading.response.complete).toBe(true)
   })
 
-  it('are for those who may read', async () => {
+  it('require the role read', async () => {
     const asked: unknown[] = []
     await open({
       authorize(request, operation) {
@@ -209,7 +209,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     reading.stop()
   })
 
-  it('a reader that takes nothing is cut off, costs no memory, harms nobody, and can go on where it was', async () => {
+  it('a stalled reader is disconnected, costs no memory, does not affect others, and can resume', async () => {
     const large = flood()
     listener = await entryPoint.open(managementRoutes({ ...fleet, events: large.events }, { events: { stallMs: 200 } }))
     const before = process.memoryUsage().rss
@@ -219,7 +219,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     const quick = await read('?from=1')
     await until(() => quick.events().length > 50)
     quick.stop()
-    // Its stream has ended: nothing asks for its events any more.
+    // Its stream has ended.
     await until(() => large.reading() === 0)
     expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 ** 2)
     slow.socket.resume()
@@ -235,18 +235,18 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
   })
 })
 
-it('serve ends its streams when it closes', async () => {
+it('serve ends event streams when it closes', async () => {
   const served = await serve({ fleet, allocation: { port: 0 }, management: { port: 0 } })
   listener = { url: served.managementUrl, close: () => served.close() }
   const reading = await read()
   await until(() => reading.text() !== '')
   await served.close()
   await until(reading.ended)
-  // One that is cut is not.
+  // A severed response is incomplete.
   expect(reading.response.complete).toBe(true)
 })
 
-/** Events of 10 kB without end. Counts who reads. */
+/** An endless source of 10 kB events that counts its readers. */
 function flood() {
   let reading = 0
   const events: Fleet['events'] = ({ from = 1, signal } = {}) =>

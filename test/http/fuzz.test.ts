@@ -69,7 +69,7 @@ describe.each<OpenApiOptions>([{}, { compat: 'thundernetes' }])('requests made f
     })
 
     test.prop([requests], { numRuns: 60 })(
-      'are answered as it says, and never with 500',
+      'are answered as documented, and never with 500',
       async (request) => {
         if ((await fleet.builds.list()).length === 0) await fleet.builds.create(build({ standingBy: 0 }))
         const url = server.url + request.path + request.query

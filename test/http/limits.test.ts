@@ -1,4 +1,4 @@
-/** What is sent to a listener beyond its limits is refused, and harms nobody else's call. */
+/** Requests beyond the limits of a listener are refused and do not affect other calls. */
 import { execFileSync, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -30,13 +30,13 @@ async function open(limits: Partial<ServeLimits> = {}): Promise<string> {
 const body = { buildID, sessionID }
 const allocate = (wait = '') => call('POST', `${served.allocationUrl}/api/v1/allocate${wait}`, { body })
 
-/** Somebody else's calls, which must be answered whatever is going on. */
+/** Calls of other clients, which must not be affected. */
 async function othersAreServed(): Promise<void> {
   expect((await call('GET', `${served.managementUrl}/api/v1/gameservers`)).status).toBe(200)
   expect((await allocate()).status).toBe(404)
 }
 
-describe('too many at once', () => {
+describe('limits of concurrency: ', () => {
   it('callers that wait are refused by the fleet with 503 and Retry-After; other calls are served', async () => {
     await fleet.close()
     fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { maxWaiting: 2 } })
@@ -58,32 +58,29 @@ describe('too many at once', () => {
     await until(async () => (await allocate('?wait=0.05')).status === 429)
   })
 
-  it.each(entryPoints)(
-    'in flight are refused with 503, also by the management API, through $name',
-    async ({ open: at }) => {
-      await open()
-      let release = () => {}
-      const released = new Promise<void>((resolve) => (release = resolve))
-      let inside = 0
-      const builds = {
-        ...fleet.builds,
-        async list() {
-          inside++
-          await released
-          return []
-        },
-      }
-      const host = await at(managementRoutes({ ...fleet, builds }, { maxInFlight: 2 }))
-      const held = [1, 2].map(() => call('GET', `${host.url}/api/v1/gameserverbuilds`))
-      await until(() => inside === 2)
-      const refused = await call('GET', `${host.url}/api/v1/gameservers`)
-      expect(refused).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
-      release()
-      expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200])
-      expect((await call('GET', `${host.url}/api/v1/gameservers`)).status).toBe(200)
-      await host.close()
-    },
-  )
+  it.each(entryPoints)('requests over maxInFlight are refused with 503, through $name', async ({ open: at }) => {
+    await open()
+    let release = () => {}
+    const released = new Promise<void>((resolve) => (release = resolve))
+    let inside = 0
+    const builds = {
+      ...fleet.builds,
+      async list() {
+        inside++
+        await released
+        return []
+      },
+    }
+    const host = await at(managementRoutes({ ...fleet, builds }, { maxInFlight: 2 }))
+    const held = [1, 2].map(() => call('GET', `${host.url}/api/v1/gameserverbuilds`))
+    await until(() => inside === 2)
+    const refused = await call('GET', `${host.url}/api/v1/gameservers`)
+    expect(refused).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
+    release()
+    expect((await Promise.all(held)).map(({ status }) => status)).toEqual([200, 200])
+    expect((await call('GET', `${host.url}/api/v1/gameservers`)).status).toBe(200)
+    await host.close()
+  })
 
   it('callers that wait do not count as requests in flight', async () => {
     await open()
@@ -122,7 +119,7 @@ describe('too many at once', () => {
   })
 })
 
-describe('whoever is slow', () => {
+describe('a slow client', () => {
   const slow = { headersTimeoutMs: 300, requestTimeoutMs: 600, checkIntervalMs: 50 }
   const line = 'POST /api/v1/allocate HTTP/1.1\r\n'
   const head = `${line}Host: localhost\r\nContent-Length: 1000000\r\n\r\n`
@@ -130,7 +127,7 @@ describe('whoever is slow', () => {
   it.each([
     ['head', line, 'X'],
     ['body', head, ' '],
-  ])('with the %s keeps nobody waiting', async (_, begin, byte) => {
+  ])('that sends the %s slowly does not delay others', async (_, begin, byte) => {
     const url = await open({ headersTimeoutMs: 600_000, requestTimeoutMs: 600_000 })
     const lorises = Array.from({ length: 50 }, () => rawConnection(url, begin))
     const dripping = lorises.map(({ socket }) => drip(socket, byte))
@@ -140,7 +137,7 @@ describe('whoever is slow', () => {
     for (const { socket } of lorises) socket.destroy()
   })
 
-  it('with the head gets 408, byte by byte or silent', async () => {
+  it('that sends its head byte by byte, or nothing, gets 408', async () => {
     const url = await open(slow)
     const silent = rawConnection(url)
     const loris = rawConnection(url, line)
@@ -150,7 +147,7 @@ describe('whoever is slow', () => {
     dripping.stop()
   })
 
-  it('with the body gets 408, and others are served afterwards', async () => {
+  it('that sends its body byte by byte gets 408, and others are served afterwards', async () => {
     const url = await open(slow)
     const lorises = Array.from({ length: 50 }, () => rawConnection(url, head))
     const dripping = lorises.map(({ socket }) => drip(socket, ' '))
@@ -160,7 +157,7 @@ describe('whoever is slow', () => {
     await othersAreServed()
   })
 
-  it('to read its answer is cut once nothing has moved for long', async () => {
+  it('that does not read its response is disconnected after stallTimeoutMs', async () => {
     const large = Array.from({ length: 100_000 }, (_, i) => ({ name: `${'x'.repeat(200)}${i}` }))
     const servers = { ...fleet.servers, list: () => Promise.resolve(large as never) }
     await open()
@@ -174,7 +171,7 @@ describe('whoever is slow', () => {
     held.socket.pause()
     const connections = () => new Promise((resolve) => server.getConnections((_, count) => resolve(count)))
     await until(async () => (await connections()) === 0)
-    // What was on the way can still be read; the rest never comes.
+    // Data in transit can still be read; the rest is lost.
     held.socket.resume()
     await held.closed()
     expect(held.received().length).toBeLessThan(20_000_000)
@@ -182,8 +179,8 @@ describe('whoever is slow', () => {
   })
 })
 
-describe('whatever is sent', () => {
-  it('as a body of 1 GiB is refused with 413 and not kept', { timeout: 60_000 }, async () => {
+describe('hostile input: ', () => {
+  it('a body of 1 GiB is refused with 413 and not buffered', { timeout: 60_000 }, async () => {
     const url = await open()
     const before = process.memoryUsage().rss
     const head = (length: string) => `POST /api/v1/allocate HTTP/1.1\r\nHost: localhost\r\n${length}\r\n\r\n`
@@ -207,7 +204,7 @@ describe('whatever is sent', () => {
     ['deeply nested arrays', Buffer.from('['.repeat(500_000) + ']'.repeat(500_000))],
     ['deeply nested objects', Buffer.from('{"a":'.repeat(150_000) + '1' + '}'.repeat(150_000))],
     ['brackets that never close', Buffer.from('[{'.repeat(400_000))],
-  ])('as %s is 400, on either API', async (_, bytes) => {
+  ])('%s is 400 on both APIs', async (_, bytes) => {
     const url = await open()
     const answers = await Promise.all(
       [`${url}/api/v1/allocate`, `${served.managementUrl}/api/v1/gameserverbuilds`].map((at) =>
@@ -221,8 +218,8 @@ describe('whatever is sent', () => {
     await othersAreServed()
   })
 
-  it("over 10,000 idle connections takes nobody's place", { timeout: 120_000 }, async () => {
-    // Node has raised its own limit as far as it may; each side of the connections is a process of its own.
+  it('10,000 idle connections do not keep other calls out', { timeout: 120_000 }, async () => {
+    // Node raises its soft limit to the hard one; each side of the connections is a separate process.
     const files = Number(
       execFileSync('sh', ['-c', 'ulimit -Hn'], { encoding: 'utf8' }).trim().replace('unlimited', '1e9'),
     )
@@ -248,7 +245,7 @@ describe('whatever is sent', () => {
     expect((await allocate()).status).toBe(200)
   })
 
-  it('on more connections than there may be: who is there already goes on', async () => {
+  it('connections over maxConnections are dropped; existing ones keep working', async () => {
     const url = await open({ maxConnections: 3 })
     const request = 'GET /api/v1/allocate HTTP/1.1\r\nHost: localhost\r\n\r\n'
     const first = rawConnection(url, request)
@@ -262,7 +259,7 @@ describe('whatever is sent', () => {
   })
 })
 
-/** Writes a byte now and then, for as long as there is somebody to read it. */
+/** Writes a byte every 20 ms while the socket is writable. */
 function drip(socket: Socket, byte: string): { stop(): void } {
   const timer = setInterval(() => {
     if (socket.writable) socket.write(byte)
@@ -270,7 +267,7 @@ function drip(socket: Socket, byte: string): { stop(): void } {
   return { stop: () => clearInterval(timer) }
 }
 
-/** Writes until so many bytes are sent or the other side has had enough; resolves with how many were sent. */
+/** Writes until `total` bytes are sent or the other side closes; resolves with the bytes sent. */
 async function pour(socket: Socket, piece: string, total: number): Promise<number> {
   let sent = 0
   while (sent < total && socket.writable) {

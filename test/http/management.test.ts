@@ -50,7 +50,7 @@ const metadataOf = (name: unknown) => ({ name, namespace: 'default', creationTim
 const aBuild = { apiVersion, kind: 'GameServerBuild', metadata: metadataOf('arena'), spec: build().spec, status }
 
 describe('builds', () => {
-  it('are created from a body that may name status, apiVersion and kind', async () => {
+  it('are created from a body that may contain status, apiVersion and kind', async () => {
     const reply = await ask('POST', '/gameserverbuilds/', {
       apiVersion: 'mps.vendor.com/v1alpha1',
       kind: 'GameServerBuild',
@@ -65,7 +65,7 @@ describe('builds', () => {
     expect(reply.json).toEqual(aBuild)
   })
 
-  it('are listed, got, patched and deleted', async () => {
+  it('can be listed, read, patched and deleted', async () => {
     expect(await ask('GET', '/gameserverbuilds/')).toMatchObject({ status: 200, json: [] })
     await arena()
     expect(await ask('GET', '/gameserverbuilds/')).toMatchObject({ status: 200, json: [aBuild] })
@@ -136,7 +136,7 @@ describe('servers', () => {
     },
   }
 
-  it('are listed for the fleet and for a build, got, and deleted', async () => {
+  it('can be listed by fleet or build, read, and deleted', async () => {
     await arena()
     await fleet.builds.create(build({ buildID: 'other', standingBy: 1 }, 'other'))
     await standingBy(fleet, 1, 'other')
@@ -171,7 +171,7 @@ describe('details', () => {
     spec: { connectedPlayersCount: 0, connectedPlayers: [] },
   })
 
-  it('of a build are one object with an item for each server, and of a server an array of one', async () => {
+  it('of a build are one object with an item for each server, of a server an array of one', async () => {
     await arena()
     const ofBuild = await ask('GET', '/gameserverbuilds/default/arena/gameserverdetails')
     expect(ofBuild.status).toBe(200)
@@ -184,7 +184,7 @@ describe('details', () => {
   })
 })
 
-/** Every operation of the service description; `missing` is a path whose resource does not exist. */
+/** Every operation: its path, a path whose resource does not exist, and the method of the fleet that it calls. */
 const operations = [
   ['POST', '/gameserverbuilds/', undefined, 'create'],
   ['GET', '/gameserverbuilds/', undefined, 'list'],
@@ -238,7 +238,7 @@ describe('a failure of the store or the backend is 500 and names its cause', () 
     expect(reply).toMatchObject({ status: 500, text: '{"error":"the store is away: ECONNREFUSED"}' })
   })
 
-  it('also when what was thrown is no FleetError, without its stack', async () => {
+  it('also for errors that are not FleetErrors, without their stack', async () => {
     const thrown = () => {
       throw new TypeError('x is not a function')
     }
@@ -250,7 +250,7 @@ describe('a failure of the store or the backend is 500 and names its cause', () 
 })
 
 describe('paths', () => {
-  it.each(operations)('of %s %s work with and without a slash at the end', async (method, path) => {
+  it.each(operations)('of %s %s work with and without a trailing slash', async (method, path) => {
     const opposite = path.endsWith('/') ? path.slice(0, -1) : `${path}/`
     await arena()
     const [first] = await fleet.servers.list()
@@ -265,18 +265,18 @@ describe('paths', () => {
     '/api/v1/gameserverbuilds/default',
     '/api/v1/gameserverbuilds//arena',
     '/api/v2/gameservers/',
-  ])('that are not known are 404: %s', async (path) => {
+  ])('that are unknown are 404: %s', async (path) => {
     const reply = await call('GET', server.url + path)
     expect(reply.status).toBe(404)
     expect(JSON.parse(reply.text)).toEqual({ error: `nothing is served at ${path}` })
   })
 
-  it('take percent-encoded names and ignore a query', async () => {
+  it('accept percent-encoded names and ignore a query', async () => {
     await arena()
     expect((await ask('GET', '/gameserverbuilds/def%61ult/%61rena?pretty=true')).status).toBe(200)
   })
 
-  it('with a broken percent-encoding name nothing that exists', async () => {
+  it('with invalid percent-encoding are 404', async () => {
     expect((await ask('GET', '/gameserverbuilds/default/%ZZ')).status).toBe(404)
   })
 
@@ -289,14 +289,14 @@ describe('paths', () => {
     ['DELETE', '/gameserverdetails/default/x', 'GET, HEAD, OPTIONS'],
     ['PROPFIND', '/gameserverbuilds/default/arena/gameservers', 'GET, HEAD, OPTIONS'],
     ['TRACE', '/gameserverbuilds/default/arena/gameserverdetails/', 'GET, HEAD, OPTIONS'],
-  ])('refuse %s %s with 405 and name what is allowed', async (method, path, allow) => {
+  ])('refuse %s %s with 405 and Allow', async (method, path, allow) => {
     const reply = await ask(method, path)
     expect(reply.status).toBe(405)
     expect(reply.headers['allow']).toBe(allow)
     expect(reply.json).toEqual({ error: `${method} is not allowed here, only ${allow}` })
   })
 
-  it('answer OPTIONS with what is allowed, and HEAD as GET without the body', async () => {
+  it('answer OPTIONS with Allow, and HEAD like GET without the body', async () => {
     expect(await ask('OPTIONS', '/gameserverbuilds/')).toMatchObject({
       status: 204,
       text: '',
@@ -310,7 +310,7 @@ describe('paths', () => {
     expect(await ask('HEAD', '/gameserverbuilds/default/nobody')).toMatchObject({ status: 404, text: '' })
   })
 
-  it('need no Host header in HTTP/1.0', async () => {
+  it('need no Host header with HTTP/1.0', async () => {
     const text = await rawConnection(server.url, 'GET /api/v1/gameserverbuilds/ HTTP/1.0\r\n\r\n').closed()
     expect(text).toMatch(/200 OK[^]*\r\n\r\n\[]$/)
   })

@@ -1,4 +1,4 @@
-/** The routes in every framework that they are said to be mounted in, with its body parser and without. */
+/** The routes in every supported framework, with and without its body parser. */
 import 'reflect-metadata'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -28,7 +28,7 @@ import { buildID, sessionID } from './fleet.js'
 const request: AllocationRequest = { buildID, sessionID, sessionCookie: 'é日本😀' }
 let waiting = 0
 
-/** Answers with what it was asked, and waits for what it is asked to wait for. */
+/** Echoes allocation requests; with `?wait=` it waits until it is aborted. */
 const fleet = {
   allocate: async (asked: AllocationRequest, { signal }: { readonly signal?: AbortSignal } = {}) => {
     if (signal === undefined) return { IPV4Address: '', Ports: asked.sessionCookie ?? '', SessionID: asked.sessionID }
@@ -166,7 +166,7 @@ describe.each(cases)('in %s, its body parser %s', (name, parses) => {
     return { ...mount, close, url: `${mount.origin}/fleet/api/v1` }
   }
 
-  it('calls are answered below the mount, past what stands before it', async () => {
+  it('calls below the mount are answered, and pass through earlier middleware', async () => {
     const { url } = await mounted()
     const headers = { 'Content-Type': 'application/json' }
     const reply = await call('POST', `${url}/allocate`, { body: request, headers })
@@ -195,14 +195,14 @@ describe.each(cases)('in %s, its body parser %s', (name, parses) => {
     )
   })
 
-  it('HEAD tells the type of what GET sends', async () => {
+  it('HEAD has the content type of GET', async () => {
     const { url } = await mounted()
     const head = await call('HEAD', `${url}/events`)
     expect(head).toMatchObject({ status: 200, text: '', headers: { 'content-type': 'text/event-stream' } })
     expect((await call('OPTIONS', `${url}/events`)).status).toBe(204)
   })
 
-  it("a path that is not the routes' is the app's", async () => {
+  it('the app answers other paths', async () => {
     const { origin, url } = await mounted()
     for (const path of [`${url}/nothing`, `${origin}/nothing`, `${origin}/fleetx/api/v1/allocate`]) {
       const reply = await call('GET', path)
@@ -213,7 +213,7 @@ describe.each(cases)('in %s, its body parser %s', (name, parses) => {
     }
   })
 
-  it('events are sent as they happen, and closing ends them and who waits', async () => {
+  it('events are streamed, and closing ends streams and waiting calls', async () => {
     const { url, close } = await mounted()
     const path = url.slice(new URL(url).origin.length)
     const head = 'HTTP/1.1\r\nHost: localhost\r\n'
@@ -231,6 +231,6 @@ describe.each(cases)('in %s, its body parser %s', (name, parses) => {
   })
 })
 
-it('koaMiddleware refuses a prefix that no path begins with', () => {
+it('koaMiddleware refuses a prefix without a leading slash', () => {
   expect(() => koaMiddleware(fleetRoutes(fleet), { prefix: 'fleet' })).toThrow(/^koaMiddleware: prefix must begin/)
 })

@@ -1,4 +1,4 @@
-/** `/healthz`, `/readyz` and `/metrics` over real sockets: they tell the truth. */
+/** `/healthz`, `/readyz` and `/metrics` over real sockets. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { memoryBackend } from '../../adapters/memory/index.js'
 import {
@@ -66,7 +66,7 @@ describe('/healthz and /readyz', () => {
     expect(await ready()).toEqual(well)
   })
 
-  it('are in the document, with a 503 of their own, for anybody to ask', async () => {
+  it('are public in the OpenAPI document, with a 503 of their own', async () => {
     const { paths } = JSON.parse((await ask('/openapi.json')).text) as ReturnType<typeof openApiDocument>
     for (const path of ['/healthz', '/readyz']) {
       expect(paths[path]).toMatchObject({ get: { security: [], responses: { 200: {}, 503: {} } } })
@@ -80,7 +80,7 @@ describe('/healthz and /readyz', () => {
     ['store', 'hangs'],
     ['backend', 'fails'],
     ['backend', 'hangs'],
-  ] as const)('while the %s %s it is 503, and 200 again when it is back; the process lives', async (part, how) => {
+  ] as const)('while the %s %s, /readyz is 503, and 200 after it recovers; /healthz stays 200', async (part, how) => {
     broken.set(part, how)
     await until(async () => (await ready()).status === 503, 10_000)
     expect(await ready()).toEqual({ ...well, status: 503, ready: false, [part]: false })
@@ -110,7 +110,7 @@ describe('/healthz and /readyz', () => {
     expect(await ready()).toMatchObject({ status: 503, ready: false, leads: false })
   })
 
-  it('ask store and backend now and then, however often they are asked', async () => {
+  it('query store and backend once for many concurrent calls', async () => {
     let lists = 0
     const backend = breakableBackend(memoryBackend({ clock: systemClock }), () => {
       lists++
@@ -125,7 +125,7 @@ describe('/healthz and /readyz', () => {
 })
 
 describe('/metrics', () => {
-  it('is the text of Prometheus, with its type', async () => {
+  it('serves Prometheus text with its content type', async () => {
     const reply = await ask('/metrics')
     expect(reply).toMatchObject({
       status: 200,
@@ -134,7 +134,7 @@ describe('/metrics', () => {
     expect(reply.text).toContain('\ngamekeeper_leader 1\n')
   })
 
-  it('is for those who may read; the other two are for anybody', async () => {
+  it('requires the role read; the other two are public', async () => {
     const token = 'x'.repeat(16)
     const authorize = bearerTokens([{ token, roles: ['read'] }])
     const routes = observationRoutes(fleet, {
@@ -152,7 +152,7 @@ describe('/metrics', () => {
     await host.close()
   })
 
-  it('is not there where a host has none, nor in the routes that it mounts', async () => {
+  it('is 404 without a metrics source, and in mounted routes', async () => {
     const none = await serve({ fleet, allocation: { port: 0 }, management: { port: 0 } })
     expect((await call('GET', `${none.managementUrl}/metrics`)).status).toBe(404)
     await none.close()

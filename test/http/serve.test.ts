@@ -1,4 +1,4 @@
-/** `serve`: both APIs on their ports, or neither; and closing them. */
+/** `serve`: both APIs on their ports or neither, and closing them. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -39,7 +39,7 @@ describe('serve', () => {
     expect(elsewhere.status).toBe(404)
   })
 
-  it("answers in another project's shapes, and to pages of other origins, when it is told to", async () => {
+  it('applies compat and allowedOrigins', async () => {
     const origin = 'https://console.example'
     served = await serve({
       fleet,
@@ -58,7 +58,7 @@ describe('serve', () => {
     expect(preflight.headers).toMatchObject({ 'access-control-allow-methods': 'POST' })
   })
 
-  it('names an address that this machine reaches when it listens everywhere', async () => {
+  it('returns a loopback URL when it listens on all interfaces', async () => {
     served = await serve({
       fleet,
       allocation: { host: '0.0.0.0', port: 0 },
@@ -69,7 +69,7 @@ describe('serve', () => {
   })
 })
 
-describe('a page that has pointed its own name at this machine', () => {
+describe('DNS rebinding', () => {
   const ask = (url: string, method: string, Host: string | undefined) => {
     const path = method === 'POST' ? '/api/v1/gameserverbuilds' : '/api/v1/gameserverbuilds/default/arena'
     const headers = {
@@ -79,34 +79,31 @@ describe('a page that has pointed its own name at this machine', () => {
     return call(method, url + path, { headers, body: method === 'POST' ? build() : undefined })
   }
 
-  it.each(['POST', 'GET', 'PATCH', 'DELETE'])(
-    'may ask nothing while nobody is asked who is calling: %s',
-    async (method) => {
-      served = await serve({ fleet, allocation: free, management: free, allowedHosts: ['fleet.example'] })
-      for (const host of ['evil.example', 'evil.example:5001', 'localhost.evil.example', '127.0.0.1.evil.example']) {
-        const { status, headers, text } = await ask(served.managementUrl, method, host)
-        expect(status).toBe(403)
-        expect(headers['gamekeeper-error']).toBe('forbidden')
-        expect(text).toContain('allowedHosts')
-      }
-      expect(await fleet.builds.list()).toEqual([])
-      const evil = { Host: 'evil.example' }
-      const allocate = { headers: evil, body: request }
-      expect((await call('POST', `${served.allocationUrl}/api/v1/allocate`, allocate)).status).toBe(403)
-      // They tell nothing, and probes ask under whatever name they like.
-      expect((await call('GET', `${served.managementUrl}/healthz`, { headers: evil })).status).toBe(200)
-    },
-  )
+  it.each(['POST', 'GET', 'PATCH', 'DELETE'])('is refused on loopback without authentication: %s', async (method) => {
+    served = await serve({ fleet, allocation: free, management: free, allowedHosts: ['fleet.example'] })
+    for (const host of ['evil.example', 'evil.example:5001', 'localhost.evil.example', '127.0.0.1.evil.example']) {
+      const { status, headers, text } = await ask(served.managementUrl, method, host)
+      expect(status).toBe(403)
+      expect(headers['gamekeeper-error']).toBe('forbidden')
+      expect(text).toContain('allowedHosts')
+    }
+    expect(await fleet.builds.list()).toEqual([])
+    const evil = { Host: 'evil.example' }
+    const allocate = { headers: evil, body: request }
+    expect((await call('POST', `${served.allocationUrl}/api/v1/allocate`, allocate)).status).toBe(403)
+    // Probes are public under every host name.
+    expect((await call('GET', `${served.managementUrl}/healthz`, { headers: evil })).status).toBe(200)
+  })
 
   it.each([undefined, 'localhost', 'LOCALHOST:80', 'a.localhost', '127.0.0.1:5001', '[::1]:5001', 'fleet.example:80'])(
-    'is not who calls as %s',
+    'is not suspected of the host name %s',
     async (host) => {
       served = await serve({ fleet, allocation: free, management: free, allowedHosts: ['Fleet.example'] })
       expect((await ask(served.managementUrl, 'POST', host)).status).toBe(200)
     },
   )
 
-  it('is asked who it is where there is authorize, whatever its name is', async () => {
+  it('is left to authorize where it is set', async () => {
     served = await serve({ fleet, allocation: free, management: free, authorize: () => true })
     expect((await ask(served.managementUrl, 'POST', 'fleet.example')).status).toBe(200)
   })
@@ -121,7 +118,7 @@ describe('serve starts both or neither', () => {
   const portOf = (server: Server) => (server.address() as AddressInfo).port
   const closed = (server: Server) => new Promise((resolve) => server.close(resolve))
 
-  it('with the management port taken the allocation port is free again', async () => {
+  it('releases the allocation port if the management port is taken', async () => {
     const other = await occupied()
     const probe = await occupied()
     const port = portOf(probe)
@@ -136,7 +133,7 @@ describe('serve starts both or neither', () => {
   })
 
   it('names the AirPlay receiver when it is port 5000', async () => {
-    // Whoever holds the port, the test or another program: it is taken.
+    // The test or another program holds the port.
     const other = await occupied(5_000).catch(() => undefined)
     await expect(serve({ fleet, management: free })).rejects.toMatchObject({
       code: 'port-in-use',
@@ -166,7 +163,7 @@ describe('serve starts both or neither', () => {
 })
 
 describe('closing', () => {
-  it('answers those who wait with 503, those in flight as usual, and ends with idle connections open', async () => {
+  it('answers waiting callers with 503, finishes requests in flight, and closes idle connections', async () => {
     const held = holding(fleet)
     served = await serve({ fleet: held, allocation: free, management: free })
     await fleet.builds.create(build({ standingBy: 0, max: 0 }))
@@ -180,7 +177,7 @@ describe('closing', () => {
 
     const closing = served.close()
     expect(await waiting).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
-    // Were it cut at last rather than closed now, the call in flight would be with it, and have no answer.
+    // It closes now: at the final cut the call in flight would be lost as well.
     await idle.closed()
     await expect(call('GET', served.managementUrl)).rejects.toThrow(/ECONNREFUSED/)
     held.release()
@@ -190,7 +187,7 @@ describe('closing', () => {
   })
 })
 
-/** The fleet, with a list of builds that takes until it is released; counts who is inside. */
+/** The fleet with a list of builds that blocks until `release`; counts calls under way. */
 function holding(real: Fleet) {
   let release = () => {}
   const released = new Promise<void>((resolve) => (release = resolve))

@@ -95,7 +95,7 @@ describe('with client certificates', () => {
   })
   const request = { buildID, sessionID }
 
-  it('who shows one gets a server, who shows none or a foreign one is refused at the handshake', async () => {
+  it('a client with a trusted certificate gets a server; without one, or with an untrusted one, the handshake fails', async () => {
     const { allocationUrl, managementUrl } = await open(withCertificates())
     expect(allocationUrl).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/)
     expect(managementUrl).toMatch(/^http:/)
@@ -111,7 +111,7 @@ describe('with client certificates', () => {
     })
   })
 
-  it('whoever speaks plain HTTP is not answered', async () => {
+  it('plain HTTP is not answered', async () => {
     const { allocationUrl } = await open(withCertificates())
     const socket = connectPlain(Number(new URL(allocationUrl).port), '127.0.0.1')
     let received = ''
@@ -122,7 +122,7 @@ describe('with client certificates', () => {
     expect(received).not.toContain('HTTP/1.1')
   })
 
-  it('the authorize hook is told whose it is', async () => {
+  it('the authorize hook gets the certificate', async () => {
     const seen: unknown[] = []
     const { allocationUrl } = await open({
       ...withCertificates(),
@@ -132,14 +132,14 @@ describe('with client certificates', () => {
         return commonName === 'matchmaker'
       },
     })
-    const other = await ours.issue('somebody-else')
+    const other = await ours.issue('other-client')
     const url = `${allocationUrl}/api/v1/allocate`
     expect((await call(url, { certified: other }, request)).status).toBe(403)
     expect((await call(url, { certified: matchmaker }, request)).status).toBe(404)
-    expect(seen).toEqual(['somebody-else', true, 'matchmaker', true])
+    expect(seen).toEqual(['other-client', true, 'matchmaker', true])
   })
 
-  it('the line in docs/guides/securing.md works as it stands there', async () => {
+  it('the line in docs/guides/securing.md works', async () => {
     const { allocationUrl } = await open(withCertificates())
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
@@ -157,12 +157,12 @@ describe('with client certificates', () => {
   })
 })
 
-it('without an authority of clients nobody needs a certificate', async () => {
+it('without a client CA no certificate is required', async () => {
   const { managementUrl } = await open({ management: { port: 0, tls: { cert: server.cert, key: server.key } } })
   expect(await call(`${managementUrl}/api/v1/gameservers`, {})).toEqual({ status: 200, text: '[]' })
 })
 
-describe('files that change', () => {
+describe('TLS files that change', () => {
   async function following() {
     const at = (name: string) => join(workshop.folder, `live-${name}`)
     const place = async ({ cert, key }: Certified) => {
@@ -178,7 +178,7 @@ describe('files that change', () => {
     return { at, place, url: managementUrl }
   }
 
-  it('are taken over without a restart', async () => {
+  it('are reloaded without a restart', async () => {
     const { place, url } = await following()
     expect(await shownBy(url)).toBe('server')
     await place(await ours.issue('renewed'))
@@ -196,7 +196,7 @@ describe('files that change', () => {
     ['half a certificate', 'cert', async () => (await readFile(server.cert)).subarray(0, 200)],
     ['an empty key', 'key', () => Promise.resolve('')],
     ['an empty file of authorities', 'ca', () => Promise.resolve('')],
-  ])('and are broken leave those of before in use, and say so once: %s', async (_, file, content) => {
+  ])('into unusable ones are ignored with one log line: %s', async (_, file, content) => {
     const { at, place, url } = await following()
     // At once: of a file that is half written there would be something else to say.
     await writeFile(at('new'), await content())
@@ -215,7 +215,7 @@ describe('files that change', () => {
     await until(async () => (await shownBy(url)) === 'mended')
   })
 
-  it('also authorities: whom the new ones have not signed is let in no more', async () => {
+  it('a new client CA replaces the old one', async () => {
     const ca = join(workshop.folder, 'live-authorities')
     await copyFile(ours.cert, ca)
     const tls = { cert: server.cert, key: server.key, ca, checkMs: 20 }
@@ -232,7 +232,7 @@ describe('files that change', () => {
   })
 })
 
-it('a certificate that need not be shown is known when it is', async () => {
+it('an optional client certificate is passed to authorize', async () => {
   const names: unknown[] = []
   const authorize = (request: ApiRequest) => names.push(request.clientCertificate()?.commonName) > 0
   const tls = { cert: server.cert, key: server.key, ca: ours.cert, requestCert: false }
@@ -243,7 +243,7 @@ it('a certificate that need not be shown is known when it is', async () => {
   expect(names).toEqual(['matchmaker', undefined, undefined])
 })
 
-describe('what cannot be served is refused at the start', () => {
+describe('serve refuses at the start: ', () => {
   it.each([
     ['a file that is not there', () => ({ ...server, cert: '/nowhere.pem' }), /^allocation\.tls: ENOENT.*nowhere\.pem/],
     [
@@ -253,7 +253,7 @@ describe('what cannot be served is refused at the start', () => {
     ],
     ['authorities that are none', () => ({ ...server, ca: server.key }), /contains no certificate/],
     [
-      'certificates that nobody signs',
+      'requestCert without a client CA',
       () => ({ ...server, requestCert: true }),
       /requestCert needs allocation\.tls\.ca/,
     ],
@@ -265,7 +265,7 @@ describe('what cannot be served is refused at the start', () => {
   })
 })
 
-it("the routes in a host's own node:https server know who has shown a certificate", async () => {
+it("the routes in a host's own node:https server get the client certificate", async () => {
   const names: unknown[] = []
   const authorize = (request: ApiRequest) => names.push(request.clientCertificate()?.commonName) > 0
   const [cert, key, ca] = await Promise.all([server.cert, server.key, ours.cert].map((path) => readFile(path)))
@@ -281,7 +281,7 @@ it("the routes in a host's own node:https server know who has shown a certificat
   await new Promise((resolve) => host.close(resolve))
 })
 
-it('closes though a client has not finished its handshake, and has long to do so', async () => {
+it('closes while a client has not finished its handshake', async () => {
   const management = { port: 0, tls: { cert: server.cert, key: server.key } }
   const { managementUrl, close } = await open({
     management,

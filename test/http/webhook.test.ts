@@ -1,4 +1,4 @@
-/** Webhooks to a real receiver: signed, at least once, in order for each server, and never lost in silence. */
+/** Webhooks to a real receiver: signed, at least once, in order for each server, and reported when lost. */
 import { createHmac } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -23,7 +23,7 @@ let fleet: Fleet
 let hook: Webhook | undefined
 let url: string
 let got: Got[]
-/** What the receiver does with an event. Default: takes it. */
+/** What the receiver does with an event. Default: accepts it. */
 let answer: (event: StreamedEvent, response: ServerResponse, times: number) => void
 let stop: () => Promise<void>
 
@@ -70,7 +70,7 @@ const serverOf = (event: StreamedEvent) => ('server' in event ? event.server.nam
 const numbers = () => got.map(({ event }) => event.seq)
 
 describe('a webhook', () => {
-  it('delivers each event as it happens, signed so that any library can tell', async () => {
+  it('delivers each event as it happens, signed as Standard Webhooks specifies', async () => {
     const told: FleetEvent[] = []
     fleet.on('*', (event) => {
       if (event.seq > 0) told.push(event)
@@ -88,7 +88,7 @@ describe('a webhook', () => {
     expect(headers['webhook-signature']).toBe(`v1,${signed.digest('base64')}`)
   })
 
-  it('delivers what the log holds already, and only the types that are wanted', async () => {
+  it('delivers events from the log, filtered by type', async () => {
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
     start({ from: 1, types: ['BuildCreated', 'BuildDeleted'] })
@@ -97,7 +97,7 @@ describe('a webhook', () => {
     expect(got.map(({ event }) => event.type)).toEqual(['BuildCreated', 'BuildDeleted'])
   })
 
-  it('comes again after a refusal, a redirect, a cut connection and silence, as the same delivery', async () => {
+  it('retries after an error status, a redirect, a dropped connection and a timeout, with the same id', async () => {
     answer = (_, response, times) => {
       if (times === 1) refuse(500)(_, response)
       else if (times === 2) {
@@ -112,7 +112,7 @@ describe('a webhook', () => {
     expect(new Set(got.map(({ id }) => id)).size).toBe(1)
   })
 
-  it('waits as long as a receiver asks for', async () => {
+  it('honours Retry-After', async () => {
     const at: number[] = []
     answer = (_, response, times) => {
       at.push(performance.now())
@@ -126,7 +126,7 @@ describe('a webhook', () => {
     expect((at[1] ?? 0) - (at[0] ?? 0)).toBeGreaterThan(950)
   })
 
-  it('hears of what another one gave up, when it is told to, and never of its own', async () => {
+  it('delivers WebhookFailed of other webhooks if listed, and never its own', async () => {
     answer = (event, response) => (event.type === 'BuildCreated' ? refuse(404)(event, response) : response.end())
     start({ types: ['WebhookFailed', 'BuildCreated'], attempts: 1 })
     const nowhere = webhook(fleet, { url: 'http://127.0.0.1:1/hook', secret, types: ['BuildCreated'], attempts: 1 })
@@ -138,7 +138,7 @@ describe('a webhook', () => {
     expect(failures).toEqual(['http://127.0.0.1:1/hook'])
   })
 
-  it('keeps the order of each server, and one that is stuck holds up no other', async () => {
+  it('keeps the order of each server, and a blocked server does not delay others', async () => {
     let stuck: string | undefined
     answer = (event, response) => {
       stuck ??= serverOf(event) || undefined
@@ -161,7 +161,7 @@ describe('a webhook', () => {
     expect(new Set(numbers()).size).toBe(6)
   })
 
-  it('tells what it gives up: to the fleet, to its owner and to the log', async () => {
+  it('reports dead letters to the fleet, to onDeadLetter and to the logger', async () => {
     const letters: unknown[] = []
     const errors: string[] = []
     const failed: EventOf<'WebhookFailed'>[] = []
@@ -189,13 +189,13 @@ describe('a webhook', () => {
     expect(letters).toEqual([['BuildCreated', 'the receiver answered with 404']])
     expect(errors).toContain('webhook event not delivered; giving up')
     expect(failed[0]?.message).toMatch(/^event \d+ \(BuildCreated\) was not delivered to http/)
-    // What came behind it is delivered; of its own failure it hears nothing.
+    // Later events are delivered, except its own WebhookFailed.
     await fleet.builds.delete('arena')
     await until(() => got.some(({ event }) => event.type === 'BuildDeleted') && hook?.queued === 0)
     expect(got.some(({ event }) => event.type === 'WebhookFailed')).toBe(false)
   })
 
-  it('holds no more than it may, and delivers what the log lost meanwhile as dropped', async () => {
+  it('queues at most maxQueued events, and delivers EventsDropped for those the log lost meanwhile', async () => {
     const small = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { eventLogSize: 5 } })
     const held: ServerResponse[] = []
     answer = (_, response) => held.push(response)
@@ -213,7 +213,7 @@ describe('a webhook', () => {
     await small.close()
   })
 
-  it('on closing waits for what is queued', async () => {
+  it('delivers queued events before it closes', async () => {
     answer = (_, response, times) => (times > 1 ? response.end() : refuse(500)(_, response))
     start()
     await fleet.builds.create(build())
@@ -236,7 +236,7 @@ describe('a webhook', () => {
     expect(hook?.queued).toBe(0)
   })
 
-  it('on closing gives up what nobody takes once its grace period is over, and not before', async () => {
+  it('drops undelivered events after the grace period when closing', async () => {
     const clock = virtualClock()
     const letters: StreamedEvent[] = []
     await stop()
@@ -245,7 +245,7 @@ describe('a webhook', () => {
       onDeadLetter: (event) => letters.push(event),
     })
     await fleet.builds.create(build())
-    // It is on its way, or waits for its next attempt.
+    // It is being delivered, or waits for its next attempt.
     await until(() => hook?.queued === 1 && clock.pending === 1)
     const closed = hook?.close({ graceMs: 50 })
     await until(() => clock.pending === 2)
@@ -264,7 +264,7 @@ describe('a webhook', () => {
     [{ secret: 'short' }, /secret must have at least 16 bytes/],
     [{ secret: 'whsec_c2hvcnQ=' }, /secret must have at least 16 bytes/],
     [{ attempts: 0 }, /attempts must be an integer ≥ 1, but is 0/],
-  ])('cannot be %j', (options, message) => {
+  ])('refuses %j', (options, message) => {
     expect(() => start(options)).toThrow(
       expect.objectContaining({ code: 'invalid', message: expect.stringMatching(message) }),
     )
@@ -283,7 +283,7 @@ describe('verifyWebhook', () => {
   })
   const good = { body, secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', now }
 
-  it('gives the event, from bytes or text, from Headers or Node, also by the second of two secrets or signatures', () => {
+  it('returns the event: from bytes or text, from Headers or Node headers, by any secret and any signature', () => {
     expect(verifyWebhook({ ...good, headers: signed() })).toEqual(event)
     expect(verifyWebhook({ ...good, headers: new Headers(signed()), body: Buffer.from(body) })).toEqual(event)
     expect(verifyWebhook({ ...good, headers: signed(), secret: [secret, good.secret] })).toEqual(event)
@@ -291,7 +291,7 @@ describe('verifyWebhook', () => {
     expect(verifyWebhook({ ...good, headers: both })).toEqual(event)
   })
 
-  it('names a body that a parser has taken apart', () => {
+  it('refuses a parsed body', () => {
     const parsed: never = event as never
     expect(() => verifyWebhook({ ...good, headers: signed(), body: parsed })).toThrow(
       expect.objectContaining({ code: 'invalid', message: expect.stringContaining('raw text or bytes') }),

@@ -1,4 +1,4 @@
-/** Directories are made, or the system's reason is told; it never takes for ever. */
+/** makeDirectories creates directories or rejects with the system's error, and never hangs. */
 import { mkdir, mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ async function temporary(): Promise<string> {
 }
 
 describe('makeDirectories', () => {
-  it('makes what is missing, with its mode, and says which was the first', async () => {
+  it('creates missing directories with their mode, and returns the first', async () => {
     const root = await temporary()
     expect(await makeDirectories(join(root, 'a/b/c'), 0o700)).toBe(join(root, 'a'))
     for (const path of ['a', 'a/b', 'a/b/c']) expect((await stat(join(root, path))).mode & 0o777).toBe(0o700)
@@ -20,13 +20,13 @@ describe('makeDirectories', () => {
     expect(await makeDirectories(join(root, 'a/b/d'), 0o700)).toBeUndefined()
   })
 
-  it('is not disturbed by another that makes the same', async () => {
+  it('tolerates concurrent creation of the same directory', async () => {
     const root = await temporary()
     await Promise.all(Array.from({ length: 10 }, () => makeDirectories(join(root, 'a/b/c'), 0o700)))
     expect((await stat(join(root, 'a/b/c'))).isDirectory()).toBe(true)
   })
 
-  it('tells what is in the way', async () => {
+  it('rejects with the system’s error', async () => {
     const root = await temporary()
     await writeFile(join(root, 'file'), '')
     await symlink(join(root, 'nowhere'), join(root, 'link'))
@@ -38,7 +38,7 @@ describe('makeDirectories', () => {
     expect(await makeDirectories(join(root, 'good-link/a'), 0o700)).toBe(join(root, 'good-link/a'))
   })
 
-  it('gives up where the system makes no directories at all', async () => {
+  it('rejects where the system does not allow directories', async () => {
     await expect(makeDirectories('/proc/gamekeeper/below', 0o700)).rejects.toThrow(/mkdir '\/proc/)
   })
 })

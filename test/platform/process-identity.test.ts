@@ -18,13 +18,13 @@ function start(command: string, args: readonly string[]) {
   return { child, pid: child.pid }
 }
 
-test('this process is alive and keeps its identity', () => {
+test('this process is alive and its identity is constant', () => {
   expect(currentProcess().pid).toBe(process.pid)
   expect(currentProcess()).toEqual(currentProcess())
   expect(isAlive(currentProcess())).toBe(true)
 })
 
-test('the same number with another start time is another process', () => {
+test('the same id with another start time is another process', () => {
   expect(isAlive({ ...currentProcess(), startedAt: 'long ago' })).toBe(false)
 })
 
@@ -39,14 +39,14 @@ test('a process that ended is not alive', async () => {
 })
 
 test('a zombie counts as dead', async () => {
-  // The shell becomes a sleep that never waits for the child that it had.
+  // The shell becomes a sleep that never reaps its child.
   const { child } = start('sh', ['-c', 'true & echo $!; exec sleep 60'])
   const [line] = await once(child.stdout, 'data')
   const pid = Number(String(line))
   await expect.poll(() => identityOf(pid), { timeout: 5_000 }).toBeUndefined()
 })
 
-test('a command name with brackets and spaces does not confuse it', () => {
+test('a command name may contain brackets and spaces', () => {
   const directory = mkdtempSync(join(tmpdir(), 'gamekeeper-identity-'))
   cleanups.push(() => rmSync(directory, { recursive: true, force: true }))
   const odd = join(directory, 'a) Z 1 (b')
@@ -56,6 +56,6 @@ test('a command name with brackets and spaces does not confuse it', () => {
   expect(identity && isAlive(identity)).toBe(true)
 })
 
-test.each([0, -1, 1.5, Number.NaN])('%s is nobody', (pid) => {
+test.each([0, -1, 1.5, Number.NaN])('%s is no process', (pid) => {
   expect(identityOf(pid)).toBeUndefined()
 })

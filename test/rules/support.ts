@@ -1,8 +1,8 @@
-/** Frozen records for the tests of the rules: whatever a rule would change by mistake throws. */
+/** Frozen records for the tests of the rules, so that a rule that modifies its input throws. */
 import { fc } from '@fast-check/vitest'
 import type { Build, BuildSpec, Server, ServerState } from '../../src/rules/model/resources.js'
 
-/** Freezes a value and all that it holds. */
+/** Freezes a value deeply. */
 export function frozen<T>(value: T): T {
   if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value)
@@ -66,12 +66,12 @@ const servers: Readonly<Record<ServerState, Server>> = frozen({
   Terminating: { ...active, state: 'Terminating', ending },
 })
 
-/** A server as it usually is in that state. */
+/** A typical server in that state. */
 export function aServer(state: ServerState, changes: Partial<Server> = {}): Server {
   return frozen({ ...servers[state], ...changes })
 }
 
-/** Whatever JSON can say, as it comes out of a parser; keys that mean something come up often. */
+/** Any JSON value, as parsed; the given keys occur often. */
 export function anyJson(...keys: readonly string[]): fc.Arbitrary<unknown> {
   const key = keys.length === 0 ? fc.string() : fc.oneof(fc.constantFrom(...keys), fc.string())
   const { value } = fc.letrec<{ value: unknown }>((tie) => ({
@@ -91,5 +91,5 @@ export function parsed(text: string): unknown {
   return JSON.parse(text)
 }
 
-/** `[[[…]]]`: short enough for any body, too deep for whatever calls itself for each level. */
+/** `[[[…]]]`: small enough for a request body, too deep for a recursive function. */
 export const deepJson: unknown = parsed('['.repeat(100_000) + ']'.repeat(100_000))

@@ -1,4 +1,4 @@
-/** Starts a script beside this file as a process of its own, which the test may kill at any moment. */
+/** Starts a script from `children` as a process that the test can kill. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
@@ -6,17 +6,17 @@ import { fileURLToPath } from 'node:url'
 
 export interface Child {
   readonly pid: number
-  /** What it prints, line by line, from where the last reader stopped. */
+  /** The lines that it prints. */
   readonly lines: AsyncIterator<string>
   say(line: string): void
-  /** SIGKILL; resolves when it is gone. */
+  /** Sends SIGKILL; resolves when the process is gone. */
   kill(): Promise<void>
-  /** Resolves to its exit code when it ends by itself. */
+  /** Resolves with its exit code once it exits. */
   ended(): Promise<number | null>
 }
 
 export interface StartOptions {
-  /** As of `ulimit -S`, like `-f 4096`. */
+  /** Arguments of `ulimit -S`, such as `-f 4096`. */
   readonly limit?: string
 }
 
@@ -62,7 +62,7 @@ function textOf(child: ChildProcess): () => string {
   return () => text
 }
 
-/** The next line, read as JSON. */
+/** The next line, parsed as JSON. */
 export async function nextMessage(child: Child): Promise<unknown> {
   const line = await child.lines.next()
   if (line.done) throw new Error('the child said nothing more')

@@ -13,7 +13,7 @@ describe('the memory store', () => {
   for (const { name, run } of cases) test(name, run)
 })
 
-describe('a memory store that hosts share', () => {
+describe('a shared memory store', () => {
   const memories = new WeakMap<Store, SharedMemory>()
   const of = (memory: SharedMemory) => {
     const store = memory.open()

@@ -12,7 +12,7 @@ interface Acknowledged {
   readonly revision: string
 }
 
-test('whatever was acknowledged is there after kill -9 at any moment, and nothing else has changed', async () => {
+test('acknowledged writes survive kill -9 at any moment, and nothing else has changed', async () => {
   const directory = await temporaryDirectory()
   const kept = new Map<string, string>()
   for (let round = 0; round < rounds; round++) {
@@ -25,7 +25,7 @@ test('whatever was acknowledged is there after kill -9 at any moment, and nothin
       const name = `arena-${round}-${i}`
       const last = acknowledged.get(name) ?? { n: 0, revision: '' }
       const now = found.get(name)
-      // The write after the last one that was acknowledged may have happened or not.
+      // The write after the last acknowledged one may or may not have happened.
       const possible = [last.n, last.n + 1].map((n) => (n % 10 === 0 ? undefined : String(n)))
       expect(possible).toContain(now?.record.node)
       if (now) expect(now.record).toEqual({ ...minimalServer(now.record), node: now.record.node })
@@ -47,7 +47,7 @@ test('whatever was acknowledged is there after kill -9 at any moment, and nothin
   expect(kept.size).toBeGreaterThan(rounds)
 }, 120_000)
 
-/** Kills the writer after a random number of acknowledgements, and returns the last one of each record. */
+/** Kills the writer after a random number of acknowledgements; returns the last one of each record. */
 async function writeUntilKilled(directory: string, round: number): Promise<ReadonlyMap<string, Acknowledged>> {
   const child = startChild('writer.ts', [directory, String(round), String(writers)])
   onTestFinished(() => child.kill())
@@ -58,7 +58,7 @@ async function writeUntilKilled(directory: string, round: number): Promise<Reado
     const line = await child.lines.next()
     if (line.done) break
     const [name = '', n, revision = ''] = line.value.split(' ')
-    // A line cut short by the kill tells of a write that was acknowledged but not said so in full.
+    // An incomplete line is an acknowledged write whose report the kill cut off.
     if (revision !== '' || Number(n) % 10 === 0) acknowledged.set(name, { n: Number(n), revision })
     if (count >= enough) killed ??= child.kill()
   }

@@ -4,9 +4,9 @@ import { minimalDetail } from '../../src/testing/records.js'
 import { nextMessage, startChild } from './child.js'
 import { temporaryDirectory } from './temporary.js'
 
-test('a disk that takes no more rejects writes as unavailable, keeps what it has, and lets go of it', async () => {
+test('on a full disk writes reject as unavailable, records stay readable, and deletes work', async () => {
   const directory = await temporaryDirectory()
-  // The system refuses to let a file grow beyond this, as it refuses when there is no space.
+  // A limit on the file size fails like a full disk.
   const child = startChild('filler.ts', [directory], { limit: '-f 4096' })
   onTestFinished(() => child.kill())
 

@@ -13,7 +13,7 @@ import { temporaryDirectory } from './temporary.js'
 const ref = { namespace: 'default', name: 'arena' }
 
 describe('the directory', () => {
-  test('is made with its parents, for the eyes of its user only', async () => {
+  test('is created with its parents, accessible only to its user', async () => {
     const directory = join(await temporaryDirectory(), 'parent', 'store.d')
     const store = await fileStore({ directory })
     await store.servers.create(minimalServer(ref))
@@ -25,7 +25,7 @@ describe('the directory', () => {
     }
   })
 
-  test('is refused when a file is in its way', async () => {
+  test('is rejected when it is a file', async () => {
     const directory = join(await temporaryDirectory(), 'file')
     await writeFile(directory, 'something else')
     await expect(fileStore({ directory })).rejects.toMatchObject({
@@ -34,7 +34,7 @@ describe('the directory', () => {
     })
   })
 
-  test('is refused when a parent is a file', async () => {
+  test('is rejected when a parent is a file', async () => {
     const file = join(await temporaryDirectory(), 'file')
     await writeFile(file, 'something else')
     await expect(fileStore({ directory: join(file, 'store') })).rejects.toMatchObject({
@@ -43,7 +43,7 @@ describe('the directory', () => {
     })
   })
 
-  test('is refused when its user may not write there', async () => {
+  test('is rejected when it is not writable', async () => {
     const directory = await temporaryDirectory()
     await mkdir(join(directory, 'locked'), { mode: 0o500 })
     const child = startChild('holder.ts', [join(directory, 'locked', 'store'), '65534'])
@@ -56,13 +56,13 @@ describe('the directory', () => {
     await child.ended()
   })
 
-  test('is refused when its data file is no database', async () => {
+  test('is rejected when its data file is not a database', async () => {
     const directory = await temporaryDirectory()
     await writeFile(join(directory, 'data.mdb'), 'these are not the records you are looking for '.repeat(1_000))
     await expect(fileStore({ directory })).rejects.toMatchObject({ code: 'directory-unusable' })
   })
 
-  test('is refused when a later version wrote a later format, and stays as it is', async () => {
+  test('is rejected with data of a later format, and stays unchanged', async () => {
     const directory = await temporaryDirectory()
     await writeAbout(directory, { format: '2' })
     await expect(fileStore({ directory })).rejects.toMatchObject({
@@ -74,7 +74,7 @@ describe('the directory', () => {
 })
 
 describe('one writer for a directory', () => {
-  test('the same process is refused a second store, and the first works on', async () => {
+  test('a second store in the same process is rejected, and the first keeps working', async () => {
     const directory = await temporaryDirectory()
     const store = await fileStore({ directory })
     const revision = await store.servers.create(minimalServer(ref))
@@ -91,7 +91,7 @@ describe('one writer for a directory', () => {
     await next.close()
   })
 
-  test('another process is refused, and told who holds it', async () => {
+  test('another process is rejected with the pid of the holder', async () => {
     const directory = await temporaryDirectory()
     const holder = await startHolder(directory)
     await expect(fileStore({ directory })).rejects.toMatchObject({
@@ -103,24 +103,24 @@ describe('one writer for a directory', () => {
     await (await fileStore({ directory })).close()
   })
 
-  test('a holder that was killed blocks nobody, and the next one says whom it follows', async () => {
+  test('a killed holder does not block the next process, which logs the takeover', async () => {
     const directory = await temporaryDirectory()
     const holder = await startHolder(directory)
     await holder.kill()
-    const told: object[] = []
+    const logged: object[] = []
     const ignore = () => {}
-    const logger = { debug: ignore, info: (fields: object) => told.push(fields), warn: ignore, error: ignore }
+    const logger = { debug: ignore, info: (fields: object) => logged.push(fields), warn: ignore, error: ignore }
     await (await fileStore({ directory, logger })).close()
-    expect(told).toEqual([{ directory, pid: holder.pid }])
+    expect(logged).toEqual([{ directory, pid: holder.pid }])
   })
 
-  test('a holder whose number belongs to a later process blocks nobody', async () => {
+  test('a dead holder whose process id was reused does not block', async () => {
     const directory = await temporaryDirectory()
     await writeAbout(directory, { holder: JSON.stringify({ ...currentProcess(), startedAt: 'long ago' }) })
     await (await fileStore({ directory })).close()
   })
 
-  test('of processes that open it at once, one gets it', async () => {
+  test('of processes that open it concurrently, one succeeds', async () => {
     const directory = join(await temporaryDirectory(), 'store')
     const children = Array.from({ length: 4 }, () => startChild('holder.ts', [directory]))
     onTestFinished(async () => {
@@ -135,7 +135,7 @@ describe('one writer for a directory', () => {
     for (const answer of answers) if (!isOpened(answer)) expect(answer).toEqual({ code: 'directory-in-use', message })
   })
 
-  test('closing lets the next one in, however often it is called', async () => {
+  test('after close, called once or repeatedly, another process can open it', async () => {
     const directory = await temporaryDirectory()
     for (let round = 0; round < 3; round++) {
       const store = await fileStore({ directory })
@@ -146,7 +146,7 @@ describe('one writer for a directory', () => {
   })
 })
 
-test('the native part of lmdb is loaded when a store is opened, not before', async () => {
+test('the native binary of lmdb is loaded only when a store is opened', async () => {
   const file = new URL('../../src/stores/file.ts', import.meta.url).href
   const loaded = `process.report.getReport().sharedObjects.some((path) => path.includes('lmdb'))`
   const script = `

@@ -13,7 +13,7 @@ async function withStore(run: (store: Store, directory: string) => Promise<void>
   await store.close()
 }
 
-test('a thousand callers at once each get their own record written', () =>
+test('a thousand concurrent callers each write their own record', () =>
   withStore(async ({ servers }) => {
     const records = Array.from({ length: 1_000 }, (_, n) => minimalServer({ namespace: 'default', name: `arena-${n}` }))
     const created = await Promise.all(records.map((record) => servers.create(record)))
@@ -27,7 +27,7 @@ test('a thousand callers at once each get their own record written', () =>
     }
   }))
 
-test('one failed condition in a group of writes does not touch the others', () =>
+test('a failed condition does not affect other writes of its group', () =>
   withStore(async ({ servers }) => {
     const revision = await servers.create(minimalServer(ref))
     const other = { ...ref, name: 'arena-2' }
@@ -48,7 +48,7 @@ test('one failed condition in a group of writes does not touch the others', () =
     expect((await servers.list()).map(({ record }) => record.name).toSorted()).toEqual(['arena', 'arena-2'])
   }))
 
-test('a signal that fires before the turn of a write leaves it out', () =>
+test('a write whose signal fires before its transaction is skipped', () =>
   withStore(async ({ servers }) => {
     const caller = new AbortController()
     const write = servers.create(minimalServer(ref), { signal: caller.signal })
@@ -59,7 +59,7 @@ test('a signal that fires before the turn of a write leaves it out', () =>
     expect((await servers.list()).map(({ record }) => record.name)).toEqual(['arena-2'])
   }))
 
-test('a signal that fires after a write has resolved changes nothing', () =>
+test('a signal that fires after a write has no effect', () =>
   withStore(async ({ servers }) => {
     const caller = new AbortController()
     const revision = await servers.create(minimalServer(ref), { signal: caller.signal })
@@ -67,7 +67,7 @@ test('a signal that fires after a write has resolved changes nothing', () =>
     expect((await servers.get(ref))?.revision).toBe(revision)
   }))
 
-test('keys and texts that are odd but JSON come back as they were', () =>
+test('unusual keys and texts are stored unchanged', () =>
   withStore(async ({ builds }) => {
     const build = minimalBuild(ref)
     const template: unknown = JSON.parse('{"__proto__":{"a":1},"constructor":null,"spec":{"half":"\\ud83d","n":1e-7}}')
@@ -76,7 +76,7 @@ test('keys and texts that are odd but JSON come back as they were', () =>
     expect(JSON.stringify(read?.record.spec.template)).toBe(JSON.stringify(template))
   }))
 
-test('a name too long for the store is refused as invalid, and its neighbours are written', () =>
+test('a name that is too long rejects as invalid, and other writes succeed', () =>
   withStore(async ({ details }) => {
     const long = details.create(minimalDetail({ ...ref, name: 'a'.repeat(2_000) }))
     const short = details.create(minimalDetail(ref))
@@ -85,7 +85,7 @@ test('a name too long for the store is refused as invalid, and its neighbours ar
     expect(await details.list()).toHaveLength(1)
   }))
 
-test('a record handed in or out can be changed without changing what is kept', () =>
+test('changing a record after a write or read does not change the stored one', () =>
   withStore(async ({ details }) => {
     const record = { ...minimalDetail(ref), players: ['amie'] }
     const creating = details.create(record)

@@ -6,12 +6,12 @@ import { DiskReserve } from '../../src/stores/disk-reserve.js'
 import { temporaryDirectory } from './temporary.js'
 
 interface Faults {
-  /** The next transaction fails, and the environment answers nothing from then on. */
+  /** The next transaction fails, and the environment is unusable afterwards. */
   die: boolean
   diskFull: boolean
 }
 
-test('after a write that left the database dead it is opened again, and reads and writes go on', async () => {
+test('a database that is dead after a failed write is reopened, and reads and writes work again', async () => {
   const { writer, faults, opened } = await startWriter()
   const first = await create(writer, 'arena-1')
   faults.die = true
@@ -28,7 +28,7 @@ test('after a write that left the database dead it is opened again, and reads an
   expect(opened()).toBe(2)
 })
 
-test('all that wait for one transaction fail with it, and what is asked for meanwhile is written', async () => {
+test('all writes of a failed transaction fail, and later writes succeed', async () => {
   const { writer, faults } = await startWriter()
   faults.die = true
   const failed = ['arena-1', 'arena-2', 'arena-3'].map((name) => create(writer, name))
@@ -37,7 +37,7 @@ test('all that wait for one transaction fail with it, and what is asked for mean
   expect(new Set(await Promise.all(later)).size).toBe(3)
 })
 
-test('while there is no room writes are refused, and once there is they work again', async () => {
+test('writes are rejected while the disk is full, and work again afterwards', async () => {
   const { writer, faults, opened } = await startWriter()
   faults.diskFull = true
   for (const name of ['arena-1', 'arena-2']) {
@@ -48,7 +48,7 @@ test('while there is no room writes are refused, and once there is they work aga
   expect(opened()).toBe(1)
 })
 
-test('a version is never given out twice, whether its write failed or not', async () => {
+test('a version is never used twice, even if its write failed', async () => {
   const { writer, faults } = await startWriter()
   const seen = new Set<number>()
   for (let n = 0; n < 20; n++) {
@@ -87,7 +87,7 @@ async function startWriter() {
   return { writer, faults, opened: () => opened }
 }
 
-/** A real environment that behaves, once told to die, as lmdb's does after it failed to write its header. */
+/** A real environment that can be made to behave like lmdb's after a failed write of its header. */
 function mortal(environment: OpenEnvironment, faults: Faults): OpenEnvironment {
   const { root } = environment
   const batch = root.batch.bind(root)

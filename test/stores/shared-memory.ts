@@ -1,24 +1,24 @@
-/** A memory store that several hosts have open at once, each told of what the others write. */
+/** A memory store that several hosts open at once, each notified of the others' writes. */
 import type { Build, Detail, Ref, Server } from '../../src/rules/model/resources.js'
 import type { Collection, CollectionListener, Store, StoreListener, Versioned } from '../../src/contracts/store.js'
 import { storeClosed } from '../../src/stores/failures.js'
 import { memoryStore } from '../../src/stores/memory.js'
 
 export interface SharedMemory {
-  /** For one more host. */
+  /** Opens it for one more host. */
   open(): Store
 }
 
 export function sharedMemory(): SharedMemory {
   const records = memoryStore()
   const listeners = new Set<StoreListener>()
-  const tell = (how: (listener: StoreListener) => void) => {
-    for (const listener of [...listeners]) queueMicrotask(() => listeners.has(listener) && how(listener))
+  const notify = (call: (listener: StoreListener) => void) => {
+    for (const listener of [...listeners]) queueMicrotask(() => listeners.has(listener) && call(listener))
   }
   const kinds = {
-    builds: told<Build>(records.builds, (how) => tell(({ builds }) => how(builds))),
-    servers: told<Server>(records.servers, (how) => tell(({ servers }) => how(servers))),
-    details: told<Detail>(records.details, () => {}),
+    builds: notifying<Build>(records.builds, (call) => notify(({ builds }) => call(builds))),
+    servers: notifying<Server>(records.servers, (call) => notify(({ servers }) => call(servers))),
+    details: notifying<Detail>(records.details, () => {}),
   }
   return {
     open() {
@@ -39,7 +39,7 @@ export function sharedMemory(): SharedMemory {
         servers: unlessClosed(kinds.servers),
         details: unlessClosed(kinds.details),
         watch(listener) {
-          // A copy: two watches of one listener are two.
+          // A copy, so that one listener can watch twice.
           const own = { ...listener }
           listeners.add(own)
           void records.builds.list().then((all) => listeners.has(own) && own.builds.listed(all))
@@ -58,11 +58,11 @@ export function sharedMemory(): SharedMemory {
   }
 }
 
-function told<T extends Ref>(
+function notifying<T extends Ref>(
   inner: Collection<T>,
-  tell: (how: (listener: CollectionListener<T>) => void) => void,
+  notify: (call: (listener: CollectionListener<T>) => void) => void,
 ): Collection<T> {
-  const written = (found: Versioned<T>) => tell((listener) => listener.changed(found))
+  const written = (found: Versioned<T>) => notify((listener) => listener.changed(found))
   return {
     get: (ref, options) => inner.get(ref, options),
     list: (options) => inner.list(options),
@@ -80,7 +80,7 @@ function told<T extends Ref>(
       const isThere = (await inner.get(ref)) !== undefined
       await inner.delete(ref, revision, options)
       const { namespace, name } = ref
-      if (isThere) tell((listener) => listener.gone({ namespace, name }))
+      if (isThere) notify((listener) => listener.gone({ namespace, name }))
     },
   }
 }

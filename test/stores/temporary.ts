@@ -1,4 +1,4 @@
-/** A directory that is gone after the test. */
+/** A directory that is removed after the test. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

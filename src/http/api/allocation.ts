@@ -29,7 +29,8 @@ export interface AllocatingFleet {
 /** `POST /api/v1/allocate`. */
 export function allocationRoutes(fleet: AllocatingFleet, options: AllocationRoutesOptions = {}): Routes {
   const closing = new AbortController()
-  return createRoutes([allocationGroup(fleet, options, closing.signal)], { closing, cors: corsOf(options) })
+  const groups = [allocationGroup(fleet, options, closing.signal)]
+  return createRoutes(groups, { closing, cors: corsOf(options), maxWaitMs: maxWaitMsOf(fleet) })
 }
 
 export function allocationGroup(
@@ -38,7 +39,7 @@ export function allocationGroup(
   closing: AbortSignal,
 ): RouteGroup {
   const { maxBodyBytes = defaultMaxBodyBytes } = options
-  const maxWaitMs = internalsOf(fleet)?.maxWaitMs ?? defaultLimits.maxWaitMs
+  const maxWaitMs = maxWaitMsOf(fleet)
   const allocationGuard = guard(options)
 
   const allocate = async (exchange: Exchange) => {
@@ -54,6 +55,10 @@ export function allocationGroup(
     errorResponse: (error) => errorResponse(error, allocationStatuses),
     guard: allocationGuard,
   }
+}
+
+export function maxWaitMsOf(fleet: AllocatingFleet): number {
+  return internalsOf(fleet)?.maxWaitMs ?? defaultLimits.maxWaitMs
 }
 
 /** Reads `?wait=`: seconds, fractions allowed. */

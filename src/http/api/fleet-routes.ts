@@ -1,7 +1,7 @@
 /** The allocation and the management API together, for a host that mounts both at one place. */
 import { corsOf } from '../access/cors.js'
 import { createRoutes, type Routes } from '../core/routes.js'
-import { type AllocatingFleet, allocationGroup, type AllocationRoutesOptions } from './allocation.js'
+import { type AllocatingFleet, allocationGroup, type AllocationRoutesOptions, maxWaitMsOf } from './allocation.js'
 import { type ManagedFleet, managementGroup, type ManagementOptions } from './management.js'
 
 export interface FleetRoutesOptions extends AllocationRoutesOptions, ManagementOptions {}
@@ -10,5 +10,6 @@ export interface FleetRoutesOptions extends AllocationRoutesOptions, ManagementO
 export function fleetRoutes(fleet: AllocatingFleet & ManagedFleet, options: FleetRoutesOptions = {}): Routes {
   const closing = new AbortController()
   const groups = [allocationGroup(fleet, options, closing.signal), managementGroup(fleet, options, closing.signal)]
-  return createRoutes(groups, { closing, cors: corsOf(options), compat: options.compat })
+  const { compat } = options
+  return createRoutes(groups, { closing, cors: corsOf(options), compat, maxWaitMs: maxWaitMsOf(fleet) })
 }

@@ -1,5 +1,6 @@
 /** Liveness, readiness and metrics of this host. */
 import type { Fleet, FleetHealth } from '../../contracts/fleet.js'
+import { errorCodeHeader } from '../../rules/model/wire.js'
 import { guard, type GuardOptions } from '../access/guard.js'
 import { errorResponse, managementStatuses } from '../core/error-responses.js'
 import { operation, type RouteGroup } from '../core/handler-table.js'
@@ -43,7 +44,7 @@ export function observationGroup(fleet: ObservedFleet, options: ObservationOptio
 /** Without `problems`: this endpoint is public, and their texts may hold internals. */
 function readiness({ ready, leads, store, backend }: FleetHealth): HttpResponse {
   const response = json(ready ? 200 : 503, { ready, leads, store, backend })
-  return ready ? response : { ...response, headers: retryAfter(1_000) }
+  return ready ? response : { ...response, headers: { [errorCodeHeader]: 'unavailable', ...retryAfter(1_000) } }
 }
 
 async function textOf(metrics: MetricsSource): Promise<HttpResponse> {

@@ -4,9 +4,9 @@
  */
 import { type Cors, crossOrigin } from '../access/cors.js'
 import type { Guard } from '../access/guard.js'
-import type { Compat } from '../api/compat.js'
 import { type Operation, type OperationName, operations, type ProbeName } from '../api/operations.js'
 import { openApiDocument } from '../openapi/document.js'
+import type { DescriptionOptions } from '../openapi/operation-docs.js'
 import type { Handler } from './exchange.js'
 import { failure, type HttpResponse, json } from './http-response.js'
 
@@ -34,14 +34,13 @@ export interface RouteGroup {
   readonly guard: Guard
 }
 
-export interface HandlerTableOptions {
+export interface HandlerTableOptions extends DescriptionOptions {
   readonly cors: Cors | undefined
-  readonly compat?: Compat | undefined
 }
 
 export function handlerTable(
   groups: readonly RouteGroup[],
-  { cors, compat }: HandlerTableOptions,
+  { cors, ...description }: HandlerTableOptions,
 ): ReadonlyMap<string, Handler> {
   const table = new Map<string, Handler>()
   const add = (path: string, endpoints: Endpoints, group: RouteGroup) => {
@@ -50,7 +49,7 @@ export function handlerTable(
   }
   for (const group of groups) for (const [path, endpoints] of Object.entries(group.paths)) add(path, endpoints, group)
   const [first] = groups
-  if (first) add('/openapi.json', { GET: { handle: documentOf(groups, compat) } }, first)
+  if (first) add('/openapi.json', { GET: { handle: documentOf(groups, description) } }, first)
   return table
 }
 
@@ -92,11 +91,11 @@ function byMethod(endpoints: Endpoints, guard: Guard): Handler {
 }
 
 /** The document is built on the first request for it. */
-function documentOf(groups: readonly RouteGroup[], compat: Compat | undefined): Handler {
+function documentOf(groups: readonly RouteGroup[], description: DescriptionOptions): Handler {
   let document: HttpResponse | undefined
   return () => {
     const endpoints = groups.flatMap(({ paths }) => Object.values(paths)).flatMap((path) => Object.values(path))
     const names = endpoints.flatMap(({ operation, probe }) => operation?.name ?? probe ?? [])
-    return Promise.resolve((document ??= json(200, openApiDocument({ operations: names, compat }))))
+    return Promise.resolve((document ??= json(200, openApiDocument({ operations: names, ...description }))))
   }
 }

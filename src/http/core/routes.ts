@@ -42,12 +42,13 @@ export interface RoutesOptions extends HandlerTableOptions {
 }
 
 export function createRoutes(groups: readonly RouteGroup[], options: RoutesOptions): Routes {
-  const find = pathMatcher(handlerTable(groups, options))
+  const { closing, ...tableOptions } = options
+  const find = pathMatcher(handlerTable(groups, tableOptions))
   const match = nodeMatcher(find)
   return Object.freeze<Routes>({
     fetch: fetchHandler(find),
     nodeHandler: nodeHandler(match),
     match,
-    close: () => options.closing.abort(new FleetError('closed', 'this host is closing')),
+    close: () => closing.abort(new FleetError('closed', 'this host is closing')),
   })
 }

@@ -1,14 +1,12 @@
 /** The OpenAPI 3.1 document of the HTTP API, generated from the schemas and the docs of each operation. Pure. */
-import { type Described, type DescribedName, describedOperations } from './operation-docs.js'
-import type { Compat } from '../api/compat.js'
+import { type Described, type DescribedName, describedOperations, type DescriptionOptions } from './operation-docs.js'
 import { operationNames, operations, probes, type Role } from '../api/operations.js'
 import { SchemaComponents, type SchemaReference } from './json-schema.js'
 import { errorBody } from './schemas.js'
 
-export interface OpenApiOptions {
+export interface OpenApiOptions extends DescriptionOptions {
   /** Default: all operations. */
   readonly operations?: readonly DescribedName[]
-  readonly compat?: Compat | undefined
 }
 
 export interface OpenApiDocument {
@@ -21,7 +19,7 @@ export interface OpenApiDocument {
 
 /** The document served at `/openapi.json`; docs/openapi.json is the one of all operations. */
 export function openApiDocument(options: OpenApiOptions = {}): OpenApiDocument {
-  const described = describedOperations(options.compat)
+  const described = describedOperations(options)
   const schemas = new SchemaComponents()
   const paths: Record<string, Record<string, unknown>> = {}
   for (const name of options.operations ?? [...operationNames, ...probes]) {
@@ -110,7 +108,7 @@ function errorResponse(status: ErrorStatus, schema: SchemaReference): unknown {
   return {
     description: meanings[status],
     headers: {
-      'Gamekeeper-Error': { description: 'Error code, for programs.', schema: { type: 'string' } },
+      'Gamekeeper-Error': { description: 'Error code, for programs.', required: true, schema: { type: 'string' } },
       ...(isTransient && {
         'Retry-After': {
           description: 'Seconds to wait before retrying.',

@@ -1,4 +1,5 @@
 /** What the OpenAPI document says about each operation. */
+import { defaultLimits } from '../../contracts/options.js'
 import { allocation, allocationRequest } from '../../rules/schemas/allocation.js'
 import { buildInput, buildPatch, gameServerBuild } from '../../rules/schemas/build.js'
 import { gameServerBuildDetail, gameServerDetail } from '../../rules/schemas/detail.js'
@@ -46,7 +47,15 @@ const server = `${servers}/{namespace}/{name}`
 
 export type DescribedName = OperationName | ProbeName
 
-export function describedOperations(compat?: Compat): Readonly<Record<DescribedName, Described>> {
+export interface DescriptionOptions {
+  readonly compat?: Compat | undefined
+  /** `limits.maxWaitMs` of the fleet. Default 60 s. */
+  readonly maxWaitMs?: number | undefined
+}
+
+export function describedOperations({ compat, maxWaitMs = defaultLimits.maxWaitMs }: DescriptionOptions = {}): Readonly<
+  Record<DescribedName, Described>
+> {
   const isThundernetes = compat === 'thundernetes'
   return {
     allocate: {
@@ -58,7 +67,7 @@ export function describedOperations(compat?: Compat): Readonly<Record<DescribedN
         {
           name: 'wait',
           description: 'Seconds to wait for a server when none is standing by.',
-          schema: { type: 'number', minimum: 0, maximum: 60, default: 0 },
+          schema: { type: 'number', minimum: 0, maximum: maxWaitMs / 1_000, default: 0 },
         },
       ],
       body: allocationRequest,

@@ -1,6 +1,6 @@
 /**
- * The variables that a game is given, and `$(NAME)` in its command line: the same on every backend that reads the first
- * container itself. Pure.
+ * Environment variables of a game, and `$(NAME)` in its command line, on backends that start the game themselves instead
+ * of passing the template on. Pure.
  */
 import type { PortPair } from '../model/resources.js'
 import { type SdkConfigInput, sdkEnvironment } from './sdk-config.js'
@@ -10,20 +10,20 @@ export interface DeclaredEnvironmentInput {
   readonly container: GameContainer
   readonly sdk: SdkConfigInput
   readonly sdkConfigPath: string
-  /** By container port, the number that the game listens on. */
+  /** For each container port, the number that the game listens on. */
   readonly listening: readonly { readonly container: PortPair['container']; readonly number: number }[]
 }
 
 export interface DeclaredEnvironment {
-  /** Without anything of the machine it runs on. */
+  /** Without the variables of the machine or the image. */
   readonly declared: ReadonlyMap<string, string>
-  /** Replaces `$(NAME)` as Kubernetes does, by what is declared; not by what the machine or an image adds. */
+  /** Replaces `$(NAME)` as Kubernetes does, by declared variables only. */
   readonly expand: (text: string) => string
 }
 
 /**
- * Later wins: the template's, the SDK's and `PORT_<containerPort>`. What the SDK would set to nothing (`PF_TITLE_ID`) is
- * left to the template.
+ * `PORT_<containerPort>` overrides the SDK's variables, which override the template's, except for those that the SDK
+ * leaves empty (`PF_TITLE_ID`).
  */
 export function declaredEnvironment(input: DeclaredEnvironmentInput): DeclaredEnvironment {
   const given = new Map<string, string>(Object.entries(sdkEnvironment(input.sdk)))
@@ -38,7 +38,7 @@ export function declaredEnvironment(input: DeclaredEnvironmentInput): DeclaredEn
   return { declared, expand: (text) => expandVariables(text, declared) }
 }
 
-/** `$(NAME)` of a known name is replaced, of an unknown one left as it is; `$$` stands for `$`. */
+/** Replaces `$(NAME)` where the name is known, and `$$` by `$`. */
 export function expandVariables(text: string, values: ReadonlyMap<string, string>): string {
   return text.replace(/\$(?:\$|\(([^)]*)\))/g, (whole: string, name: string | undefined) =>
     name === undefined ? '$' : (values.get(name) ?? whole),

@@ -1,10 +1,10 @@
 /**
- * What a game server says once a second and what it is answered. Pure. The wire is the PlayFab GSDK's; its clients
- * differ in the case of keys and in how they say "nothing", so reading is lenient.
+ * Heartbeats of the PlayFab GSDK and their answers. Pure. Reading is lenient, since its clients differ in the case of
+ * keys and in how they encode an absent value.
  */
 import { isObject } from '../validation/problem.js'
 
-/** The states a game server's SDK can claim. */
+/** The states that a game can report. */
 export const gameStates = [
   'Invalid',
   'Initializing',
@@ -18,9 +18,9 @@ export type GameState = (typeof gameStates)[number]
 
 export interface Heartbeat {
   readonly state: GameState
-  /** Absent when the game says nothing of its health. */
+  /** Absent when the game does not report its health. */
   readonly health?: 'Healthy' | 'Unhealthy'
-  /** Empty when the game names none: absent, `null` and `[]` mean the same. */
+  /** Absent, `null` and `[]` are all read as empty. */
   readonly players: readonly string[]
 }
 
@@ -32,17 +32,17 @@ export interface SessionConfig {
 }
 
 export interface HeartbeatAnswer {
-  /** `Active` only ever answers a StandingBy heartbeat: a second time breaks two of the SDKs. */
+  /** `Active` only answers a heartbeat that reports StandingBy: sent twice, it breaks two of the SDKs. */
   readonly operation: 'Continue' | 'Active' | 'Terminate'
   /** At least 1000. */
   readonly nextHeartbeatIntervalMs: number
-  /** Present in every answer from the allocation on. */
+  /** In every answer after the allocation. */
   readonly sessionConfig?: SessionConfig
-  /** Not sent: this host does not lead, and the connection ends, so that the next call may find the one that does. */
+  /** Not sent: this host is not the leader, and closes the connection so that the next call can reach the leader. */
   readonly isElsewhere?: true
 }
 
-/** Reads the parsed JSON of a heartbeat. A claim that is not understood counts as Invalid: a sign of life, no more. */
+/** Reads the parsed JSON of a heartbeat. An unknown state counts as Invalid: a sign of life only. */
 export function readHeartbeat(body: unknown): Heartbeat {
   let state: GameState = 'Invalid'
   let health: Heartbeat['health']

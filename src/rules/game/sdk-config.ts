@@ -1,6 +1,6 @@
 /**
- * The configuration that a game server's SDK reads: a JSON file named by `GSDK_CONFIG_FILE`, and environment variables
- * besides. Pure: every backend writes the same, only paths and ports differ. The shape is the PlayFab GSDK's.
+ * The configuration of the PlayFab GSDK in a game server: a JSON file named by `GSDK_CONFIG_FILE`, and environment
+ * variables. The same on every backend except for paths and ports. Pure.
  */
 import type { GameContainer } from '../validation/template.js'
 
@@ -10,9 +10,9 @@ export interface SdkConfigInput {
   readonly buildMetadata: Readonly<Record<string, string>>
   readonly buildID: string
   readonly server: { readonly namespace: string; readonly name: string }
-  /** Where the server runs: a node's or machine's name. */
+  /** Name of the node or machine that the server runs on. */
   readonly node: string
-  /** Where players connect. */
+  /** Address that players connect to. */
   readonly publicAddress: string
   /** In the order of `portsToExpose`: the number to listen on, and the number that players connect to. */
   readonly ports: readonly { readonly name: string; readonly listening: number; readonly public: number }[]
@@ -20,13 +20,13 @@ export interface SdkConfigInput {
   readonly folders: { readonly logs: string; readonly certificates: string; readonly sharedContent: string }
 }
 
-/** The name under which an SDK knows a port: as in the template's `ports`, else `port_<containerPort>`. */
+/** Name of a port in the SDK: as in the template's `ports`, else `port_<containerPort>`. */
 export function portName(container: GameContainer, containerPort: number): string {
   const named = container.ports.find((port) => port.containerPort === containerPort && port.name !== undefined)
   return named?.name ?? `port_${containerPort}`
 }
 
-/** The content of the configuration file. Three spellings of the public address, since clients differ. */
+/** The content of the configuration file. Clients differ in how they spell the public address. */
 export function sdkConfigFile(input: SdkConfigInput): Record<string, unknown> {
   const address = {
     publicIpV4Address: input.publicAddress,
@@ -57,7 +57,7 @@ export function sdkConfigFile(input: SdkConfigInput): Record<string, unknown> {
   }
 }
 
-/** The environment besides `GSDK_CONFIG_FILE`; the last four are what two SDKs fall back to without the file. */
+/** The environment without `GSDK_CONFIG_FILE`. The last four are fallbacks of two SDKs when there is no file. */
 export function sdkEnvironment(input: SdkConfigInput): Record<string, string> {
   return {
     PF_BUILD_ID: input.buildID,

@@ -1,7 +1,4 @@
-/**
- * The life of a server: one table of what happens to it in which state. Pure. The rows are those of "Life of a server"
- * in the decisions; whatever is not in the table changes nothing.
- */
+/** The state machine of a server. Pure. An event that has no effect in a state returns the same server. */
 import type { GameState } from '../game/heartbeat.js'
 import {
   draftOf,
@@ -14,50 +11,50 @@ import {
 } from '../model/resources.js'
 
 export type ServerEvent =
-  /** Its process runs. */
+  /** Its process is running. */
   | {
       readonly type: 'running'
       readonly address?: string
       readonly node?: string
       readonly ports: readonly PortPair[]
     }
-  /** The game claims a state; `health` is what `health.ts` makes of its reports. */
+  /** The game reported a state. `health` comes from `healthOf`. */
   | { readonly type: 'heartbeat'; readonly claims: GameState; readonly health: Health }
-  /** It was handed to a session, durably. */
+  /** It was allocated to a session, and the store has the record. */
   | { readonly type: 'allocated'; readonly session: Session }
-  /** Its process ended. No code: nobody knows it. Blameless: its engine took it down. */
+  /** Its process ended. No exit code: unknown. Interrupted: the container engine or the machine stopped it. */
   | { readonly type: 'exited'; readonly exitCode?: number; readonly reason?: string; readonly interrupted?: true }
-  /** Its instance is not there any more. */
+  /** Its instance no longer exists. */
   | { readonly type: 'gone' }
-  /** No first heartbeat within the limit, or none for too long. */
+  /** No first heartbeat within the limit, or no further heartbeat for that time. */
   | { readonly type: 'silent'; readonly spoke: boolean; readonly limitMs: number }
-  /** It runs and talks, and is not standing by within the limit. */
+  /** It sends heartbeats, and is not standing by within the limit. */
   | { readonly type: 'neverReady'; readonly limitMs: number }
-  /** The game reported Unhealthy often enough in a row. */
+  /** The game reached the limit of consecutive Unhealthy reports. */
   | { readonly type: 'reportedUnhealthy'; readonly reports: number }
-  /** Somebody wants it to end: scaling, an operator, a drain. */
+  /** Scaling, an operator or a drain terminates it. */
   | { readonly type: 'end'; readonly reason: EndingReason; readonly message: string }
 
-/** States in which nobody plays on a server. */
+/** True in the states before a session. */
 export function isIdle(server: Server): boolean {
   return server.state === 'Pending' || server.state === 'Initializing' || server.state === 'StandingBy'
 }
 
-/** No machine took it: through no fault of its own it was gone before it ever stood by. */
+/** True when no machine accepted it: it disappeared before it was standing by, without a crash. */
 export function wasRefused({ ending, reachedStandingByOn }: Server): boolean {
   return ending?.reason === 'Gone' && !ending.crash && reachedStandingByOn === undefined
 }
 
-/** Its successor would fare no better at once: it crashed, or was refused, or exited though nobody had played on it. */
+/** True when an immediate replacement would fail as well: it crashed, was refused, or exited without a session. */
 export function callsForPause(server: Server): boolean {
   const { ending, session } = server
   if (ending === undefined) return false
   return ending.crash || wasRefused(server) || (ending.reason === 'Exited' && !session)
 }
 
-/** What a server is after an event at wall time `now`. The same object when nothing changes. */
+/** The server after an event at wall time `now`. The same object when nothing changes. */
 export function transition(server: Server, event: ServerEvent, now: number): Server {
-  // What ends stays as it ended: the first reason is the true one.
+  // The first ending is the true one.
   if (server.state === 'Terminating') return server
   switch (event.type) {
     case 'running':
@@ -71,7 +68,7 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
     case 'gone':
       return ended(server, {
         reason: 'Gone',
-        message: 'its instance disappeared and nobody knows why',
+        message: 'its instance disappeared',
         crash: isIdle(server),
         at: now,
       })
@@ -81,7 +78,7 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
         reason: event.spoke ? 'Silent' : 'NeverSpoke',
         message: event.spoke
           ? `no heartbeat for ${seconds(event.limitMs)}`
-          : `no heartbeat within ${seconds(event.limitMs)} of its process running`,
+          : `no heartbeat within ${seconds(event.limitMs)} of process start`,
         crash: true,
         at: now,
       })
@@ -89,7 +86,7 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
       if (server.state !== 'Pending' && server.state !== 'Initializing') return server
       return ended(server, {
         reason: 'NeverReady',
-        message: `not standing by within ${seconds(event.limitMs)} of its process running`,
+        message: `not standing by within ${seconds(event.limitMs)} of process start`,
         crash: true,
         at: now,
       })
@@ -117,11 +114,11 @@ function allocated(server: Server, session: Session, now: number): Server {
 }
 
 function running(server: Server, event: Extract<ServerEvent, { type: 'running' }>, now: number): Server {
-  // What is known stays known when a later event does not say it again.
+  // A later event may leave out what an earlier one said.
   const { address = server.address, node = server.node } = event
   const ports = event.ports.length === 0 || samePorts(event.ports, server.ports ?? []) ? server.ports : event.ports
-  const known = address === server.address && node === server.node && ports === server.ports
-  if (known && server.state !== 'Pending') return server
+  const isSame = address === server.address && node === server.node && ports === server.ports
+  if (isSame && server.state !== 'Pending') return server
   const next = draftOf(server)
   next.address = address
   next.node = node
@@ -134,10 +131,10 @@ function running(server: Server, event: Extract<ServerEvent, { type: 'running' }
 }
 
 function heartbeat(server: Server, event: Extract<ServerEvent, { type: 'heartbeat' }>, now: number): Server {
-  if (isIdle(server) && saysGoodbye(event.claims)) {
+  if (isIdle(server) && isEnding(event.claims)) {
     return ended(server, {
       reason: 'Exited',
-      message: `the game said that it is ${event.claims}`,
+      message: `the game reported the state ${event.claims}`,
       crash: false,
       at: now,
     })
@@ -146,7 +143,7 @@ function heartbeat(server: Server, event: Extract<ServerEvent, { type: 'heartbea
   if (server.state === 'Initializing' && event.claims !== 'StandingBy') return withHealth(server, event.health)
   const next = draftOf(server)
   next.health = event.health
-  // A heartbeat proves that the process runs, also when the backend has not said so yet.
+  // A heartbeat proves that the process is running, even before the backend reports it.
   next.reachedInitializingOn ??= now
   next.state = 'Initializing'
   if (event.claims === 'StandingBy') {
@@ -159,22 +156,27 @@ function heartbeat(server: Server, event: Extract<ServerEvent, { type: 'heartbea
 function exited(server: Server, event: Extract<ServerEvent, { type: 'exited' }>, now: number): Server {
   const why = event.reason === undefined ? '' : `: ${event.reason}`
   if (event.interrupted) {
-    return ended(server, { reason: 'Gone', message: `its process ended with its engine${why}`, crash: false, at: now })
+    return ended(server, {
+      reason: 'Gone',
+      message: `the process was interrupted with its engine or machine${why}`,
+      crash: false,
+      at: now,
+    })
   }
   if (event.exitCode === 0) {
-    return ended(server, { reason: 'Exited', message: `its process exited with 0${why}`, crash: false, at: now })
+    return ended(server, { reason: 'Exited', message: `the process exited with code 0${why}`, crash: false, at: now })
   }
   if (event.exitCode === undefined) {
     return ended(server, {
       reason: 'Gone',
-      message: `its process ended, its exit code is not known${why}`,
+      message: `the process ended with an unknown exit code${why}`,
       crash: isIdle(server),
       at: now,
     })
   }
   return ended(server, {
     reason: 'NonZeroExit',
-    message: `its process exited with ${event.exitCode}${why}`,
+    message: `the process exited with code ${event.exitCode}${why}`,
     crash: true,
     at: now,
   })
@@ -194,12 +196,12 @@ function withHealth(server: Server, health: Health): Server {
   return next
 }
 
-/** An Active server is never removed by scaling or by a rolling change; a drain ends it only when asked to. */
+/** Scaling and rolling updates never terminate an Active server. */
 function sparesMatches(reason: EndingReason): boolean {
   return reason === 'ScaledDown' || reason === 'Replaced'
 }
 
-function saysGoodbye(claims: GameState): boolean {
+function isEnding(claims: GameState): boolean {
   return claims === 'Terminating' || claims === 'Terminated' || claims === 'Quarantined'
 }
 

@@ -1,7 +1,7 @@
-/** Which limits hold for a build: its own where it has some, else the fleet's. Pure. */
+/** The limits of a build: its own where it sets them, else the fleet's. Pure. */
 import type { HealthLimits } from '../model/resources.js'
 
-/** In ms. What is absent has no limit. */
+/** In ms. Absent: unlimited. */
 export interface LifeLimits {
   readonly firstHeartbeatMs: number
   readonly silenceMs: number
@@ -9,7 +9,7 @@ export interface LifeLimits {
   readonly sessionMs?: number
 }
 
-/** Whoever speaks as often as it is told to is never silent: no limit of silence is shorter than two heartbeats. */
+/** The silence limit is at least two heartbeat intervals, so that a server that keeps to the interval is never silent. */
 export function lifeLimits(
   own: HealthLimits | undefined,
   fleet: { readonly firstHeartbeatMs: number; readonly silenceMs: number; readonly heartbeatIntervalMs: number },

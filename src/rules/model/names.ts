@@ -1,6 +1,6 @@
 /** Names of builds and servers. Pure. */
 
-/** Leaves room for the five characters and the dash that make a server's name of at most 63. */
+/** A server's name adds a dash and five characters, and has at most 63. */
 export const maxBuildNameLength = 57
 export const maxNamespaceLength = 63
 
@@ -19,19 +19,19 @@ export function isNamespace(name: unknown): name is string {
 const suffixAlphabet = 'abcdefghijklmnopqrstuvwxyz0123456789'
 export const suffixLength = 5
 
-/** `<build>-<5 of [a-z0-9]>`, from as many random bytes. */
+/** `<build>-<5 of [a-z0-9]>`, from five random bytes. */
 export function serverName(build: string, random: Uint8Array): string {
   let suffix = ''
   for (let i = 0; i < suffixLength; i++) suffix += suffixAlphabet[(random[i] ?? 0) % suffixAlphabet.length]
   return `${build}-${suffix}`
 }
 
-/** What goes into the path of a server's heartbeats: its name, and a secret that no other process knows. */
+/** Identifies and authenticates a server in the path of its heartbeats: its name and its secret token. */
 export function sessionHostId(name: string, token: string): string {
   return `${name}.${token}`
 }
 
-/** The two halves of a `sessionHostId`; names hold no dot. */
+/** Splits a `sessionHostId` at the first dot; names contain none. */
 export function readSessionHostId(id: string): { readonly name: string; readonly token: string } | undefined {
   const dot = id.indexOf('.')
   return dot <= 0 ? undefined : { name: id.slice(0, dot), token: id.slice(dot + 1) }

@@ -1,7 +1,7 @@
-/** Public ports: a range, and which of its numbers a new server gets. Pure. */
+/** Public ports: the range they come from, and the order in which they are tried. Pure. */
 import { type Checked, invalid, shown, valid } from '../validation/problem.js'
 
-/** Both ends belong to the range. */
+/** Inclusive. */
 export interface PortRange {
   readonly first: number
   readonly last: number
@@ -28,8 +28,8 @@ export function readPortRange(text: string, field: string): Checked<PortRange> {
 }
 
 /**
- * The free numbers of the range in the order to try them: from `after` on and round, so that a number just given back
- * rests before it is used again (players may still knock on it).
+ * The free ports of the range in the order to try them: from `after` on, wrapping around, so that a port that was just
+ * released is not reused at once, while players of the last match may still send to it.
  */
 export function* candidatePorts(range: PortRange, held: ReadonlySet<number>, after: number): Generator<number> {
   const size = range.last - range.first + 1

@@ -1,57 +1,62 @@
 /**
- * The nouns of the fleet: builds, servers and details, as records that the engine works on and a store keeps.
- * Plain and frozen in spirit: a change makes a new record. How they look on the wire is `wire.ts`.
+ * Builds, servers and details as the records that the engine works on and a store keeps. Immutable: a change makes a new
+ * record. Their public shape is in `wire.ts`.
  */
 
-/** Names one thing within its namespace. */
+/** Identifies a build, server or detail. */
 export interface Ref {
   readonly namespace: string
   readonly name: string
 }
 
-/** A name in the namespace `default`, or a name with its namespace. */
+/** A name in the namespace `default`, or a name and namespace. */
 export type RefLike = string | { readonly name: string; readonly namespace?: string }
 
-/** A Kubernetes PodTemplateSpec as its author wrote it, whichever the backend. Read through `template.ts`. */
+/** A Kubernetes PodTemplateSpec, on every backend. */
 export type PodTemplateSpec = Readonly<Record<string, unknown>>
 
 export interface BuildSpec {
-  /** What an allocation names. Unique in the whole fleet, 1 to 128 characters. */
+  /** Names the build in an allocation. Unique in the whole fleet, 1 to 128 characters. */
   readonly buildID: string
   /** How many idle servers to keep ready. */
   readonly standingBy: number
   /** The most servers there may be, idle and Active together. */
   readonly max: number
-  /** Container ports, in the order in which `status.ports` shows them. May be empty. */
+  /** Container ports to make public, in the order in which `status.ports` lists them. May be empty. */
   readonly portsToExpose: readonly number[]
   /** Crashes after which the build is Unhealthy and gets no new servers. Absent: never. */
   readonly crashesToMarkUnhealthy?: number
   /** Limits of this build in place of the fleet's. */
   readonly health?: HealthLimits
   readonly template: PodTemplateSpec
-  /** Handed to every game server through its SDK. */
+  /** Passed to every game server through its SDK. */
   readonly buildMetadata?: Readonly<Record<string, string>>
 }
 
-/** All whole numbers, at least 1. What is absent is as the fleet has it, or without limit where it has none. */
+/** Integers of at least 1. Default: the fleet's limit, or unlimited where the fleet has none. */
 export interface HealthLimits {
-  /** Within which the first heartbeat must come, once the process runs. */
+  /** From the start of the process to its first heartbeat. */
   readonly firstHeartbeatSeconds?: number
-  /** Silence after which a server is Unhealthy; taken as two heartbeats when it is less. */
+  /** Time without a heartbeat after which a server is Unhealthy; at least two heartbeat intervals. */
   readonly silenceSeconds?: number
-  /** Within which a server must be standing by, once its process runs. Without limit when absent. */
+  /** From the start of the process to standing by. Default: unlimited. */
   readonly initializingSeconds?: number
-  /** Longer sessions set the condition `LongSession`. Without limit when absent. */
+  /** A longer session sets the condition `LongSession`. Default: unlimited. */
   readonly sessionSeconds?: number
-  /** True: a session that is too long is ended. Otherwise no limit ever ends a match. */
+  /** Terminates servers whose session exceeds `sessionSeconds`. Default: false. */
   readonly endLongSessions?: boolean
 }
 
 /** Something that is true of a build now and that its operator should know. */
 export interface Condition {
-  /** `Crashing`: a server crashed lately, creation backs off. `CreateBlocked`: the backend cannot start servers now. `LongSession`: a session
-   * lasts longer than the build allows. `Draining`: an operator drains it: nothing is handed out, nothing is created. `Clamped`: standingBy
-   * was set above max past the API, and counts as max. `Invalid`: its spec breaks a rule since it was edited past the API: nothing is created. */
+  /**
+   * - `Crashing`: a server crashed recently; creation backs off.
+   * - `CreateBlocked`: the backend cannot start servers now.
+   * - `LongSession`: a session is longer than the build allows.
+   * - `Draining`: an operator drains the build; servers are neither allocated nor created.
+   * - `Clamped`: standingBy was edited to more than max in the store, and counts as max.
+   * - `Invalid`: the spec was edited in the store and is invalid; no servers are created.
+   */
   readonly type: ConditionType
   /** One word for programs: an error code, `NonZeroExit`, `Silent`… */
   readonly reason: string
@@ -65,14 +70,14 @@ export const conditionTypes = ['Crashing', 'CreateBlocked', 'LongSession', 'Drai
 export type ConditionType = (typeof conditionTypes)[number]
 
 export interface Build extends Ref {
-  /** Tells this build from a later one of the same name. */
+  /** Distinguishes this build from a later one of the same name. */
   readonly uid: string
   /** Wall time in ms. */
   readonly createdAt: number
   readonly spec: BuildSpec
-  /** Crashes since the build was made. Survives restarts. */
+  /** Crashes since the build was created. Survives restarts. */
   readonly crashes: number
-  /** Uids of servers whose crash is in `crashes` already and whose record may still exist: counts each once. */
+  /** Uids of servers whose crash is included in `crashes` and whose record may still exist, so that each counts once. */
   readonly countedCrashes: readonly string[]
   readonly conditions: readonly Condition[]
 }
@@ -84,7 +89,7 @@ export const healths = ['Healthy', 'Unhealthy', 'Unknown'] as const
 /** `Unknown` until the first heartbeat. */
 export type Health = (typeof healths)[number]
 
-/** One exposed port: the number inside the template, and the number that players connect to. */
+/** One exposed port: the number in the template, and the number that players connect to. */
 export interface PortPair {
   readonly container: number
   readonly public: number
@@ -97,7 +102,7 @@ export interface Session {
   readonly initialPlayers: readonly string[]
 }
 
-/** Why a server ends. Set once, together with the state Terminating. */
+/** Why a server terminates. Set once, together with the state Terminating. */
 export interface Ending {
   /** One word for programs. */
   readonly reason: EndingReason
@@ -110,10 +115,10 @@ export interface Ending {
 }
 
 export const endingReasons = [
-  /** Its process ended with code 0, or the game said that it ends. */
+  /** The process exited with code 0, or the game reported that it is ending. */
   'Exited',
   'NonZeroExit',
-  /** Its instance is not there any more and nobody knows why. */
+  /** Its instance no longer exists, for an unknown reason. */
   'Gone',
   'NeverSpoke',
   'NeverReady',
@@ -121,7 +126,7 @@ export const endingReasons = [
   'ReportedUnhealthy',
   'SessionTooLong',
   'ScaledDown',
-  /** It runs a template that its build no longer has. */
+  /** Replaced by a rolling update. */
   'Replaced',
   'Deleted',
   'BuildDeleted',
@@ -130,22 +135,22 @@ export const endingReasons = [
 export type EndingReason = (typeof endingReasons)[number]
 
 export interface Server extends Ref {
-  /** Tells this server from a later one of the same name. */
+  /** Distinguishes this server from a later one of the same name. */
   readonly uid: string
-  /** The secret half of `sessionHostId`: who knows it may speak for this server. */
+  /** The secret half of `sessionHostId`: authenticates heartbeats of this server. */
   readonly token: string
   /** Name of its build, in the same namespace. */
   readonly build: string
   readonly buildUid: string
-  /** Of what it was started with: tells whether its build still wants it so. See `template-hash.ts`. */
+  /** Hash of the template that it was started with; differs from its build's after an update. */
   readonly templateHash: string
-  /** How long it may take to end by itself, as its template says. Absent in records of before: as its build says now. */
+  /** Grace period of the template that it was started with. Absent in older records: that of its build. */
   readonly graceSeconds?: number | undefined
   /** Wall time in ms, as every time below. */
   readonly createdAt: number
   readonly state: ServerState
   readonly health: Health
-  /** Known once its process runs. */
+  /** Known once its process is running. */
   readonly address?: string | undefined
   readonly node?: string | undefined
   readonly ports?: readonly PortPair[] | undefined
@@ -156,12 +161,12 @@ export interface Server extends Ref {
   readonly ending?: Ending | undefined
 }
 
-/** A server's record on its way to become another one. */
+/** A mutable copy of a server's record. */
 export type ServerDraft = { -readonly [K in keyof Server]: Server[K] }
 
 /**
- * A copy to be changed. Names every field, so that all records have the same fields in the same order wherever they come
- * from: reading and copying them is a large part of what an allocation costs, and is fastest when they are all alike.
+ * Copies a record for a change. Lists every field, so that all records have one hidden class: reading and copying them is
+ * a large part of the cost of an allocation.
  */
 export function draftOf(server: Server): ServerDraft {
   return {
@@ -187,7 +192,7 @@ export function draftOf(server: Server): ServerDraft {
   }
 }
 
-/** Who is connected to a server. Changes often and belongs to nobody's hot path, so it is a record of its own. */
+/** The players connected to a server. A separate record, since it changes often and no decision depends on it. */
 export interface Detail extends Ref {
   /** Name of the build of its server. */
   readonly build: string
@@ -196,15 +201,15 @@ export interface Detail extends Ref {
 
 export interface AllocationRequest {
   readonly buildID: string
-  /** A GUID; the same one always gets the same server, as long as that exists. */
+  /** A GUID. The same one gets the same server for as long as that server exists. */
   readonly sessionID: string
-  /** Handed to the game server through its SDK. */
+  /** Passed to the game server through its SDK. */
   readonly sessionCookie?: string
-  /** User ids of players expected to connect first. */
+  /** Ids of the players expected to connect first. */
   readonly initialPlayers?: readonly string[]
 }
 
-/** One string for a ref, for maps and messages. Neither part can hold a slash. */
+/** A ref as one string, for map keys and messages. Neither part contains a slash. */
 export function keyOf(ref: Ref): string {
   return `${ref.namespace}/${ref.name}`
 }

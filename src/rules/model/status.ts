@@ -1,4 +1,4 @@
-/** What a build's status says: counts, health and the ready/desired figure. Pure. */
+/** Parts of a build's status: counts, health and conditions. Pure. */
 import type { Build, Condition, ConditionType } from './resources.js'
 
 /** Servers of a build by state. */
@@ -12,7 +12,7 @@ export interface BuildCounts {
 
 export type BuildHealth = 'Healthy' | 'Unhealthy'
 
-/** `Unhealthy` once `crashes` has reached `crashesToMarkUnhealthy`; raising or removing that heals. */
+/** `Unhealthy` once `crashes` has reached `crashesToMarkUnhealthy`. Raising or removing the limit heals the build. */
 export function buildHealth(build: Pick<Build, 'crashes' | 'spec'>): BuildHealth {
   const limit = build.spec.crashesToMarkUnhealthy
   return limit !== undefined && build.crashes >= limit ? 'Unhealthy' : 'Healthy'

@@ -1,13 +1,10 @@
-/**
- * How builds, servers and details look to the outside: the resources of the service description, made from records.
- * Pure. The facade, the HTTP routes and the cluster all show these shapes.
- */
+/** Builds, servers and details as the facade, the HTTP API and Kubernetes show them, made from records. Pure. */
 import type { Build, BuildSpec, Detail, Health, Ref, Server, ServerState } from './resources.js'
 import { type BuildCounts, type BuildHealth, buildHealth, readyOfDesired } from './status.js'
 
 export const defaultApiGroup = 'mps.gamekeeper.com'
 
-/** The header of an error's answer that names its code, for programs: its body holds a sentence only. */
+/** Response header with the code of an error. The body only has the message. */
 export const errorCodeHeader = 'Gamekeeper-Error'
 
 export interface Metadata {
@@ -40,9 +37,9 @@ export interface GameServerBuild {
     readonly health: BuildHealth
     /** `"<currentStandingBy>/<spec.standingBy>"`. */
     readonly currentStandingByReadyDesired: string
-    /** Servers that go on by whether they run the present template. Only while there are both. */
+    /** Servers that run the present template, and servers that run an earlier one. Absent when there are none of these. */
     readonly rollout?: { readonly updated: number; readonly outdated: number }
-    /** What keeps the build from its wanted servers now. Absent when nothing does. */
+    /** Absent when there are none. */
     readonly conditions?: readonly WireCondition[]
   }
 }
@@ -54,18 +51,18 @@ export interface GameServer {
   readonly status: {
     readonly state: ServerState
     readonly health: Health
-    /** Empty until known. */
+    /** Empty until it is known. */
     readonly publicIP: string
-    /** `container:public`, comma-joined, in the order of `portsToExpose`. */
+    /** `container:public`, comma-separated, in the order of `portsToExpose`. */
     readonly ports: string
     readonly nodeName: string
-    /** While Active. */
+    /** Only while Active. */
     readonly sessionID?: string
     /** RFC 3339, as the two below. */
     readonly reachedInitializingOn?: string
     readonly reachedStandingByOn?: string
     readonly reachedActiveOn?: string
-    /** Why it is still Pending, or why it ends. */
+    /** Why it is still Pending, or why it is Terminating. */
     readonly message?: string
   }
 }
@@ -80,15 +77,15 @@ export interface GameServerDetail {
   }
 }
 
-/** The details of a build: the players of all its servers, and each server's own detail. */
+/** The detail of a build: the players of all its servers, and the detail of each. */
 export interface GameServerBuildDetail extends GameServerDetail {
   readonly items: readonly GameServerDetail[]
 }
 
-/** What a caller of allocate gets. */
+/** The result of an allocation. */
 export interface Allocation {
   readonly IPV4Address: string
-  /** `container:public`, comma-joined. */
+  /** `container:public`, comma-separated. */
   readonly Ports: string
   readonly SessionID: string
 }
@@ -126,7 +123,7 @@ export function gameServerBuild(
   }
 }
 
-/** `pendingReason`: why a Pending server does not run yet, in words, when anybody knows. */
+/** `pendingReason`: why a Pending server is not running yet, when known. */
 export function gameServer(server: Server, apiGroup: string, pendingReason?: string): GameServer {
   const message = server.ending?.message ?? (server.state === 'Pending' ? pendingReason : undefined)
   return {
@@ -150,7 +147,7 @@ export function gameServer(server: Server, apiGroup: string, pendingReason?: str
   }
 }
 
-/** The detail of one server; `detail` is absent while nobody has connected. */
+/** The detail of one server. `detail` is absent until the first player has connected. */
 export function gameServerDetail(ref: Ref, detail: Detail | undefined, apiGroup: string): GameServerDetail {
   const players = detail?.players ?? []
   return {

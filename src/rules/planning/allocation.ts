@@ -1,7 +1,7 @@
-/** Which server is handed out, and why none is. Pure. */
+/** Chooses the server of an allocation, and the reason when there is none. Pure. */
 import type { Server } from '../model/resources.js'
 
-/** Ready, not Unhealthy, and its address known. A server that is not all three is never handed out. */
+/** True when the server is standing by, not Unhealthy, and its address is known. */
 export function isAllocatable(server: Server): boolean {
   return (
     server.state === 'StandingBy' &&
@@ -12,8 +12,8 @@ export function isAllocatable(server: Server): boolean {
 }
 
 /**
- * First ready, first handed out: candidates stand in the order in which they became ready. Those of an earlier template
- * only when there is none of the present one.
+ * Picks the server that became ready first. Those of an earlier template are only used when there is none of the present
+ * one.
  */
 export function pick<T>(candidates: Candidates<T>, outdated?: Candidates<T>): T | undefined {
   return candidates.first ?? outdated?.first
@@ -24,14 +24,14 @@ export interface Candidates<T> {
 }
 
 /**
- * Why there is no server: `max-reached` when only the end of a match can bring one, else one may be ready soon. In use are
- * the servers with a match and those on their way into one.
+ * Why there is no server: `max-reached` when one only becomes free after a session ends, else one may be ready soon.
+ * `inUse`: servers with a session or being allocated.
  */
 export function refusal(inUse: number, max: number): 'max-reached' | 'none-standing-by' {
   return inUse >= max ? 'max-reached' : 'none-standing-by'
 }
 
-/** Two spellings of one GUID are one session. */
+/** Upper and lower case of a GUID are one session. */
 export function sessionKey(sessionID: string): string {
   return sessionID.toLowerCase()
 }

@@ -1,14 +1,15 @@
 /**
- * Decides how a build comes from an old template to its present one: idle servers a few at a time, new ones first where
- * `max` has room, never an Active one. Pure. A template that never gets ready, or crashes, stops it: at most a batch of
- * servers may be on the way to ready, and an old one only goes when a new one is ready or when there is no room to start
- * one.
+ * Plans a rolling update: replaces idle servers of earlier templates a batch at a time, and never an Active one. New
+ * servers are created first where `max` allows it. Pure.
+ *
+ * A template that crashes or never gets ready stops the update: at most a batch of servers is starting at once, and an
+ * old server is only replaced when a new one is ready, or when `max` leaves no room to start one.
  */
 import type { BuildSpec } from '../model/resources.js'
 
 /**
- * Idle servers by state; those being handed out count as Active. Of new ones only whoever can be handed out stands by, and
- * after a crash of one only those that have stayed up for long enough to trust them: the others are on the way.
+ * Idle servers by state; servers being allocated count as Active. A server of the present template only counts as standing
+ * by when it can be allocated and, after a crash of that template, has stayed up long enough; else as starting.
  */
 export interface IdleCounts {
   readonly pending: number
@@ -22,27 +23,27 @@ export interface RolloutInput {
   readonly outdated: IdleCounts
   /** Of any template. */
   readonly active: number
-  /** Servers that end, and whose records do not say so yet: they hold their places in `max` until then. */
+  /** Servers whose termination is not recorded yet: they count towards `max` until it is. */
   readonly ending: number
-  /** Who wait for a server, or are expected back in a moment. */
+  /** Callers that wait for a server, or are expected to retry soon. */
   readonly callers: number
   readonly mayCreate: boolean
   readonly maxCreatesPerReconcile: number
   readonly maxDeletesPerReconcile: number
-  /** Most Pending servers: no more are begun beside them. */
+  /** Maximum of Pending servers. */
   readonly maxPending: number
 }
 
 export interface RolloutPlan {
   readonly create: number
-  /** Outdated idle servers to end: Pending first, then Initializing, then StandingBy. */
+  /** Outdated idle servers to terminate: Pending first, then Initializing, then StandingBy. */
   readonly replace: number
-  /** Idle servers of the present template that are too many, in the same order. */
+  /** Surplus idle servers of the present template to terminate, in the same order. */
   readonly surplus: number
   readonly partial: boolean
 }
 
-/** A quarter of the wanted servers, at least one: how many may be on the way to ready at once. */
+/** How many servers may be starting at once: a quarter of the desired ones, at least one. */
 export function rolloutBatch(wanted: number): number {
   return Math.max(1, Math.ceil(wanted / 4))
 }
@@ -53,11 +54,11 @@ export function planRollout(input: RolloutInput): RolloutPlan {
   const updated = total(current)
   const ready = current.standingBy
   const onTheWay = updated - ready
-  // No more than Active servers leave room for: what cannot be had must not hold up the change.
+  // Active servers limit what can be reached, and must not hold up the update.
   const wanted = Math.max(0, Math.min(input.spec.standingBy + input.callers, input.spec.max - input.active))
   const room = input.spec.max - old - updated - input.active
 
-  // What is missing is created as always; beyond that, one batch at a time may be on the way.
+  // Missing servers are created as in plain scaling; beyond that, one batch at a time.
   const missing = Math.max(0, wanted - old - updated)
   const renewed = Math.max(0, Math.min(wanted - updated - missing, rolloutBatch(wanted) - onTheWay - missing))
   const asked = input.mayCreate ? missing + renewed : 0

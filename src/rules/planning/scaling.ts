@@ -1,41 +1,41 @@
-/** Decides how many servers a build gains and how many it loses. Pure: the same counts give the same plan. */
+/** Plans how many servers to create and how many to terminate. Pure. */
 import type { BuildSpec } from '../model/resources.js'
 
 export interface PlanInput {
   readonly spec: Pick<BuildSpec, 'standingBy' | 'max'>
-  /** Idle servers by state; those being handed out count as Active. */
+  /** Idle servers by state; servers being allocated count as Active. */
   readonly pending: number
   readonly initializing: number
   readonly standingBy: number
   readonly active: number
-  /** Servers that end, and whose records do not say so yet: they hold their places in `max` until then. */
+  /** Servers whose termination is not recorded yet: they count towards `max` until it is. */
   readonly ending: number
-  /** Callers who wait for a server, or are expected back in a moment. */
+  /** Callers that wait for a server, or are expected to retry soon. */
   readonly callers: number
-  /** Idle servers beyond what is wanted that are not too many yet: their callers may be about to come. */
+  /** Surplus idle servers to keep for now, since callers may be about to retry. */
   readonly spared: number
   /** False while the build is Unhealthy or backs off after a crash. */
   readonly mayCreate: boolean
-  /** True when the build or the fleet is to end all that is idle. */
+  /** True while the build or the fleet drains: all idle servers are terminated. */
   readonly draining: boolean
   readonly maxCreatesPerReconcile: number
   readonly maxDeletesPerReconcile: number
-  /** Most Pending servers: no more are begun beside them. */
+  /** Maximum of Pending servers. */
   readonly maxPending: number
 }
 
 export interface Plan {
   readonly create: number
-  /** Idle servers to end, by the state to take them from. There is no Active here. */
+  /** Idle servers to terminate, by state. Never an Active one. */
   readonly destroy: { readonly pending: number; readonly initializing: number; readonly standingBy: number }
-  /** True when the limits of a pass left something to do: another pass must follow. */
+  /** True when the limits of a reconcile left something to do: another one must follow. */
   readonly partial: boolean
 }
 
 /**
- * Wanted idle = standingBy + callers. Creates what is missing as far as `max` has room, by the records: a host that
- * dies must not leave more of them than `max` to the next. Ends what is too many,
- * whether for standingBy or for `max`, once: Pending first, then Initializing, then StandingBy. Never an Active server.
+ * Desired idle servers = standingBy + callers. Creates missing ones as far as `max` allows, counting records, so that a
+ * host that crashes never leaves more than `max` of them. Terminates the surplus over standingBy or `max`: Pending first,
+ * then Initializing, then StandingBy, and never an Active server.
  */
 export function plan(input: PlanInput): Plan {
   const idle = input.pending + input.initializing + input.standingBy

@@ -1,15 +1,15 @@
 /**
- * Tells whether a server runs what its build now says. Pure. Two specs that make the same game server have the same hash,
- * so going back to an earlier template is an update like any other, and what still runs it counts as current again.
+ * Identifies what a server was started with. Pure. Specs that start the same game server have the same hash, so after an
+ * update back to an earlier template, servers that still run it are up to date again.
  */
 import type { BuildSpec } from '../model/resources.js'
 
-/** Of all that a game server is started with: template, ports and metadata. 14 hex digits. */
+/** Hash of template, ports and metadata: 14 hex digits. */
 export function templateHash(spec: Pick<BuildSpec, 'template' | 'portsToExpose' | 'buildMetadata'>): string {
   return hash(canonical([spec.template, spec.portsToExpose, spec.buildMetadata ?? {}]))
 }
 
-/** JSON with the keys of every object in order. */
+/** JSON with sorted keys. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
   if (typeof value === 'object' && value !== null) {
@@ -21,7 +21,7 @@ function canonical(value: unknown): string {
   return JSON.stringify(value) ?? 'null'
 }
 
-/** 53 bits of cyrb53: plenty to tell the few templates of one build apart. */
+/** cyrb53: 53 bits are plenty for the few templates of one build. */
 function hash(text: string): string {
   let a = 0xdeadbeef
   let b = 0x41c6ce57

@@ -1,7 +1,4 @@
-/**
- * What holds of a template on every backend: it matches the schema of a PodTemplateSpec, and one name stands for one port.
- * Pure.
- */
+/** Checks of a template that every backend shares: its schema, and that one name stands for one port. Pure. */
 import { podTemplate } from '../schemas/pod-template.js'
 import { type Checked, invalid, isObject, type Refused, shown, valid } from './problem.js'
 import { compile } from './validator.js'

@@ -1,8 +1,8 @@
 /**
- * Reads a PodTemplateSpec: the one template that runs on every backend. Pure.
+ * Reads a PodTemplateSpec for the backends. Pure.
  *
- * Kubernetes gets it whole. The others read its first container. What they leave out falls in two classes: what only
- * concerns another backend is skipped and said once; what would change the game's behaviour is refused.
+ * Kubernetes gets the whole template, the other backends use its first container. Of the fields that they do not support,
+ * those that only concern other backends are skipped and reported; those that could change the game are refused.
  */
 import { type Checked, invalid, isObject, type Refused, valid } from './problem.js'
 import type { PodTemplateSpec } from '../model/resources.js'
@@ -18,12 +18,13 @@ import {
 } from './template-shape.js'
 
 /**
- * What a backend honours. `pod`: the template whole. `container`: image and its pull policy, command, args, env, workingDir, ports,
- * resources.limits and the grace period of the first container. `process`: the same without image and resources.
+ * The fields that a backend supports. `pod`: the whole template. `container`: the grace period, and image, imagePullPolicy,
+ * command, args, env, workingDir, ports and resources.limits of the first container. `process`: the same without image and
+ * resources.
  */
 export type TemplateSupport = 'pod' | 'container' | 'process'
 
-/** The first container, as far as every backend can honour it. */
+/** The first container, as far as backends other than Kubernetes support it. */
 export interface GameContainer {
   readonly name: string
   readonly image?: string
@@ -38,19 +39,19 @@ export interface GameContainer {
 }
 
 export interface CheckedTemplate {
-  /** Fields that this backend skips, since they only concern another. */
+  /** Fields that the backend ignores, since they only concern other backends. */
   readonly skipped: readonly string[]
 }
 
 const defaultGraceSeconds = 30
 
-/** How long a server of this template may take to end by itself. 30 s unless the template says otherwise. */
+/** Grace period of servers of this template. Default: 30 s. */
 export function graceSecondsOf(template: PodTemplateSpec): number {
   const seconds = objectAt(template, 'spec')['terminationGracePeriodSeconds']
   return typeof seconds === 'number' ? seconds : defaultGraceSeconds
 }
 
-/** The game server's container of a template that `checkTemplate` has passed. */
+/** The first container of a template that has passed `checkTemplate`. */
 export function gameContainerOf(template: PodTemplateSpec): GameContainer {
   const containers = objectAt(template, 'spec')['containers']
   const first: unknown = Array.isArray(containers) ? containers[0] : undefined
@@ -83,15 +84,15 @@ function limitsOf(limits: Fields): Readonly<Record<string, string>> {
   return written
 }
 
-type Verdict = 'honoured' | 'skipped' | 'refused'
-/** Whatever a table does not name is refused: better a clear no than a game that behaves differently. */
+type Verdict = 'supported' | 'skipped'
+/** A field that is not in the table is refused: an error is better than a game that behaves differently. */
 type Table = Readonly<Record<string, Verdict>>
 
-const topFields: Table = { metadata: 'skipped', spec: 'honoured' }
+const topFields: Table = { metadata: 'skipped', spec: 'supported' }
 
 const podFields: Table = {
-  containers: 'honoured',
-  terminationGracePeriodSeconds: 'honoured',
+  containers: 'supported',
+  terminationGracePeriodSeconds: 'supported',
   affinity: 'skipped',
   automountServiceAccountToken: 'skipped',
   dnsPolicy: 'skipped',
@@ -111,15 +112,15 @@ const podFields: Table = {
 }
 
 const containerFields = (support: TemplateSupport): Table => ({
-  name: 'honoured',
-  image: support === 'process' ? 'skipped' : 'honoured',
-  command: 'honoured',
-  args: 'honoured',
-  env: 'honoured',
-  workingDir: 'honoured',
-  ports: 'honoured',
-  resources: support === 'process' ? 'skipped' : 'honoured',
-  imagePullPolicy: support === 'process' ? 'skipped' : 'honoured',
+  name: 'supported',
+  image: support === 'process' ? 'skipped' : 'supported',
+  command: 'supported',
+  args: 'supported',
+  env: 'supported',
+  workingDir: 'supported',
+  ports: 'supported',
+  resources: support === 'process' ? 'skipped' : 'supported',
+  imagePullPolicy: support === 'process' ? 'skipped' : 'supported',
   livenessProbe: 'skipped',
   readinessProbe: 'skipped',
   startupProbe: 'skipped',
@@ -127,18 +128,18 @@ const containerFields = (support: TemplateSupport): Table => ({
   terminationMessagePolicy: 'skipped',
 })
 
-const envFields: Table = { name: 'honoured', value: 'honoured' }
+const envFields: Table = { name: 'supported', value: 'supported' }
 const portFields: Table = {
-  name: 'honoured',
-  containerPort: 'honoured',
-  protocol: 'honoured',
+  name: 'supported',
+  containerPort: 'supported',
+  protocol: 'supported',
   hostPort: 'skipped',
   hostIP: 'skipped',
 }
-const resourceFields: Table = { limits: 'honoured', requests: 'skipped' }
-const limitFields: Table = { cpu: 'honoured', memory: 'honoured', 'ephemeral-storage': 'skipped' }
+const resourceFields: Table = { limits: 'supported', requests: 'skipped' }
+const limitFields: Table = { cpu: 'supported', memory: 'supported', 'ephemeral-storage': 'skipped' }
 
-/** Checks `spec.template` for a backend. `field` is where it stands, for messages. */
+/** Checks a template for a backend. `field`: where the template stands, for messages. */
 export function checkTemplate(template: unknown, support: TemplateSupport, field: string): Checked<CheckedTemplate> {
   const shape = checkShape(template, field)
   if (!shape.ok) return shape
@@ -152,35 +153,35 @@ function checkSupport(
 ): Checked<CheckedTemplate> {
   const at = `${field}.spec.containers`
   if (containerCount > 1) {
-    return invalid(`${at}[1]`, `is a second container, which a ${support} backend cannot run beside the first`)
+    return invalid(`${at}[1]`, `is a second container, and the ${support} backend runs only one`)
   }
   const skipped: string[] = []
-  const sort = (fields: Fields, table: Table, where: string) => sortFields(fields, table, where, support, skipped)
+  const classified = (fields: Fields, table: Table, where: string) => classify(fields, table, where, support, skipped)
   const resources = support === 'container' ? objectAt(first, 'resources') : {}
   const problem =
-    sort(template, topFields, field) ??
-    sort(pod, podFields, `${field}.spec`) ??
-    sort(first, containerFields(support), `${at}[0]`) ??
-    firstOf(objectsAt(first, 'env'), (entry, i) => sort(entry, envFields, `${at}[0].env[${i}]`)) ??
-    firstOf(objectsAt(first, 'ports'), (entry, i) => sort(entry, portFields, `${at}[0].ports[${i}]`)) ??
-    sort(resources, resourceFields, `${at}[0].resources`) ??
-    sort(objectAt(resources, 'limits'), limitFields, `${at}[0].resources.limits`) ??
+    classified(template, topFields, field) ??
+    classified(pod, podFields, `${field}.spec`) ??
+    classified(first, containerFields(support), `${at}[0]`) ??
+    firstOf(objectsAt(first, 'env'), (entry, i) => classified(entry, envFields, `${at}[0].env[${i}]`)) ??
+    firstOf(objectsAt(first, 'ports'), (entry, i) => classified(entry, portFields, `${at}[0].ports[${i}]`)) ??
+    classified(resources, resourceFields, `${at}[0].resources`) ??
+    classified(objectAt(resources, 'limits'), limitFields, `${at}[0].resources.limits`) ??
     checkNeeds(first, support, `${at}[0]`)
   return problem ?? valid({ skipped })
 }
 
 function checkNeeds(container: Fields, support: 'container' | 'process', at: string): Refused | undefined {
   if (support === 'process' && !stringsAt(container, 'command')[0]) {
-    return invalid(`${at}.command`, 'is needed: it names the program that the process backend starts')
+    return invalid(`${at}.command`, 'is required: it names the program that the process backend starts')
   }
   if (support === 'container' && !stringAt(container, 'image')) {
-    return invalid(`${at}.image`, 'is needed: it names the image that the container runs')
+    return invalid(`${at}.image`, 'is required: it names the image that the container runs')
   }
   return undefined
 }
 
-/** Notes what is skipped, and returns the first field that is refused. Empty values (`volumes: []`) say nothing. */
-function sortFields(
+/** Collects skipped fields, and returns the first unsupported one. Empty values (`volumes: []`) have no effect. */
+function classify(
   object: Fields,
   table: Table,
   at: string,
@@ -189,12 +190,12 @@ function sortFields(
 ): Refused | undefined {
   for (const [name, value] of Object.entries(object)) {
     if (isEmpty(value)) continue
-    const verdict = Object.hasOwn(table, name) ? table[name] : 'refused'
+    const verdict = Object.hasOwn(table, name) ? table[name] : undefined
     if (verdict === 'skipped') skipped.push(`${at}.${name}`)
-    if (verdict === 'refused') {
+    if (verdict === undefined) {
       return invalid(
         `${at}.${name}`,
-        `cannot be honoured by a ${support} backend, and leaving it out could change the game`,
+        `is not supported by the ${support} backend, and ignoring it could change the game`,
       )
     }
   }

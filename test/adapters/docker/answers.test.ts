@@ -1,4 +1,4 @@
-/** What is made of an engine's answers that a real one gives only now and then: of one that pretends. */
+/** Answers that a real engine gives only rarely, from a fake client. */
 import { Readable } from 'node:stream'
 import { afterEach, expect, it } from 'vitest'
 import { endpointOf } from '../../../adapters/docker/client.js'
@@ -65,7 +65,7 @@ const labels = {
   'gamekeeper.ports': '',
 }
 
-it('what ended with an engine that was started anew is nobody’s crash, also before its events are heard again', async () => {
+it('a container that ended with the engine is interrupted, also before events are connected again', async () => {
   let startedAt = '2026-01-01T00:00:00Z'
   let status = 'running'
   const state = () => ({ Status: status, ExitCode: 137, FinishedAt: '2026-02-01T00:00:00Z', Error: '' })
@@ -87,7 +87,7 @@ it('what ended with an engine that was started anew is nobody’s crash, also be
   expect(await containers.list({})).toMatchObject([lost])
 })
 
-it('an engine that fails without a word is told by its status and its place', async () => {
+it('an error response without a message is reported with its status and the engine’s endpoint', async () => {
   const api = apiOf(() => {
     throw new Refusal(502, '')
   })
@@ -100,14 +100,14 @@ it('an engine that fails without a word is told by its status and its place', as
 it.each([
   ['//./pipe/docker_engine', 'npipe:////./pipe/docker_engine'],
   ['/run/docker.sock', 'unix:///run/docker.sock'],
-])('an engine at %s is shown at %s', (socketPath, place) => {
+])('an engine at %s has the endpoint %s', (socketPath, place) => {
   expect(endpointOf({ modem: { dial() {}, socketPath } })).toBe(place)
 })
 
 it.each([
-  ['a name that is taken and is not', 409, 'the name is already in use'],
-  ['an image that is there and is not', 404, 'No such image: node:20-slim'],
-])('a creation that meets %s time and again says so', async (_, statusCode, words) => {
+  ['a name conflict without a container', 409, 'the name is already in use'],
+  ['an image that disappears', 404, 'No such image: node:20-slim'],
+])('a creation that keeps failing because of %s gives up', async (_, statusCode, words) => {
   const docker = clientOf(({ method, path }) => {
     if (path === '/info') return { Name: 'box', OSType: 'linux', LoggingDriver: 'json-file' }
     if (path === '/containers/create') throw new Refusal(statusCode, words)
@@ -124,7 +124,7 @@ it.each([
   })
 })
 
-/** As the engine sends them. */
+/** A log frame as the engine sends it. */
 function frame(text: string): Buffer {
   const head = Buffer.alloc(8)
   head[0] = 1
@@ -132,7 +132,7 @@ function frame(text: string): Buffer {
   return Buffer.concat([head, Buffer.from(text)])
 }
 
-it('a followed log whose stream ends at once is asked for with pauses, and goes on behind its last whole line', async () => {
+it('a followed log whose stream ends at once reconnects with back-off and continues after its last whole line', async () => {
   const queries: object[] = []
   const streams = [
     [],

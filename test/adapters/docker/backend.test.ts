@@ -1,4 +1,4 @@
-/** What containers get, how their ends are told, and that nobody else's are touched. */
+/** What containers get, how their exits are reported, and that other containers are never touched. */
 import { createServer } from 'node:net'
 import { once } from 'node:events'
 import { afterEach, expect, it, vi } from 'vitest'
@@ -23,29 +23,29 @@ import {
 afterEach(cleanUp)
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
-const patience = { timeout: 60_000, interval: 100 }
+const waitOptions = { timeout: 60_000, interval: 100 }
 
 function inPhase(backend: Backend, spec: InstanceSpec, phase: Instance['phase']): Promise<Instance> {
   return vi.waitFor(async () => {
     const instance = await find(backend, spec)
     if (instance?.phase !== phase) throw new Error(`${spec.ref.name} is ${instance?.phase}`)
     return instance
-  }, patience)
+  }, waitOptions)
 }
 
 async function outputOf(backend: Backend, spec: InstanceSpec): Promise<string> {
   await backend.create(spec)
   await inPhase(backend, spec, 'exited')
-  return (await linesOf(backend.logs?.(spec.ref) ?? specless())).join('\n')
+  return (await linesOf(backend.logs?.(spec.ref) ?? noLogs())).join('\n')
 }
 
 // eslint-disable-next-line require-yield
-async function* specless(): AsyncGenerator<string> {
+async function* noLogs(): AsyncGenerator<string> {
   throw new Error('the backend has no logs')
 }
 
 describeOnEngine('a container', () => {
-  it('is given its configuration, its variables and its folders, whoever it runs as', async () => {
+  it('gets its SDK configuration, variables and folders as any user', async () => {
     const backend = await open({ publicAddress: '203.0.113.7' })
     const script =
       'cat $GSDK_CONFIG_FILE; echo; id -u; echo $MODE $PORT_7777; touch /gamekeeper/GameLogs/x && echo wrote; pwd'
@@ -69,7 +69,7 @@ describeOnEngine('a container', () => {
     expect(output).toMatch(/\n1000\nduel 7777\nwrote\n\/usr$/)
   })
 
-  it('has what the options and the template say, as the engine sees it', async () => {
+  it('has the settings of the options and the template', async () => {
     const network = `gamekeeper-test-${newFleetName()}`
     await docker.createNetwork({ Name: network })
     onCleanUp(() => docker.getNetwork(network).remove())
@@ -94,7 +94,7 @@ describeOnEngine('a container', () => {
     await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
   })
 
-  it('that uses too much memory is told as such', async () => {
+  it('that exceeds its memory limit exits with that reason', async () => {
     const backend = await open()
     const hungry = `exec node -e 'const all = []; for (;;) all.push(Buffer.alloc(1e6, 1))'`
     const spec = specOf(hungry, { container: { resources: { limits: { memory: '64Mi' } } } })
@@ -106,7 +106,7 @@ describeOnEngine('a container', () => {
     })
   })
 
-  it('that is paused still runs, and can be ended in order', async () => {
+  it('that is paused counts as running and can be terminated', async () => {
     const backend = await open()
     const spec = specOf('sleep 600')
     await backend.create(spec)
@@ -115,12 +115,12 @@ describeOnEngine('a container', () => {
     const container = await containerOf(backend.fleet, spec)
     await container.pause()
     expect(await find(backend, spec)).toMatchObject({ phase: 'running', reason: 'the container is paused' })
-    await vi.waitFor(() => expect(changed.at(-1)).toMatchObject({ reason: 'the container is paused' }), patience)
+    await vi.waitFor(() => expect(changed.at(-1)).toMatchObject({ reason: 'the container is paused' }), waitOptions)
     await backend.destroy(spec.ref, spec.uid, { graceMs: 30_000 })
     expect(await containersOf(backend.fleet)).toEqual([])
   })
 
-  it('that somebody removes by hand is told to be gone, and can be created again', async () => {
+  it('that is removed externally is reported as gone and can be created again', async () => {
     const backend = await open()
     const spec = specOf('sleep 600', { ports: [7777] })
     await backend.create(spec)
@@ -128,33 +128,33 @@ describeOnEngine('a container', () => {
     backend.watch(listener({ gone: (_, uid) => gone.push(uid) }))
     await backend.list()
     await (await containerOf(backend.fleet, spec)).remove({ force: true })
-    await vi.waitFor(() => expect(gone).toEqual([spec.uid]), patience)
+    await vi.waitFor(() => expect(gone).toEqual([spec.uid]), waitOptions)
     expect(await backend.list()).toEqual([])
     expect(await backend.create(spec)).toMatchObject({ phase: 'running' })
   })
 
-  it('that somebody renames is still the server’s, and is removed with it', async () => {
+  it('that is renamed externally still belongs to its server and is removed with it', async () => {
     const backend = await open()
     const spec = specOf('echo hello; sleep 600', { ports: [7777] })
     const running = await backend.create(spec)
     await (await containerOf(backend.fleet, spec)).rename({ name: `${backend.fleet}-renamed` })
     expect(await backend.list()).toEqual([running])
     await vi.waitFor(
-      async () => expect(await linesOf(backend.logs?.(spec.ref) ?? specless())).toEqual(['hello']),
-      patience,
+      async () => expect(await linesOf(backend.logs?.(spec.ref) ?? noLogs())).toEqual(['hello']),
+      waitOptions,
     )
     await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
     expect(await containersOf(backend.fleet)).toEqual([])
   })
 
-  it('whose creation was cut short is made anew, or removed when nobody wants it any more', async () => {
+  it('whose creation was interrupted is recreated by create, or removed by list', async () => {
     const fleet = newFleetName()
     const directory = await freshDirectory()
     const first = await open({ fleet, directory })
     const [wanted, unwanted] = [specOf('sleep 600', { ports: [7777] }), specOf('sleep 600', { ports: [7777] })] as const
     for (const spec of [wanted, unwanted]) await first.create(spec)
     for (const spec of [wanted, unwanted]) {
-      // As a host leaves it that dies between the two calls: it is there, and was never started.
+      // What a host leaves that is killed between create and start.
       const seen = await (await containerOf(fleet, spec)).inspect()
       const { Image, Labels } = seen.Config
       await docker.getContainer(seen.Id).remove({ force: true })
@@ -167,7 +167,7 @@ describeOnEngine('a container', () => {
     expect(await containersOf(fleet)).toHaveLength(1)
   })
 
-  it('keeps no volume behind', async () => {
+  it('leaves no anonymous volume', async () => {
     const image = `gamekeeper-test-volume:${newFleetName()}`
     const maker = await docker.createContainer({ Image: baseImage, Cmd: ['true'] })
     await maker.commit({ repo: image.split(':')[0], tag: image.split(':')[1], changes: 'VOLUME /saves' })
@@ -182,7 +182,7 @@ describeOnEngine('a container', () => {
     await expect(docker.getVolume(Mounts[0]?.Name ?? '').inspect()).rejects.toThrow('no such volume')
   })
 
-  it('that the engine refuses is an exited instance with the reason, until it is destroyed', async () => {
+  it('that the engine rejects is listed as exited with the reason until it is destroyed', async () => {
     const backend = await open({ capabilities: { add: ['NO_SUCH_CAPABILITY'] } })
     const spec = specOf('sleep 600')
     const refused = await backend.create(spec)
@@ -197,7 +197,7 @@ describeOnEngine('a container', () => {
     expect(await containersOf(backend.fleet)).toEqual([])
   })
 
-  it('whose network is missing is unavailable and leaves nothing behind', async () => {
+  it('whose network is missing fails as unavailable and leaves no container', async () => {
     const backend = await open({ networks: ['no-such-network'] })
     await expect(backend.create(specOf('sleep 600'))).rejects.toMatchObject({
       code: 'unavailable',
@@ -208,14 +208,14 @@ describeOnEngine('a container', () => {
 })
 
 describeOnEngine('public ports', () => {
-  it('that another program or another container holds are skipped', async () => {
+  it('held by another program or container are skipped', async () => {
     const portRange = nextRange(4)
     const program = createServer()
     program.listen(portRange.first, '0.0.0.0')
     await once(program, 'listening')
     onCleanUp(() => void program.close())
-    const stranger = await open({ portRange: { first: portRange.first + 1, last: portRange.first + 1 } })
-    await stranger.create(specOf('sleep 600', { ports: [7777] }))
+    const foreign = await open({ portRange: { first: portRange.first + 1, last: portRange.first + 1 } })
+    await foreign.create(specOf('sleep 600', { ports: [7777] }))
     const backend = await open({ portRange })
     const spec = specOf('sleep 600', { ports: [7777, 7778] })
     const instance = await backend.create(spec)
@@ -229,13 +229,13 @@ describeOnEngine('public ports', () => {
 })
 
 describeOnEngine('two fleets on one engine', () => {
-  it('never see each other, and what is nobody’s is never touched', async () => {
+  it('never see each other’s containers and never touch foreign ones', async () => {
     const [one, other] = [await open(), await open()]
     const spec = specOf('sleep 600')
-    const told: unknown[] = []
-    other.watch(listener({ changed: (it) => told.push(it), gone: (it) => told.push(it) }))
+    const notifications: unknown[] = []
+    other.watch(listener({ changed: (it) => notifications.push(it), gone: (it) => notifications.push(it) }))
     await other.list()
-    // The same server in both.
+    // Both create the same server.
     await Promise.all([one.create(spec), other.create(spec)])
     const foreign = await docker.createContainer({
       Image: baseImage,
@@ -246,16 +246,16 @@ describeOnEngine('two fleets on one engine', () => {
     await foreign.start()
     expect(await one.list()).toHaveLength(1)
     expect(await other.list()).toHaveLength(1)
-    await vi.waitFor(() => expect(told).not.toEqual([]), patience)
-    told.length = 0
+    await vi.waitFor(() => expect(notifications).not.toEqual([]), waitOptions)
+    notifications.length = 0
     await one.destroy(spec.ref, spec.uid, { graceMs: 0 })
     expect(await one.list()).toEqual([])
     expect(await find(other, spec)).toMatchObject({ phase: 'running' })
     expect((await foreign.inspect()).State.Running).toBe(true)
-    expect(told).toEqual([])
+    expect(notifications).toEqual([])
   })
 
-  it('a stranger that has a server’s name is a conflict and left alone', async () => {
+  it('create rejects with conflict when a foreign container has the name, and leaves it alone', async () => {
     const backend = await open()
     const spec = specOf('sleep 600')
     const name = `gamekeeper-${backend.fleet}-default.${spec.ref.name}`
@@ -267,7 +267,7 @@ describeOnEngine('two fleets on one engine', () => {
     expect((await foreign.inspect()).State.Status).toBe('created')
   })
 
-  it('have names of their own, kept in their directories', async () => {
+  it('have separate generated names, kept in their directories', async () => {
     const [a, b] = [await freshDirectory(), await freshDirectory()]
     const portRange = nextRange(20)
     const at = (directory: string) => {
@@ -285,16 +285,16 @@ describeOnEngine('two fleets on one engine', () => {
 })
 
 describeOnEngine('the log of a container', () => {
-  it('is read whole, its last lines, or as it grows', async () => {
+  it('is read completely, from its last lines, or followed', async () => {
     const backend = await open()
     const long = 'x'.repeat(40_000)
     const script = `node -e 'console.log("x".repeat(40000))'; echo two >&2; sleep 0.3; echo three; until [ -e /go ]; do sleep 0.1; done; echo late; exit 3`
     const spec = specOf(script)
     await backend.create(spec)
-    const read = (options: object) => linesOf(backend.logs?.(spec.ref, options) ?? specless())
+    const read = (options: object) => linesOf(backend.logs?.(spec.ref, options) ?? noLogs())
     await vi.waitFor(
       async () => expect((await read({})).toSorted()).toEqual(['two', 'three', long].toSorted()),
-      patience,
+      waitOptions,
     )
     expect(await read({ tail: 1 })).toEqual(['three'])
     expect(await read({ tail: 0 })).toEqual([])
@@ -311,11 +311,11 @@ describeOnEngine('the log of a container', () => {
     await expect(read({})).rejects.toMatchObject({ code: 'not-found' })
   })
 
-  it('that its driver does not keep is unsupported', async () => {
+  it('is unsupported with a log driver that keeps none', async () => {
     const backend = await open({ log: { driver: 'none' } })
     const spec = specOf('echo one; sleep 600')
     await backend.create(spec)
-    await expect(linesOf(backend.logs?.(spec.ref) ?? specless())).rejects.toMatchObject({ code: 'unsupported' })
+    await expect(linesOf(backend.logs?.(spec.ref) ?? noLogs())).rejects.toMatchObject({ code: 'unsupported' })
   })
 })
 

@@ -1,4 +1,4 @@
-/** The Docker backend passes on a real engine the suite that every backend passes. */
+/** The Docker backend passes the conformance suite on a real engine. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ describeOnEngine('the Docker backend', () => {
       graceMs: 1_000,
       timeoutMs: 60_000,
       template: (program) => ({
-        // Without an init process a program that handles no SIGTERM ignores it, as process 1 of its container.
+        // Without an init process the program is process 1, for which SIGTERM has no default action.
         spec: {
           containers: [
             {
@@ -56,7 +56,7 @@ describeOnEngine('the Docker backend', () => {
       },
     })
     for (const one of cases) {
-      // The second round is for what the init process has to do with: ends and exit codes.
+      // The init process affects only termination and exit codes.
       if (!init && !/exit|end|kill|command|destroy/.test(one.name)) continue
       it(init ? one.name : `${one.name}, without an init process`, { timeout: 240_000 }, () => one.run())
     }

@@ -1,4 +1,4 @@
-/** What becomes of a template, without an engine. */
+/** How templates, options, image names and streams are read, without an engine. */
 import { describe, expect, it } from 'vitest'
 import { readImageName } from '../../../adapters/docker/image-name.js'
 import { framesOf, linesOf } from '../../../adapters/docker/streams.js'
@@ -23,8 +23,8 @@ function bodyOf(container: object, options: DockerBackendOptions = {}, heartbeat
   })
 }
 
-describe('a template becomes a container', () => {
-  it('of its first container', () => {
+describe('the container config', () => {
+  it('has the image, command, environment, ports, labels and limits of the first container', () => {
     const { image, pullPolicy, body } = bodyOf({
       image: 'ghcr.io/studio/arena:1',
       command: ['./arena', '$(MODE)'],
@@ -63,25 +63,25 @@ describe('a template becomes a container', () => {
     })
   })
 
-  it('with one public number for TCP and UDP', () => {
+  it('publishes TCP and UDP on the same public port', () => {
     const own = [{ HostIp: '0.0.0.0', HostPort: '10001' }]
     expect(bodyOf({}).body).toMatchObject({ HostConfig: { PortBindings: { '7777/tcp': own, '7777/udp': own } } })
   })
 
-  it('with the command of its image when the template has none', () => {
+  it('leaves the command to the image when the template has none', () => {
     const { body } = bodyOf({ command: [] })
     expect(body).not.toHaveProperty('Entrypoint')
     expect(body).not.toHaveProperty('Cmd')
   })
 
-  it('with the name of its host where the agent is called by it', () => {
+  it('resolves host.docker.internal when the heartbeat endpoint uses it', () => {
     expect(bodyOf({}, {}, 'host.docker.internal:56001').body).toMatchObject({
       HostConfig: { ExtraHosts: ['host.docker.internal:host-gateway'] },
     })
     expect(bodyOf({}, {}, '10.0.0.4:56001').body).not.toHaveProperty('HostConfig.ExtraHosts')
   })
 
-  it('with what the options add, and its own pull policy', () => {
+  it('has what the options add, and the pull policy of the template', () => {
     const { body, pullPolicy } = bodyOf(
       { imagePullPolicy: 'Never' },
       {
@@ -109,7 +109,7 @@ describe('a template becomes a container', () => {
   })
 })
 
-describe('what Docker cannot be told is refused', () => {
+describe('checkForDocker', () => {
   it.each([
     [{ image: 'Arena:1' }, 'image'],
     [{ image: 'arena 1' }, 'image'],
@@ -127,12 +127,12 @@ describe('what Docker cannot be told is refused', () => {
     [{ resources: { limits: { memory: '5Mi' } } }, 'resources.limits.memory'],
     [{ resources: { limits: { memory: '9Ei' } } }, 'resources.limits.memory'],
     [{ resources: { limits: { cpu: '1m' } } }, 'resources.limits.cpu'],
-  ])('%j names %s', (container, field) => {
+  ])('rejects %j, naming %s', (container, field) => {
     const { template } = specOf('true', { container })
     expect(() => checkForDocker({ template })).toThrow(`spec.template.spec.containers[0].${field} must be`)
   })
 
-  it('and what it can be told is not', () => {
+  it('accepts a template that Docker supports', () => {
     const container = { image: 'arena', resources: { limits: { cpu: 2, memory: '1e9' } }, workingDir: '/' }
     expect(() => checkForDocker(specOf('true', { container }))).not.toThrow()
   })
@@ -146,17 +146,17 @@ describe('options', () => {
     [{ networks: ['host'] }, 'dockerBackend: networks must be networks that can publish ports, but is "host"'],
     [{ labels: { 'gamekeeper.uid': '1' } }, 'dockerBackend: labels must not begin with gamekeeper.'],
     [{ readTimeoutMs: 0 }, 'dockerBackend: readTimeoutMs must be an integer ≥ 1, but is 0'],
-  ])('%j is refused', (options, message) => {
+  ])('%j is rejected', (options, message) => {
     expect(() => resolveDockerOptions(options)).toThrow(message)
   })
 
-  it.each(['localhost', '127.0.0.256', '', '[::1]', 'fe80::1%eth0'])('ports cannot be opened on %j', (bindAddress) => {
+  it.each(['localhost', '127.0.0.256', '', '[::1]', 'fe80::1%eth0'])('bindAddress %j is rejected', (bindAddress) => {
     const message = 'dockerBackend: bindAddress must be an IP address'
     expect(() => resolveDockerOptions({ bindAddress })).toThrow(message)
   })
 
   it.each(['http://x y', 'play.example.com:80', '203.0.113.256', '-a', ''])(
-    'players cannot connect to %j',
+    'publicAddress %j is rejected',
     (publicAddress) => {
       const message = 'dockerBackend: publicAddress must be a host name or an IP address'
       expect(() => resolveDockerOptions({ publicAddress })).toThrow(message)
@@ -164,17 +164,17 @@ describe('options', () => {
   )
 
   it.each(['203.0.113.7', '2001:db8::7', 'play.example.com', 'my_host', '1.example'])(
-    'players may connect to %s',
+    'publicAddress %s is accepted',
     (publicAddress) => {
       expect(resolveDockerOptions({ publicAddress })).toMatchObject({ publicAddress })
     },
   )
 
-  it.each(['0.0.0.0', '127.0.0.1', '::1'])('ports may be opened on %s', (bindAddress) => {
+  it.each(['0.0.0.0', '127.0.0.1', '::1'])('bindAddress %s is accepted', (bindAddress) => {
     expect(resolveDockerOptions({ bindAddress })).toMatchObject({ bindAddress })
   })
 
-  it('never show a password', () => {
+  it('a rejected registryAuth does not show the password', () => {
     const auth: unknown = { username: 'amie', password: ['s3cret'] }
     const options: unknown = { registryAuth: { 'ghcr.io': auth } }
     expect(() => resolveDockerOptions(Object.assign({}, options))).toThrow(/registryAuth\.ghcr\.io(?!.*s3cret)/)
@@ -194,7 +194,7 @@ it.each([
   ['arena:', undefined],
   ['../arena', undefined],
   ['arena?tag=1', undefined],
-])('the image %j is read as docker does', (image, name) => {
+])('image name %j is parsed as docker does', (image, name) => {
   expect(readImageName(image)).toEqual(name)
 })
 
@@ -206,11 +206,11 @@ it.each([
   ['1e3', 1000],
   ['1G', 1e9],
   ['1x', NaN],
-])('the quantity %s is %d', (text, amount) => {
+])('quantity %s is %d', (text, amount) => {
   expect(quantityOf(text)).toBe(amount)
 })
 
-it('lines are whole, wherever chunks end', async () => {
+it('linesOf returns whole lines wherever chunks end', async () => {
   const bytes = Buffer.from('añb\r\nc\n\nd')
   for (let size = 1; size <= bytes.length; size++) {
     const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) =>
@@ -222,7 +222,7 @@ it('lines are whole, wherever chunks end', async () => {
   }
 })
 
-it('frames are whole, wherever chunks end', async () => {
+it('framesOf returns whole frames wherever chunks end', async () => {
   const frame = (from: number, text: string) => {
     const head = Buffer.alloc(8)
     head[0] = from

@@ -1,10 +1,10 @@
-/** The Docker engine that tests run on: the one of DOCKER_HOST, or of this machine. */
+/** The Docker engine of the tests: that of DOCKER_HOST, or this machine's. */
 import Docker from 'dockerode'
 
-/** An image with a shell and node in it. */
+/** An image with a shell and Node. */
 export const baseImage = 'node:20-slim'
 
 export const docker = new Docker()
 
-/** For what stands between a client and the engine: only an engine of this machine has one. */
+/** For the proxy; only a local engine has a socket. */
 export const engineSocket = /^unix:\/\/(.+)$/.exec(process.env['DOCKER_HOST'] ?? '')?.[1] ?? '/var/run/docker.sock'

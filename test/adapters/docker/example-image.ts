@@ -1,11 +1,11 @@
-/** The example game server as an image on the tests' engine, from its Dockerfile and what is built in dist. */
+/** The example game server as an image on the tests' engine, built from its Dockerfile and dist. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { root } from '../../package/sources.js'
 
 export const exampleImage = 'gamekeeper-example-test'
 
-/** With the `docker` command, which asks the same engine: what .dockerignore says, only that reads in full. */
+/** Uses the `docker` command, which supports .dockerignore completely. */
 export async function buildExampleImage(): Promise<void> {
   const args = ['build', '-f', 'examples/game-server/Dockerfile', '-t', exampleImage, '.']
   await promisify(execFile)('docker', args, { cwd: root, maxBuffer: 64 * 1024 * 1024 })

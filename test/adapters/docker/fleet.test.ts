@@ -1,4 +1,4 @@
-/** What a fleet makes of what happens to its containers. */
+/** How a fleet reacts to what happens to its containers. */
 import { randomUUID } from 'node:crypto'
 import { afterEach, beforeAll, expect, it, vi } from 'vitest'
 import { createFleet, type Fleet, type FleetEvent } from 'gamekeeper'
@@ -10,7 +10,7 @@ import { cleanUp, containersOf, onCleanUp, open } from './support.js'
 afterEach(cleanUp, 120_000)
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 })
 
-const patience = { timeout: 90_000, interval: 100 }
+const waitOptions = { timeout: 90_000, interval: 100 }
 const buildID = 'arena'
 
 interface Scene {
@@ -22,7 +22,7 @@ interface Scene {
 async function scene(standingBy: number, template: object = exampleTemplate): Promise<Scene> {
   const backend = await open()
   const limits = { silenceMs: 3_000, backoffInitialMs: 100 }
-  // The store is the one that the backend names: files.
+  // Uses the backend's default store, a file store.
   const fleet = await createFleet({ backend, agent: { port: 0 }, limits })
   onCleanUp(() => fleet.close())
   const events: FleetEvent[] = []
@@ -44,9 +44,9 @@ async function scene(standingBy: number, template: object = exampleTemplate): Pr
 async function oneStandingBy(fleet: Fleet): Promise<string> {
   return vi.waitFor(async () => {
     const found = (await fleet.servers.list()).find(({ status }) => status.state === 'StandingBy')
-    if (!found) throw new Error('nobody stands by')
+    if (!found) throw new Error('no server is standing by')
     return found.metadata.name
-  }, patience)
+  }, waitOptions)
 }
 
 function endingOf(events: readonly FleetEvent[], server: string): Promise<FleetEvent> {
@@ -54,26 +54,26 @@ function endingOf(events: readonly FleetEvent[], server: string): Promise<FleetE
     const found = events.find((event) => event.type === 'ServerEnding' && event.server.name === server)
     if (!found) throw new Error(`${server} does not end`)
     return found
-  }, patience)
+  }, waitOptions)
 }
 
 describeOnEngine('a server whose container', () => {
   beforeAll(buildExampleImage)
 
-  it('is removed by hand is replaced', async () => {
+  it('is removed externally is replaced', async () => {
     const { fleet, events, containerOf } = await scene(1)
     const server = await oneStandingBy(fleet)
     await (await containerOf(server)).remove({ force: true })
     expect(await endingOf(events, server)).toMatchObject({ crash: true })
-    await vi.waitFor(async () => expect(await oneStandingBy(fleet)).not.toBe(server), patience)
+    await vi.waitFor(async () => expect(await oneStandingBy(fleet)).not.toBe(server), waitOptions)
   })
 
-  it('is paused: idle, it is replaced; with a match, it is Unhealthy until it goes on', async () => {
+  it('is paused is replaced when idle, and Unhealthy until it resumes when Active', async () => {
     const { fleet, events, containerOf } = await scene(1)
     const idle = await oneStandingBy(fleet)
     await (await containerOf(idle)).pause()
     expect(await endingOf(events, idle)).toMatchObject({ reason: 'Silent' })
-    await vi.waitFor(async () => expect(await oneStandingBy(fleet)).not.toBe(idle), patience)
+    await vi.waitFor(async () => expect(await oneStandingBy(fleet)).not.toBe(idle), waitOptions)
     await expect((await containerOf(idle)).inspect()).rejects.toMatchObject({ statusCode: 404 })
 
     const sessionID = randomUUID()
@@ -83,13 +83,13 @@ describeOnEngine('a server whose container', () => {
     const match = await containerOf(active)
     const health = async () => (await fleet.servers.get(active)).status.health
     await match.pause()
-    await vi.waitFor(async () => expect(await health()).toBe('Unhealthy'), patience)
+    await vi.waitFor(async () => expect(await health()).toBe('Unhealthy'), waitOptions)
     await match.unpause()
-    await vi.waitFor(async () => expect(await health()).toBe('Healthy'), patience)
+    await vi.waitFor(async () => expect(await health()).toBe('Healthy'), waitOptions)
     expect(await fleet.allocate({ buildID, sessionID })).toEqual(allocation)
   })
 
-  it('uses more memory than its limit says so in its end', async () => {
+  it('exceeds its memory limit ends with that reason', async () => {
     const hungry = ['node', '-e', 'const all = []; for (;;) all.push(Buffer.alloc(1e6, 1))']
     const resources = { limits: { memory: '32Mi' } }
     const containers = [{ name: 'game', image: exampleImage, imagePullPolicy: 'Never', command: hungry, resources }]
@@ -100,15 +100,15 @@ describeOnEngine('a server whose container', () => {
         {
           type: 'Crashing',
           message: expect.stringMatching(
-            /exited with 137: it was killed for using more memory than its limit of 32 MiB$/,
+            /exited with code 137: it was killed for using more memory than its limit of 32 MiB$/,
           ),
         },
       ])
-    }, patience)
+    }, waitOptions)
     expect(events.map(({ type }) => type)).toContain('ServerEnding')
   })
 
-  it('writes a log can be read from the fleet, by name', async () => {
+  it('writes a log that the fleet returns by server name', async () => {
     const { fleet } = await scene(1)
     const server = await oneStandingBy(fleet)
     const seen: string[] = []

@@ -1,4 +1,4 @@
-/** Images come from a registry: once, with words for how far it is and why it failed; servers wait as Pending meanwhile. */
+/** Images are pulled once, with progress and the registry's errors; servers stay Pending meanwhile. */
 import { afterEach, expect, it, vi } from 'vitest'
 import { createFleet, type FleetEvent, memoryStore } from 'gamekeeper'
 import { describeOnEngine } from './describe-on-engine.js'
@@ -9,14 +9,14 @@ import { cleanUp, onCleanUp, open, specOf } from './support.js'
 afterEach(cleanUp)
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
-const patience = { timeout: 60_000, interval: 50 }
+const waitOptions = { timeout: 60_000, interval: 50 }
 
 async function registryOfThisTest(): Promise<Registry> {
   const registry = await startRegistry()
   onCleanUp(async () => {
     registry.slow = false
     await registry.close()
-    // Not every test has come to pull it.
+    // Not every test has pulled it.
     await docker
       .getImage(registry.image)
       .remove({ force: true })
@@ -28,25 +28,25 @@ async function registryOfThisTest(): Promise<Registry> {
 const buildOf = ({ build, template }: ReturnType<typeof specOf>) => ({ build, template })
 
 describeOnEngine('an image', () => {
-  it('is pulled once, however many servers need it, and says how far it is', async () => {
+  it('is pulled once for several servers, and reports progress', async () => {
     const registry = await registryOfThisTest()
     registry.slow = true
     const backend = await open()
-    const told: string[] = []
+    const messages: string[] = []
     const specs = Array.from({ length: 5 }, () => specOf('true', { image: registry.image }))
     const prepared = backend.prepare?.(buildOf(specOf('true', { image: registry.image })), {
-      onProgress: (message) => told.push(message),
+      onProgress: (message) => messages.push(message),
     })
     const created = Promise.all(specs.map((spec) => backend.create(spec)))
-    await vi.waitFor(() => expect(told.at(-1)).toMatch(/^pulling image \S+: \d+ % of 1\.\d MB$/), patience)
+    await vi.waitFor(() => expect(messages.at(-1)).toMatch(/^pulling image \S+: \d+ % of 1\.\d MB$/), waitOptions)
     registry.slow = false
     await prepared
-    // There is no shell in it: that its containers came to be started is all that counts here.
+    // The image has no shell, so its containers exit; that they were started is enough.
     expect((await created).map(({ phase }) => phase)).not.toContain('pending')
     expect(registry.layersServed()).toBe(1)
   })
 
-  it('that is there is not asked for again, unless the policy is Always', async () => {
+  it('that exists is not pulled again, unless the policy is Always', async () => {
     const registry = await registryOfThisTest()
     const [backend, always, never] = [
       await open(),
@@ -68,7 +68,7 @@ describeOnEngine('an image', () => {
     })
   })
 
-  it('is pulled with the name and password of its registry', async () => {
+  it('is pulled with the credentials of its registry', async () => {
     const registry = await registryOfThisTest()
     registry.password = { username: 'amie', password: 's3cret' }
     const build = buildOf(specOf('true', { image: registry.image }))
@@ -80,7 +80,7 @@ describeOnEngine('an image', () => {
     expect(registry.layersServed()).toBe(1)
   })
 
-  it('that does not move has failed, and is pulled when it does', async () => {
+  it('fails to pull without progress, and is pulled by the next call', async () => {
     const registry = await registryOfThisTest()
     registry.slow = true
     const backend = await open({ pullIdleTimeoutMs: 1_500 })
@@ -95,14 +95,14 @@ describeOnEngine('an image', () => {
 })
 
 describeOnEngine('a fleet whose image is missing', () => {
-  it('keeps its servers Pending without any limit on them, tells of the pull, and of the registry’s own error', async () => {
+  it('keeps its servers Pending during the pull, and shows its progress and the registry’s error', async () => {
     const registry = await registryOfThisTest()
     const backend = await open()
     const fleet = await createFleet({
       backend,
       store: memoryStore(),
       agent: { port: 0 },
-      // Were they to run during the pull, all would be over at once.
+      // Short timeouts that would end the servers if they applied during the pull.
       limits: {
         firstHeartbeatMs: 500,
         silenceMs: 2_000,
@@ -125,7 +125,7 @@ describeOnEngine('a fleet whose image is missing', () => {
       expect(conditions).toMatchObject([
         { type: 'CreateBlocked', reason: 'unavailable', message: expect.stringContaining('arena is not for sale') },
       ])
-    }, patience)
+    }, waitOptions)
     registry.refusal = undefined
     registry.slow = true
     const servers = await vi.waitFor(async () => {
@@ -134,25 +134,25 @@ describeOnEngine('a fleet whose image is missing', () => {
         Array.from({ length: 3 }, () => expect.stringMatching(/ % of /)),
       )
       return all
-    }, patience)
-    // Longer than each of the limits above.
+    }, waitOptions)
+    // Longer than each of the timeouts above.
     const since = performance.now()
-    await vi.waitFor(() => expect(performance.now() - since).toBeGreaterThan(2_500), patience)
+    await vi.waitFor(() => expect(performance.now() - since).toBeGreaterThan(2_500), waitOptions)
     expect(await fleet.servers.list()).toEqual(servers)
     expect(events.filter(({ type }) => type === 'ServerEnding')).toEqual([])
     registry.slow = false
     await vi.waitFor(
       () => expect(events).toContainEqual(expect.objectContaining({ type: 'BuildPreparing', status: 'done' })),
-      patience,
+      waitOptions,
     )
-    await vi.waitFor(() => expect(events.map(({ type }) => type)).toContain('ServerEnding'), patience)
+    await vi.waitFor(() => expect(events.map(({ type }) => type)).toContain('ServerEnding'), waitOptions)
     expect(registry.layersServed()).toBe(1)
     const progress = events.flatMap((event) => (event.type === 'BuildPreparing' ? [event.status] : []))
     expect(new Set(progress)).toEqual(new Set(['working', 'failed', 'done']))
     await fleet.builds.delete('arena')
   })
 
-  it('pulls it before the first server is wanted', async () => {
+  it('pulls the image before the first server is needed', async () => {
     const registry = await registryOfThisTest()
     const fleet = await createFleet({ backend: await open(), store: memoryStore(), agent: { port: 0 } })
     onCleanUp(() => fleet.close())
@@ -161,13 +161,13 @@ describeOnEngine('a fleet whose image is missing', () => {
       metadata: { name: 'arena' },
       spec: { buildID: 'arena', standingBy: 0, max: 3, portsToExpose: [], template },
     })
-    await vi.waitFor(() => expect(registry.layersServed()).toBe(1), patience)
+    await vi.waitFor(() => expect(registry.layersServed()).toBe(1), waitOptions)
     expect(await fleet.servers.list()).toEqual([])
   })
 })
 
-describeOnEngine('a build that Docker cannot honour', () => {
-  it('is refused at create, by field', async () => {
+describeOnEngine('a build that Docker does not support', () => {
+  it('is rejected by create and update, naming the field', async () => {
     const fleet = await createFleet({ backend: await open(), store: memoryStore(), agent: { port: 0 } })
     onCleanUp(() => fleet.close())
     const create = (container: object) =>

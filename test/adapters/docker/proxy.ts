@@ -1,4 +1,4 @@
-/** Stands between a client and an engine's socket, and can make the engine seem to hang or to be gone. */
+/** A proxy before an engine's socket that can make the engine appear to hang or to be down. */
 import { createServer, connect, type Socket } from 'node:net'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -8,17 +8,17 @@ import Docker from 'dockerode'
 
 export type ProxyMode =
   | 'pass'
-  /** Takes what comes and answers nothing, on connections that are open already too. */
+  /** Accepts data but forwards nothing, also on open connections. */
   | 'stall'
-  /** Breaks every connection. */
+  /** Closes every connection. */
   | 'refuse'
 
 export interface Proxy {
   readonly docker: Docker
   mode: ProxyMode
-  /** Requests that have come in since the last look. */
+  /** Requests since the last call. */
   requests(): readonly string[]
-  /** Breaks what is open, and lets new connections be. */
+  /** Closes open connections and accepts new ones. */
   breakAll(): void
   close(): Promise<void>
 }
@@ -48,7 +48,7 @@ export async function proxyTo(socketPath: string): Promise<Proxy> {
       from.on('data', (chunk: Buffer) => {
         const line = /^(?:GET|POST|PUT|DELETE|HEAD) \S+/.exec(chunk.toString('latin1'))?.[0]
         if (from === client && line) seen.push(line)
-        // What is held back is lost: the client has given up by the time anybody could send it.
+        // Data is not queued: by the time it could be forwarded, the client has given up.
         if (mode === 'pass') to.write(chunk)
       })
     }

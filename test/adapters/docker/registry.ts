@@ -1,4 +1,4 @@
-/** A registry on loopback with one image, as far as an engine reads it: it can be slow, and it can refuse. */
+/** A minimal registry on loopback with one image, which can be slow and can refuse. */
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
@@ -7,15 +7,15 @@ import { tarOf } from '../../../adapters/docker/tar.js'
 
 export interface Registry {
   readonly image: string
-  /** Answers instead of the manifest. */
+  /** Returned instead of the manifest. */
   refusal: { readonly status: number; readonly message: string } | undefined
   /** Holds the layer back after its first part. */
   slow: boolean
-  /** How often the layer was asked for. */
+  /** How often the layer was requested. */
   layersServed(): number
-  /** What the last request for the manifest had in its `Authorization`. */
+  /** The `Authorization` header of the last request for the manifest. */
   authorization(): string | undefined
-  /** When set, the registry wants this name and password. */
+  /** When set, the registry requires these credentials. */
   password: { readonly username: string; readonly password: string } | undefined
   close(): Promise<void>
 }

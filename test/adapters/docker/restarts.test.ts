@@ -1,4 +1,4 @@
-/** The daemon is killed and started again under a fleet, with and without live-restore, and its disk fills up. */
+/** The daemon is killed and restarted under a fleet, with and without live-restore, and its disk fills up. */
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { writeFile, rm } from 'node:fs/promises'
@@ -16,7 +16,7 @@ import { cleanUp, containersOf, freshDirectory, newFleetName, nextRange, onClean
 afterEach(cleanUp, 120_000)
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
-const patience = { timeout: 120_000, interval: 200 }
+const waitOptions = { timeout: 120_000, interval: 200 }
 const buildID = 'arena'
 
 interface Scene {
@@ -37,7 +37,7 @@ async function scene(options: Partial<SecondEngineOptions> = {}): Promise<Scene>
     ...{ engine, fleetName, portRange, events },
     async openFleet() {
       const backend = dockerBackend({ docker: engine.docker, directory, fleet: fleetName, portRange })
-      // The first bridge of this machine is another engine's.
+      // This machine's default bridge belongs to the other engine.
       const agent = { host: engine.gateway, port: 0, address: engine.gateway }
       const fleet = await createFleet({ backend, agent, limits: { backoffInitialMs: 100, backoffMaxMs: 2_000 } })
       onCleanUp(() => fleet.close())
@@ -52,17 +52,20 @@ function createBuild(fleet: Fleet, standingBy: number, max: number): Promise<unk
     metadata: { name: 'arena' },
     spec: {
       ...{ buildID, standingBy, max, portsToExpose: [7777], template: exampleTemplate },
-      // One crash too many, and there would be no more servers.
+      // With more crashes there would be no new servers.
       crashesToMarkUnhealthy: 3,
     },
   })
 }
 
 async function standingBy(fleet: Fleet, count: number): Promise<void> {
-  await vi.waitFor(async () => expect((await fleet.builds.get('arena')).status.currentStandingBy).toBe(count), patience)
+  await vi.waitFor(
+    async () => expect((await fleet.builds.get('arena')).status.currentStandingBy).toBe(count),
+    waitOptions,
+  )
 }
 
-/** Until it has been answered, whatever is in the way. */
+/** Retries until it succeeds. */
 async function allocate(fleet: Fleet, sessionID: string): Promise<Allocation> {
   return vi.waitFor(() => fleet.allocate({ buildID, sessionID }, { waitMs: 10_000 }), {
     timeout: 240_000,
@@ -93,10 +96,10 @@ async function sayOverUdp(port: number): Promise<string> {
   }
 }
 
-describeOnOwnEngine('a daemon that is killed and comes back', () => {
+describeOnOwnEngine('a killed and restarted daemon', () => {
   beforeAll(buildExampleImage)
 
-  it('with live-restore: no match ends, and players reach it again', async () => {
+  it('with live-restore ends no match, and players reach their servers again', async () => {
     const { engine, fleetName, openFleet, events } = await scene()
     const fleet = await openFleet()
     await createBuild(fleet, 2, 4)
@@ -104,7 +107,7 @@ describeOnOwnEngine('a daemon that is killed and comes back', () => {
     await standingBy(fleet, 2)
     const ids = (await containersOf(fleetName, engine.docker)).map(({ Id }) => Id).toSorted()
     await engine.stop('SIGKILL')
-    // What has a server needs no engine.
+    // A session that has a server needs no engine.
     const [known] = allocations
     expect(await fleet.allocate({ buildID, sessionID: known?.SessionID ?? '' })).toEqual(known)
     await engine.start({ liveRestore: true })
@@ -113,17 +116,17 @@ describeOnOwnEngine('a daemon that is killed and comes back', () => {
       await vi.waitFor(async () => {
         expect(await sayOverTcp(portOf(allocation))).toContain(`session ${allocation.SessionID}`)
         expect(await sayOverUdp(portOf(allocation))).toContain(`session ${allocation.SessionID}`)
-      }, patience)
+      }, waitOptions)
     }
     expect((await containersOf(fleetName, engine.docker)).map(({ Id }) => Id).toSorted()).toEqual(ids)
     expect(events.filter(({ type }) => type === 'ServerEnding')).toEqual([])
-    // Its events are heard again.
+    // Events arrive again.
     await engine.docker.getContainer(ids[0] ?? '').kill({ signal: 'SIGKILL' })
     await vi.waitFor(() => expect(events.map(({ type }) => type)).toContain('ServerEnding'), { timeout: 20_000 })
   })
 
   it.each(['SIGTERM', 'SIGKILL'] as const)(
-    'without live-restore, by %s: what ran is gone without blame, and there are new servers',
+    'without live-restore, after %s: servers count as interrupted, not crashed, and are replaced',
     async (signal) => {
       const { engine, fleetName, openFleet, events } = await scene()
       await engine.stop('SIGTERM')
@@ -138,18 +141,18 @@ describeOnOwnEngine('a daemon that is killed and comes back', () => {
       await vi.waitFor(() => {
         const ended = events.flatMap((event) => (event.type === 'ServerEnding' ? [event.server.name] : []))
         expect(ended).toEqual(expect.arrayContaining(before))
-      }, patience)
+      }, waitOptions)
       await standingBy(fleet, 4)
       const { crashesCount, health } = (await fleet.builds.get('arena')).status
       expect({ crashesCount, health }).toEqual({ crashesCount: 0, health: 'Healthy' })
-      // What had ended is cleared away after its successors stand by.
-      await vi.waitFor(async () => expect(await containersOf(fleetName, engine.docker)).toHaveLength(4), patience)
-      // Its match is over: the same session gets another server.
+      // Ended servers are removed after their replacements stand by.
+      await vi.waitFor(async () => expect(await containersOf(fleetName, engine.docker)).toHaveLength(4), waitOptions)
+      // Its match has ended, so the session gets another server.
       await allocate(fleet, lost.SessionID)
     },
   )
 
-  it('and the host as well: sessions are kept', async () => {
+  it('together with the host: sessions are kept', async () => {
     const { engine, openFleet } = await scene()
     const first = await openFleet()
     await createBuild(first, 1, 3)
@@ -163,7 +166,7 @@ describeOnOwnEngine('a daemon that is killed and comes back', () => {
     await standingBy(second, 1)
   })
 
-  it('in the middle of 40 allocations: no session is lost, and no container, network or port is left behind', async () => {
+  it('during 40 allocations loses no session and leaves no container, network or port', async () => {
     const { engine, fleetName, openFleet, events } = await scene()
     const networks = (await engine.docker.listNetworks()).length
     const fleet = await openFleet()
@@ -172,7 +175,7 @@ describeOnOwnEngine('a daemon that is killed and comes back', () => {
     const sessions = Array.from({ length: 40 }, () => randomUUID())
     const answered = new Map<string, Allocation>()
     const calls = sessions.map(async (sessionID) => answered.set(sessionID, await allocate(fleet, sessionID)))
-    await vi.waitFor(() => expect(answered.size).toBeGreaterThanOrEqual(12), { ...patience, interval: 5 })
+    await vi.waitFor(() => expect(answered.size).toBeGreaterThanOrEqual(12), { ...waitOptions, interval: 5 })
     await engine.stop('SIGKILL')
     const before = [...answered.values()]
     await engine.start({ liveRestore: true })
@@ -183,7 +186,7 @@ describeOnOwnEngine('a daemon that is killed and comes back', () => {
     }
     expect(new Set([...answered.values()].map(portOf)).size).toBe(40)
     await standingBy(fleet, 8)
-    // An idle one may end: as too many, or, where 48 games start at once, since it was not heard for 10 s.
+    // An idle server may end: as surplus, or because it sent no heartbeat for 10 s while 48 games started.
     const matches = (await fleet.servers.list()).filter(({ status }) => status.state === 'Active')
     const names = new Set(matches.map(({ metadata }) => metadata.name))
     expect(names.size).toBe(40)
@@ -195,15 +198,15 @@ describeOnOwnEngine('a daemon that is killed and comes back', () => {
         servers.map(({ metadata }) => metadata.name).toSorted(),
       )
       expect(new Set(containers.map(({ State }) => State))).toEqual(new Set(['running']))
-    }, patience)
+    }, waitOptions)
     for (const allocation of answered.values()) {
       await vi.waitFor(
         async () => expect(await sayOverTcp(portOf(allocation))).toContain(allocation.SessionID),
-        patience,
+        waitOptions,
       )
     }
     await fleet.builds.delete('arena')
-    await vi.waitFor(async () => expect(await containersOf(fleetName, engine.docker)).toEqual([]), patience)
+    await vi.waitFor(async () => expect(await containersOf(fleetName, engine.docker)).toEqual([]), waitOptions)
     expect(await engine.docker.listContainers({ all: true })).toEqual([])
     expect((await engine.docker.listNetworks()).length).toBe(networks)
     for (const allocation of answered.values())
@@ -214,7 +217,7 @@ describeOnOwnEngine('a daemon that is killed and comes back', () => {
 describeOnOwnEngine('a full disk', () => {
   beforeAll(buildExampleImage)
 
-  it('is told in the build’s status, and all goes on when there is room', async () => {
+  it('is reported in the build’s status, and the fleet recovers once there is space', async () => {
     const { engine, fleetName, openFleet } = await scene({ diskMb: 700 })
     const fleet = await openFleet()
     await createBuild(fleet, 0, 4)
@@ -226,7 +229,7 @@ describeOnOwnEngine('a full disk', () => {
       expect(conditions).toMatchObject([
         { type: 'CreateBlocked', message: expect.stringContaining('no space left on device') },
       ])
-    }, patience)
+    }, waitOptions)
     await rm(ballast)
     await standingBy(fleet, 2)
     expect(await containersOf(fleetName, engine.docker)).toHaveLength(2)

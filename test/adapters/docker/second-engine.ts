@@ -1,6 +1,6 @@
 /**
- * A Docker engine of a test's own, whose daemon can be killed without disturbing anybody: `dockerd` with its own data, its own
- * socket and its own bridge, as root on Linux. It maps ports by its proxies only and leaves the machine's packet filter alone.
+ * A second Docker engine for one test, whose daemon can be killed: `dockerd` with its own data, socket and bridge, as root on
+ * Linux. It publishes ports through its proxies only and does not touch the machine's packet filter.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -18,30 +18,30 @@ const run = promisify(execFile)
 export interface SecondEngine {
   readonly docker: Docker
   readonly socketPath: string
-  /** Where its data are. */
+  /** Its data directory. */
   readonly dataRoot: string
   /** Address of its bridge on this machine. */
   readonly gateway: string
   start(options: { readonly liveRestore: boolean }): Promise<void>
-  /** Ends the daemon and waits for it. Containers are left to themselves by SIGKILL. */
+  /** Stops the daemon and waits for it. After SIGKILL containers keep running. */
   stop(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>
-  /** Ends it for good, with all it has. */
+  /** Stops the engine and removes everything it created. */
   remove(): Promise<void>
 }
 
 let count = 0
 
 export interface SecondEngineOptions {
-  /** Image that it has. */
+  /** Image to load into it. */
   readonly image: string
-  /** Room for its data, which is a disk of its own then. */
+  /** Puts its data on a separate disk of this size. */
   readonly diskMb?: number
 }
 
 export async function secondEngine({ image, diskMb }: SecondEngineOptions): Promise<SecondEngine> {
   const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-dockerd-'))
   let number = (process.pid + count++) % 200
-  // One may be left of a run that was killed.
+  // A killed test run may have left one.
   while (existsSync(`/sys/class/net/gk-test${number}`)) number = (number + 1) % 200
   const bridge = `gk-test${number}`
   const gateway = `172.31.${number}.1`
@@ -56,7 +56,7 @@ export async function secondEngine({ image, diskMb }: SecondEngineOptions): Prom
     const log = openSync(join(directory, `${program}.log`), 'a')
     const child = spawn(program, args, { stdio: ['ignore', log, log], detached: true })
     closeSync(log)
-    // Else its failure to start would end the test's process.
+    // Otherwise a failure to start would end the test's process.
     child.on('error', () => {})
     return child
   }
@@ -68,7 +68,7 @@ export async function secondEngine({ image, diskMb }: SecondEngineOptions): Prom
       throw new Error(`${program} does not come up: ${said.join('\n')}`, { cause: error })
     }
   }
-  // By itself, as distributions have it: it and its containers outlive the daemon.
+  // Separate, as in distributions, so that it and the containers outlive the daemon.
   const containerdSocket = join(directory, 'containerd.sock')
   const state = ['--root', join(dataRoot, 'containerd'), '--state', join(directory, 'containerd')]
   const containerd = begin('containerd', [...state, '--address', containerdSocket, '--config', '/dev/null'])
@@ -78,7 +78,7 @@ export async function secondEngine({ image, diskMb }: SecondEngineOptions): Prom
   await run('ip', ['addr', 'add', `${gateway}/24`, 'dev', bridge])
   await run('ip', ['link', 'set', bridge, 'up'])
 
-  /** The keeper of a container that the daemon was just starting when it was killed: nobody knows of it any more. */
+  /** Kills orphaned shims of containers that the daemon was starting when it was killed. */
   const killRest = async () => {
     const { stdout } = await run('ps', ['-eo', 'pid=,args='])
     for (const line of stdout.split('\n').filter((one) => one.includes(`-address ${containerdSocket}`))) {
@@ -115,7 +115,7 @@ export async function secondEngine({ image, diskMb }: SecondEngineOptions): Prom
     async remove() {
       if (!daemon) await engine.start({ liveRestore: false })
       for (const { Id } of await docker.listContainers({ all: true })) {
-        // Some are just being removed already.
+        // Some are already being removed.
         await docker
           .getContainer(Id)
           .remove({ force: true })
@@ -125,7 +125,7 @@ export async function secondEngine({ image, diskMb }: SecondEngineOptions): Prom
       await end(containerd, 'SIGTERM')
       await killRest()
       await run('ip', ['link', 'del', bridge])
-      // What a killed daemon has left mounted.
+      // Left mounted by a killed daemon.
       const mounts = (await readFile('/proc/mounts', 'utf8')).split('\n').map((line) => line.split(' ')[1] ?? '')
       for (const mount of mounts.filter((path) => path.startsWith(directory)).toReversed())
         await run('umount', ['-l', mount])

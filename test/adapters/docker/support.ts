@@ -1,4 +1,4 @@
-/** What the tests of the Docker backend share: fleets of their own on the engine, specs, and what the engine itself says. */
+/** Shared by the tests of the Docker backend: isolated fleets on the engine, specs, and the engine's own view. */
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -10,7 +10,7 @@ import { baseImage, docker } from './engine.js'
 
 const cleanups: (() => Promise<void> | void)[] = []
 
-/** To be called by `afterEach`. The last begun is the first undone. */
+/** Call it in `afterEach`. Cleans up in reverse order. */
 export async function cleanUp(): Promise<void> {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 }
@@ -23,7 +23,7 @@ export function newFleetName(): string {
   return `test-${randomBytes(4).toString('hex')}`
 }
 
-/** Every container of this fleet on the engine, whatever its state. */
+/** Every container of this fleet, in any state. */
 export function containersOf(fleet: string, engine: Docker = docker): Promise<Docker.ContainerInfo[]> {
   return engine.listContainers({ all: true, filters: { label: [`gamekeeper.fleet=${fleet}`] } })
 }
@@ -33,19 +33,19 @@ export async function removeContainersOf(fleet: string, engine: Docker = docker)
     await engine
       .getContainer(Id)
       .remove({ force: true, v: true })
-      // Gone already, or just going.
+      // Already removed, or being removed.
       .catch(() => {})
   }
 }
 
-/** A directory of this test's own. */
+/** A temporary directory for one test. */
 export async function freshDirectory(): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-docker-'))
   onCleanUp(() => rm(directory, { recursive: true, force: true, maxRetries: 3 }))
   return directory
 }
 
-/** A backend whose containers are gone after the test. */
+/** A backend whose containers are removed after the test. */
 export async function open(
   options: DockerBackendOptions = {},
   engine: Docker = docker,
@@ -62,7 +62,7 @@ export async function open(
 
 let first = 30_000 + (process.pid % 90) * 200
 
-/** So many numbers that no other test of this file has. */
+/** A port range that no other test of this file uses. */
 export function nextRange(size: number): { readonly first: number; readonly last: number } {
   first += size
   return { first: first - size, last: first - 1 }
@@ -79,7 +79,7 @@ export interface SpecOptions {
 
 let count = 0
 
-/** A container that runs this line of shell. */
+/** A container that runs this shell script. */
 export function specOf(script: string, options: SpecOptions = {}): InstanceSpec {
   const { name = `arena-${(++count).toString().padStart(5, '0')}`, uid = `uid-of-${name}`, ports = [] } = options
   return {
@@ -106,7 +106,7 @@ export async function find(backend: Backend, spec: InstanceSpec): Promise<Instan
   return (await backend.list()).find(({ uid }) => uid === spec.uid)
 }
 
-/** The engine's own view of the container of a server. */
+/** The container of a server. */
 export async function containerOf(
   fleet: string,
   spec: InstanceSpec,

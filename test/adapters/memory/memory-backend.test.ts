@@ -19,7 +19,7 @@ function specOf(name: string, spec: Partial<InstanceSpec> = {}): InstanceSpec {
   }
 }
 
-/** Plays the fleet: notes what it hears in one list, and answers heartbeats with `answer`. */
+/** Acts as the fleet: records notifications and heartbeats, which it answers with `answer`. */
 function listen(backend: MemoryBackend) {
   const heard: string[] = []
   const fleet = { heard, answer: goOn, stop: () => {} }
@@ -40,7 +40,7 @@ function listen(backend: MemoryBackend) {
 const promises = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 describe('a server of the memory backend', () => {
-  it('runs and gets ready by itself at once, and says so after the call that created it', async () => {
+  it('runs and becomes ready at once, and notifies after create has returned', async () => {
     const backend = memoryBackend()
     const { heard } = listen(backend)
     const creating = backend.create(specOf('a'))
@@ -50,7 +50,7 @@ describe('a server of the memory backend', () => {
     expect(heard).toEqual(['a running', 'a.secret says StandingBy Healthy'])
   })
 
-  it('learns of its session when the test looks, without any clock', async () => {
+  it('without a clock receives its session when the test reads it', async () => {
     const backend = memoryBackend()
     const fleet = listen(backend)
     await backend.create(specOf('a'))
@@ -65,7 +65,7 @@ describe('a server of the memory backend', () => {
     expect(fleet.heard.at(-1)).toBe('a.secret says Active Healthy')
   })
 
-  it('resolves `allocated` when it was awaited before the allocation', async () => {
+  it('resolves `allocated` that was read before the allocation', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock })
     const fleet = listen(backend)
@@ -90,7 +90,7 @@ describe('a server of the memory backend', () => {
     await expect(server.allocated).rejects.toMatchObject({ code: 'closed' })
   })
 
-  it('says nothing in a manual script until the test speaks for it', async () => {
+  it('with a manual script sends no heartbeat until the test does', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock, script: 'manual' })
     const { heard } = listen(backend)
@@ -108,7 +108,7 @@ describe('a server of the memory backend', () => {
     ])
   })
 
-  it('beats each second from its first word on, with what it said last, until it is silenced', async () => {
+  it('repeats its last heartbeat every second until it is silenced', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock, script: 'manual' })
     const { heard } = listen(backend)
@@ -128,7 +128,7 @@ describe('a server of the memory backend', () => {
     expect(heard.slice(3)).toEqual(Array.from({ length: 2 }, () => 'a.secret says StandingBy Healthy amie'))
   })
 
-  it('beats as often as it is asked to, or as often as the option says, or never', async () => {
+  it('sends heartbeats at the interval of the answer or of the option, or never', async () => {
     const beatsIn = async (ms: number, heartbeatIntervalMs?: number) => {
       const clock = virtualClock()
       const backend = memoryBackend({ clock, ...(heartbeatIntervalMs !== undefined && { heartbeatIntervalMs }) })
@@ -143,7 +143,7 @@ describe('a server of the memory backend', () => {
     expect(await beatsIn(10_000, 0)).toBe(1)
   })
 
-  it('remembers that it is Active, and ends with 0 when it is told to terminate', async () => {
+  it('stays Active, and exits with 0 when the answer says Terminate', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock })
     const fleet = listen(backend)
@@ -169,7 +169,7 @@ describe('a server of the memory backend', () => {
     expect(clock.pending).toBe(0)
   })
 
-  it('takes the time that the options say to answer, to start and to get ready', async () => {
+  it('applies the latencies of the options to create, start and readiness', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock, createLatencyMs: 100, startLatencyMs: 1_000, readyAfterMs: 2_500 })
     const { heard } = listen(backend)
@@ -191,7 +191,7 @@ describe('a server of the memory backend', () => {
     expect(heard.at(-1)).toBe('a.secret says StandingBy Healthy')
   })
 
-  it('does what its own script says, which may differ from server to server', async () => {
+  it('follows its own script', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({
       clock,
@@ -213,7 +213,7 @@ describe('a server of the memory backend', () => {
     expect(backend.server('match').instance).toMatchObject({ phase: 'exited', exitCode: 0 })
   })
 
-  it('vanishes without an exit code and gives its ports back', async () => {
+  it('vanishes without an exit code and releases its ports', async () => {
     const backend = memoryBackend({ portRange: { first: 20_000, last: 20_000 } })
     const { heard } = listen(backend)
     await backend.create(specOf('a'))
@@ -226,7 +226,7 @@ describe('a server of the memory backend', () => {
     expect(() => backend.server('a')).toThrow(/no server default\/a; known servers: default\/b/)
   })
 
-  it('that ignores being told to terminate goes when its grace period is over, or when it ends by itself', async () => {
+  it('that ignores termination is gone after its grace period, or when it exits', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock, script: () => ({ ignoresTerminate: true }) })
     await backend.create(specOf('a'))
@@ -246,7 +246,7 @@ describe('a server of the memory backend', () => {
     expect([destroyed, await backend.list()]).toEqual(['ba', []])
   })
 
-  it('goes earlier when a later destroy has less patience, never later', async () => {
+  it('is gone after the shortest grace period of concurrent destroys', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock, script: () => ({ ignoresTerminate: true }) })
     await backend.create(specOf('a'))
@@ -257,7 +257,7 @@ describe('a server of the memory backend', () => {
     expect(clock.elapsed()).toBe(5_000)
   })
 
-  it('says that nobody listens when no fleet runs', async () => {
+  it('rejects a heartbeat when no fleet runs', async () => {
     const backend = memoryBackend({ script: 'manual' })
     await backend.create(specOf('a'))
     expect(() => backend.server('a').ready()).toThrow(/no fleet runs on this backend/)
@@ -265,7 +265,7 @@ describe('a server of the memory backend', () => {
 })
 
 describe('the memory backend', () => {
-  it('gives its servers to the next fleet: they go on, and speak to it', async () => {
+  it('keeps its servers for the next fleet, which gets their heartbeats', async () => {
     const backend = memoryBackend()
     const first = listen(backend)
     await backend.create(specOf('a'))
@@ -280,7 +280,7 @@ describe('the memory backend', () => {
     expect(second.heard).toEqual(['a.secret says StandingBy Healthy', 'b.secret says StandingBy Healthy'])
   })
 
-  it('fails the next creations as told, each once, and starts nothing for them', async () => {
+  it('fails the next creations once each and starts nothing for them', async () => {
     const backend = memoryBackend()
     backend.failNextCreate(new FleetError('unavailable', 'the machine is away'))
     backend.failNextCreate(new FleetError('ports-exhausted', 'none left'))
@@ -290,7 +290,7 @@ describe('the memory backend', () => {
     await backend.create(specOf('a'))
   })
 
-  it('spreads servers over its nodes, each with the whole range of ports', async () => {
+  it('spreads servers over its nodes, each with all ports of the range', async () => {
     const backend = memoryBackend({ nodes: ['one', 'two'], portRange: { first: 20_000, last: 20_001 } })
     for (const name of ['a', 'b', 'c', 'd']) await backend.create(specOf(name))
     const held = (await backend.list()).map(({ node, address, ports }) => `${node} ${address}:${ports[0]?.public}`)
@@ -307,7 +307,7 @@ describe('the memory backend', () => {
     expect(backend.servers({ build: { namespace: 'eu', name: 'arena' } }).map(({ ref }) => ref.name)).toEqual(['b'])
   })
 
-  it('lets a caller go whose signal fires while it waits', async () => {
+  it('rejects a create whose signal fires during the latency', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock, createLatencyMs: 1_000 })
     const caller = new AbortController()
@@ -316,7 +316,7 @@ describe('the memory backend', () => {
     await expect(creating).rejects.toMatchObject({ code: 'aborted' })
   })
 
-  it('refuses options that make no sense, by name', () => {
+  it('rejects invalid options by name', () => {
     expect(() => memoryBackend({ startLatencyMs: 5 })).toThrow(/startLatencyMs is 5, which needs a clock/)
     expect(() => memoryBackend({ heartbeatIntervalMs: -1, clock: virtualClock() })).toThrow(
       /heartbeatIntervalMs must be/,

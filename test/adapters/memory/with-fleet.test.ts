@@ -1,4 +1,4 @@
-/** The memory backend under a real fleet, the way tests of host apps use it. */
+/** The memory backend under a real fleet, as in the tests of host apps. */
 import { createFleet, type Fleet } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
 import { virtualClock } from 'gamekeeper/testing'
@@ -27,7 +27,7 @@ async function open(options: Parameters<typeof createFleet>[0]): Promise<Fleet> 
 const readyOf = async (fleet: Fleet) => (await fleet.builds.get('arena')).status.currentStandingByReadyDesired
 
 describe('a fleet over the memory backend', () => {
-  it('has servers standing by and tells one of its session, without any clock or script', async () => {
+  it('has servers standing by and gives one its session, without clock or script', async () => {
     const backend = memoryBackend()
     const fleet = await open({ backend })
     await fleet.builds.create(arena)
@@ -50,7 +50,7 @@ describe('a fleet over the memory backend', () => {
     await expect.poll(() => readyOf(fleet)).toBe('2/2')
   })
 
-  it('notes who is connected, and replaces a server whose match ends', async () => {
+  it('records connected players, and replaces a server whose match ends', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock })
     const fleet = await open({ backend, clock })
@@ -67,7 +67,7 @@ describe('a fleet over the memory backend', () => {
     expect((await fleet.builds.get('arena')).status).toMatchObject({ crashesCount: 0, currentActive: 0 })
   })
 
-  it('lives for an hour, and replaces the one server that falls silent', async () => {
+  it('runs for an hour, and replaces a server that stops sending heartbeats', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock })
     const fleet = await open({ backend, clock })
@@ -82,7 +82,7 @@ describe('a fleet over the memory backend', () => {
     expect((await fleet.builds.get('arena')).status.crashesCount).toBe(1)
   })
 
-  it('finds its servers and sessions again after a restart of the host', async () => {
+  it('has the same servers and sessions after a restart of the host', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock })
     const store = memoryStore()
@@ -103,7 +103,7 @@ describe('a fleet over the memory backend', () => {
     expect(await second.allocate({ buildID: 'arena-1', sessionID })).toEqual(before)
   })
 
-  it('ends all its servers when its build is deleted, without any clock', async () => {
+  it('terminates all servers of a deleted build, without a clock', async () => {
     const backend = memoryBackend()
     const fleet = await open({ backend })
     await fleet.builds.create(arena)

@@ -18,7 +18,7 @@ test('a created instance runs with an address, a node and public ports', async (
   expect(await onlyInstance(backend)).toEqual(instance)
 })
 
-test('the game gets its environment, its directory, the SDK configuration and its ports, and nothing of the host', async () => {
+test('the game gets its environment, directory, SDK configuration and ports, and no secrets of the host', async () => {
   const directory = freshDirectory()
   process.env['AWS_SECRET_ACCESS_KEY'] = 'a secret of the host'
   const out = join(directory, 'out.json')
@@ -70,7 +70,7 @@ test('the game gets its environment, its directory, the SDK configuration and it
   }
 })
 
-test('only this user can read the secret of a server', async () => {
+test('only this user can read a server’s files', async () => {
   const directory = freshDirectory()
   await open(directory).create(gameOf(idle))
   const instance = join(directory, 'instances', 'default.arena-aaaaa')
@@ -79,7 +79,7 @@ test('only this user can read the secret of a server', async () => {
     expect(statSync(join(instance, file)).mode & 0o777).toBe(0o600)
 })
 
-test('what a game writes to stdout and stderr is in its log, which outlives it', async () => {
+test('a game’s stdout and stderr go to its log, which outlives it', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   const spec = gameOf(`console.log('out'); console.error('err')`)
@@ -95,30 +95,30 @@ test.each([
   ['exit code 3', 'process.exit(3)', 3],
   ['SIGKILL of its own', 'process.kill(process.pid, "SIGKILL")', 137],
   ['SIGSEGV', 'process.kill(process.pid, "SIGSEGV")', 139],
-])('an end by %s is reported, once and with its code', async (_, code, exitCode) => {
+])('an exit by %s is reported once, with its code', async (_, code, exitCode) => {
   const backend = open(freshDirectory())
   const changes: Instance[] = []
   backend.watch(listening({ changed: (instance) => void changes.push(instance) }))
   await backend.create(gameOf(code))
-  await until('the exit is told', () => changes.some((instance) => instance.phase === 'exited'))
+  await until('the exit is reported', () => changes.some((instance) => instance.phase === 'exited'))
   expect(changes.map((instance) => instance.phase)).toEqual(['running', 'exited'])
   expect(changes[1]).toMatchObject({ exitCode })
   expect(changes[1]?.reason).toContain('.log')
   expect(await onlyInstance(backend)).toMatchObject({ phase: 'exited', exitCode })
 })
 
-test('a game killed by an operator is reported as 137 though nobody looks', async () => {
+test('a game killed externally is reported with 137 without polling', async () => {
   const directory = freshDirectory()
   const backend = open(directory, { pollIntervalMs: 600_000 })
   const changes: Instance[] = []
   backend.watch(listening({ changed: (instance) => void changes.push(instance) }))
   await backend.create(gameOf(saysPid(join(directory, 'pid')) + idle))
   process.kill(await numberIn(join(directory, 'pid')), 'SIGKILL')
-  await until('the exit is told', () => changes.length === 2)
+  await until('the exit is reported', () => changes.length === 2)
   expect(changes[1]).toMatchObject({ phase: 'exited', exitCode: 137 })
 })
 
-test('a whole group killed by an operator is 137 as well', async () => {
+test('a process group killed externally is reported with 137', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   await backend.create(gameOf(saysPid(join(directory, 'pid')) + idle))
@@ -127,7 +127,7 @@ test('a whole group killed by an operator is 137 as well', async () => {
   expect(await exited(backend)).toMatchObject({ exitCode: 137 })
 })
 
-test('a game whose supervisor is killed runs on, and can be ended', async () => {
+test('a game whose supervisor is killed keeps running and can be terminated', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   const spec = gameOf(saysPid(join(directory, 'pid')) + idle)
@@ -146,7 +146,7 @@ test('a game whose supervisor is killed runs on, and can be ended', async () => 
   expect(await next.list()).toEqual([])
 })
 
-test('a game whose supervisor was killed is reported without a code when it ends later', async () => {
+test('a game that ends after its supervisor was killed is reported without exit code', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   await backend.create(gameOf(`${saysPid(join(directory, 'pid'))}${idle}`))
@@ -169,7 +169,7 @@ test.each([
   [['no-such-command-anywhere'], 127, /^no such command: no-such-command-anywhere \(searched PATH/],
   [['./plain.txt'], 126, /plain\.txt is not executable$/],
   [['./'], 126, /is a directory$/],
-])('%j is returned as exited %i with its reason, and holds no port', async (command, exitCode, reason) => {
+])('%j returns an instance exited with %i and the reason, which holds no port', async (command, exitCode, reason) => {
   const directory = freshDirectory()
   writeFileSync(join(directory, 'plain.txt'), 'no program')
   const backend = open(directory)
@@ -181,7 +181,7 @@ test.each([
   expect(await backend.list()).toEqual([])
 })
 
-test('a working directory that does not exist is said so', async () => {
+test('a missing working directory is reported as the reason', async () => {
   const instance = await open(freshDirectory()).create(gameOf(idle, { workingDir: '/no/such/place' }))
   expect(instance).toMatchObject({
     phase: 'exited',
@@ -190,12 +190,12 @@ test('a working directory that does not exist is said so', async () => {
   })
 })
 
-test('a command line that the system refuses is said so', async () => {
+test('a command line that the system rejects is reported as the reason', async () => {
   const instance = await open(freshDirectory()).create(specOf(['true', 'x'.repeat(3_000_000)]))
   expect(instance).toMatchObject({ phase: 'exited', exitCode: 126, reason: expect.stringContaining('E2BIG') })
 })
 
-test('the same spec again, one after the other or at once, is the same instance', async () => {
+test('creating the same spec again, in sequence or concurrently, returns the same instance', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   const spec = gameOf(`require('fs').appendFileSync(${JSON.stringify(join(directory, 'starts'))}, 'x');${idle}`, {
@@ -209,7 +209,7 @@ test('the same spec again, one after the other or at once, is the same instance'
   expect(await backend.list()).toHaveLength(1)
 })
 
-test('another instance of the same name has to wait until the first is gone', async () => {
+test('create rejects with conflict while an earlier instance of the name exists', async () => {
   const backend = open(freshDirectory())
   const spec = gameOf(idle)
   await backend.create(spec)
@@ -221,13 +221,13 @@ test('another instance of the same name has to wait until the first is gone', as
   expect(await backend.create(next)).toMatchObject({ uid: 'another', phase: 'running' })
 })
 
-test('names that could leave the directory are refused', async () => {
+test('names that would leave the directory are rejected', async () => {
   const spec = gameOf(idle)
   const ref = { namespace: '..', name: '../../etc' }
   await expect(open(freshDirectory()).create({ ...spec, ref })).rejects.toMatchObject({ code: 'invalid' })
 })
 
-test('a directory that cannot be used is refused with its path', async () => {
+test('an unusable directory is rejected with its path', async () => {
   const file = join(freshDirectory(), 'file')
   writeFileSync(file, '')
   const backend = open(join(file, 'below'))
@@ -245,7 +245,7 @@ test('a call whose signal has fired does nothing', async () => {
   expect(await backend.list()).toEqual([])
 })
 
-test('two fleets of different directories do not see each other', async () => {
+test('fleets with different directories do not see each other', async () => {
   const [one, other] = [open(freshDirectory()), open(freshDirectory())]
   const spec = gameOf(idle)
   await one.create(spec)
@@ -254,45 +254,45 @@ test('two fleets of different directories do not see each other', async () => {
   expect(await onlyInstance(one)).toMatchObject({ phase: 'running' })
 })
 
-test('after close nothing is told and nothing is taken, and the game runs on', async () => {
+test('after close listeners get nothing, calls reject, and the game keeps running', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
-  const told: string[] = []
+  const heard: string[] = []
   await backend.create(gameOf(saysPid(join(directory, 'pid')) + idle))
   backend.watch(
     listening({
-      changed: () => void told.push('changed'),
-      gone: () => void told.push('gone'),
-      resync: () => void told.push('resync'),
+      changed: () => void heard.push('changed'),
+      gone: () => void heard.push('gone'),
+      resync: () => void heard.push('resync'),
     }),
   )
-  await until('the watch has begun', () => told.includes('resync'))
+  await until('the watch has begun', () => heard.includes('resync'))
   const pid = await numberIn(join(directory, 'pid'))
   await backend.close()
-  told.length = 0
+  heard.length = 0
   expect(runs(pid)).toBe(true)
   process.kill(pid, 'SIGKILL')
   await exited(open(directory))
-  expect(told).toEqual([])
+  expect(heard).toEqual([])
   const closed = { code: 'closed' }
   await expect(backend.create(gameOf(idle))).rejects.toMatchObject(closed)
   await expect(backend.list()).rejects.toMatchObject(closed)
   await expect(backend.destroy(gameOf(idle).ref, 'x', { graceMs: 0 })).rejects.toMatchObject(closed)
 })
 
-test('a listener that throws stops neither the others nor the backend', async () => {
+test('a listener that throws affects neither other listeners nor the backend', async () => {
   const backend = open(freshDirectory())
-  const told: string[] = []
+  const heard: string[] = []
   const breaks = () => {
     throw new Error('of the listener')
   }
   backend.watch(listening({ changed: breaks, resync: breaks }))
-  const stop = backend.watch(listening({ changed: (instance) => void told.push(instance.phase) }))
+  const stop = backend.watch(listening({ changed: (instance) => void heard.push(instance.phase) }))
   await backend.create(gameOf('process.exit(0)'))
-  await until('the exit is told', () => told.includes('exited'))
+  await until('the exit is reported', () => heard.includes('exited'))
   stop()
   await backend.destroy(gameOf('').ref, 'uid-of-arena-aaaaa', { graceMs: 0 })
-  expect(told).toEqual(['running', 'exited'])
+  expect(heard).toEqual(['running', 'exited'])
 })
 
 test('servers leave neither zombies nor open files in the host', async () => {

@@ -6,10 +6,10 @@ import { runs, saysPid, specOf, until } from './support.js'
 
 afterEach(cleanUp)
 
-/** A game that ignores SIGTERM, once it has said its pid. */
+/** A game that ignores SIGTERM once it has written its pid. */
 const stubborn = (path: string) => `process.on('SIGTERM', () => {});${saysPid(path)}${idle}`
 
-test('a game that ends by itself on SIGTERM has the time for it, and its code is no matter', async () => {
+test('a game that exits on SIGTERM within its grace period is not killed, whatever its exit code', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   const [pid, farewell] = [join(directory, 'pid'), join(directory, 'farewell')]
@@ -46,21 +46,21 @@ test('a game that ignores SIGTERM is killed after its grace period', async () =>
   expect(runs(pid)).toBe(false)
 })
 
-test('a game that was started only just now is ended by SIGTERM, not by the end of its grace period', async () => {
+test('a game that has just started ends by SIGTERM before its grace period is over', async () => {
   const backend = open(freshDirectory())
   for (let round = 0; round < 5; round++) {
     const specs = Array.from({ length: 8 }, (_, i) => specOf(['sleep', '600'], { name: `arena-${i}` }))
     await Promise.all(specs.map((spec) => backend.create(spec)))
-    // Longer than this test may take.
+    // Longer than the test's timeout.
     await Promise.all(specs.map((spec) => backend.destroy(spec.ref, spec.uid, { graceMs: 600_000 })))
   }
 })
 
-test('the kill reaches children and grandchildren, also those that the game does not know of', async () => {
+test('SIGKILL reaches children and grandchildren, including orphans', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   const grandchild = join(directory, 'grandchild')
-  // `$$$$`, since a template's `$$` stands for one `$`.
+  // `$$$$`, since a template's `$$` yields one `$`.
   const spec = specOf(['sh', '-c', `trap '' TERM; (sh -c 'echo $$$$ >${grandchild}; sleep 600'; true); true`])
   await backend.create(spec)
   const pid = await numberIn(grandchild)
@@ -68,7 +68,7 @@ test('the kill reaches children and grandchildren, also those that the game does
   expect(runs(pid)).toBe(false)
 })
 
-test('what a game leaves behind ends with it', async () => {
+test('processes that a game leaves behind end with it', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   await backend.create(specOf(['sh', '-c', `sleep 600 & echo $! >${join(directory, 'pid')}; exit 4`]))
@@ -77,7 +77,7 @@ test('what a game leaves behind ends with it', async () => {
   expect(await until('exited', async () => (await onlyInstance(backend)).exitCode)).toBe(4)
 })
 
-test('a game behind a shell that dies of SIGTERM still has its grace period', async () => {
+test('a game behind a shell that ends on SIGTERM still gets its grace period', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   const farewell = join(directory, 'farewell')
@@ -91,20 +91,20 @@ test('a game behind a shell that dies of SIGTERM still has its grace period', as
   expect(runs(pid)).toBe(false)
 })
 
-test('concurrent calls share one end, and one with less patience shortens it for all', async () => {
+test('concurrent calls share one termination with the shortest grace period', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   const spec = gameOf(stubborn(join(directory, 'pid')))
   await backend.create(spec)
   await numberIn(join(directory, 'pid'))
-  // Longer than this test may take.
+  // Longer than the test's timeout.
   const patient = [600_000, 300_000].map((graceMs) => backend.destroy(spec.ref, spec.uid, { graceMs }))
   await backend.destroy(spec.ref, spec.uid, { graceMs: 100 })
   await Promise.all(patient)
   await backend.destroy(spec.ref, spec.uid, { graceMs: 100 })
 })
 
-test('a caller who goes away does not stop the end', async () => {
+test('aborting a call does not stop the termination', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   const spec = gameOf(stubborn(join(directory, 'pid')))
@@ -119,7 +119,7 @@ test('a caller who goes away does not stop the end', async () => {
   await until('the instance is gone', async () => (await backend.list()).length === 0)
 })
 
-test('an instance that is still being created is ended too', async () => {
+test('an instance that is still being created is terminated', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   await backend.list()
@@ -132,12 +132,12 @@ test('an instance that is still being created is ended too', async () => {
   expect(readdirSync(join(directory, 'instances'))).toEqual([])
 })
 
-test('what is absent is success', async () => {
+test('destroying an absent instance succeeds', async () => {
   const backend = open(freshDirectory())
-  await backend.destroy({ namespace: 'default', name: 'nobody' }, 'nobody', { graceMs: 1_000 })
+  await backend.destroy({ namespace: 'default', name: 'absent' }, 'absent', { graceMs: 1_000 })
 })
 
-test('a backend that is closed meanwhile says so and leaves the game', async () => {
+test('closing the backend during a termination rejects the call and leaves the game', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   const spec = gameOf(stubborn(join(directory, 'pid')))

@@ -19,7 +19,7 @@ test.each([
   ['$A ${A} $', '$A ${A} $'],
   ['$(A', '$(A'],
   ['$(LOOP)', '$(A)'],
-])('%s becomes %s', (text, expanded) => {
+])('%s expands to %s', (text, expanded) => {
   expect(expandVariables(text, values)).toBe(expanded)
 })
 
@@ -49,7 +49,7 @@ function environmentOf(
   })
 }
 
-test('of the host only harmless basics and what is asked for are passed on, and the template has the last word', () => {
+test('games inherit basic and configured host variables, which the template overrides', () => {
   const host = {
     PATH: '/bin',
     HOME: '/home',
@@ -63,7 +63,7 @@ test('of the host only harmless basics and what is asked for are passed on, and 
   expect(env).not.toHaveProperty('NODE_OPTIONS')
 })
 
-test('the template cannot speak for the SDK, but fills what the SDK leaves empty', () => {
+test('the template cannot override SDK variables, but can set those that the SDK leaves empty', () => {
   const { env, expand } = environmentOf([
     { name: 'SESSION_HOST_ID', value: 'forged' },
     { name: 'PORT_7777', value: '1' },

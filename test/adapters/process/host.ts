@@ -1,6 +1,6 @@
 /**
- * A host to be killed: opens a process backend on the directory of its first argument and creates what its second one,
- * JSON specs, asks for, up to as many at once as its third says. Writes a line for each, then goes on living.
+ * A host for tests to kill: opens a process backend in the directory of its first argument and creates the JSON specs of its
+ * second, as many concurrently as its third says. Prints a line for each, then keeps running.
  */
 import { processBackend } from '../../../adapters/process/index.js'
 import type { InstanceSpec } from '../../../src/contracts/backend.js'

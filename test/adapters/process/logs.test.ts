@@ -7,7 +7,7 @@ import { cleanUp, contentOf, exited, freshDirectory, gameOf, open, specOf, until
 
 afterEach(cleanUp)
 
-test('a log over its bound keeps its last lines while the game goes on writing', async () => {
+test('a log over its size limit keeps its last lines while the game keeps writing', async () => {
   const directory = freshDirectory()
   const log = join(directory, 'logs', 'default.arena-aaaaa.log')
   const backend = open(directory, { logMaxBytes: 64 * 1024 })
@@ -24,7 +24,7 @@ test('a log over its bound keeps its last lines while the game goes on writing',
   await until('the game writes on', () => Number(lines().at(-1)?.split(' ')[0]) > (numbers.at(-1) ?? 0))
 })
 
-test('what is written in the last moment is cut as well', async () => {
+test('a log is also truncated after the game has ended', async () => {
   const directory = freshDirectory()
   const backend = open(directory, { logMaxBytes: 2_048 })
   const spec = specOf(['sh', '-c', 'i=0; while [ $i -lt 999 ]; do echo "line $i"; i=$((i+1)); done'])
@@ -36,7 +36,7 @@ test('what is written in the last moment is cut as well', async () => {
   expect(readFileSync(log, 'utf8')).toMatch(/\nline 998\n$/)
 })
 
-test('logs of servers that have ended are removed when they are too many, the oldest first', async () => {
+test('logs of ended servers are removed when there are too many, oldest first', async () => {
   const directory = freshDirectory()
   const backend = open(directory, { maxLogFiles: 2 })
   await backend.create(specOf(['sleep', '600'], { name: 'arena-live' }))
@@ -51,7 +51,7 @@ test('logs of servers that have ended are removed when they are too many, the ol
   )
 })
 
-test('a log is kept for its time after the end of its server, whenever its last line was written', async () => {
+test('a log is kept for its retention time after its server ended, whenever its last line was written', async () => {
   const directory = freshDirectory()
   const backend = open(directory, { logRetentionMs: 1_500 })
   const spec = specOf(['sh', '-c', 'echo hello; exec sleep 600'])
@@ -65,14 +65,14 @@ test('a log is kept for its time after the end of its server, whenever its last 
   expect(Date.now() - before).toBeGreaterThanOrEqual(1_400)
 })
 
-test('a file within its bound is left as it is', () => {
+test('a log within its size limit is not changed', () => {
   const path = join(freshDirectory(), 'a.log')
   writeFileSync(path, 'short\n')
   trimToTail(path, 1_024)
   expect(readFileSync(path, 'utf8')).toBe('short\n')
 })
 
-test('a log is read whole, its last lines, or as it grows until its game has ended', async () => {
+test('a log is read completely, from its last lines, or followed until its game ends', async () => {
   const backend = open(freshDirectory())
   const go = join(freshDirectory(), 'go')
   const spec = specOf([
@@ -96,7 +96,7 @@ test('a log is read whole, its last lines, or as it grows until its game has end
   expect(await read({ follow: true })).toEqual(['one', 'two', 'three', 'rest'])
 })
 
-test('a log that is cut while it is followed goes on', async () => {
+test('following a log continues after it was truncated', async () => {
   const backend = open(freshDirectory(), { logMaxBytes: 64 * 1024 })
   await backend.create(
     gameOf(`let n = 0; setInterval(() => { let s = ''; for (let i = 0; i < 60; i++) s += ++n + ' ' + 'x'.repeat(1000) + '\\n';
@@ -111,7 +111,7 @@ test('a log that is cut while it is followed goes on', async () => {
   expect(cut).toBe(true)
 })
 
-test('the log of a server that never was is not found', async () => {
+test('the log of an unknown server is not-found', async () => {
   const backend = open(freshDirectory())
   await expect(linesOf(backend, specOf(['true']), {})).rejects.toMatchObject({ code: 'not-found' })
 })

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { processBackend, type ProcessBackendOptions } from '../../../adapters/process/index.js'
 import { resolveProcessOptions } from '../../../adapters/process/options.js'
 
-test('the defaults are those of the documentation', () => {
+test('the defaults match the documentation', () => {
   const { logger: _, clock: __, ...options } = resolveProcessOptions({})
   expect(options).toEqual({
     directory: resolve('.gamekeeper'),
@@ -19,7 +19,7 @@ test('the defaults are those of the documentation', () => {
   })
 })
 
-test('it says what it honours and where its records belong', () => {
+test('the backend declares its capabilities and its default store', () => {
   const backend = processBackend({ directory: '/srv/some-fleet' })
   expect(backend.name).toBe('process')
   expect(backend.capabilities).toEqual({ template: 'process', agent: true })
@@ -39,7 +39,7 @@ test.each<[object, RegExp]>([
   [{ maxLogFiles: 1.5 }, /^processBackend: maxLogFiles/],
   [{ pollIntervalMs: 0 }, /^processBackend: pollIntervalMs must be an integer ≥ 1/],
   [{ portrange: '1-2' }, /^processBackend: unknown option portrange; known options: directory, /],
-])('%j is refused by name', (options, message) => {
+])('%j is rejected, naming the option', (options, message) => {
   const wrong: ProcessBackendOptions = options
   expect(() => processBackend(wrong)).toThrow(
     expect.objectContaining({ code: 'invalid', message: expect.stringMatching(message) }),

@@ -20,7 +20,7 @@ async function holdUdp(port: number, host: string): Promise<void> {
   onCleanUp(() => void socket.close())
 }
 
-test('thirty servers at once get thirty numbers', async () => {
+test('thirty servers created at once get thirty ports', async () => {
   const backend = open(freshDirectory(), { portRange: '18000-18199' })
   const specs = Array.from({ length: 30 }, (_, i) => sleeper(`arena-${i}`, [7777, 7778]))
   const instances = await Promise.all(specs.map((spec) => backend.create(spec)))
@@ -29,7 +29,7 @@ test('thirty servers at once get thirty numbers', async () => {
   expect(numbers.every((port) => port >= 18_000 && port <= 18_199)).toBe(true)
 })
 
-test('numbers that another program holds are skipped, be it for TCP or for UDP, on all addresses or on one', async () => {
+test('ports held by another program are skipped: TCP or UDP, on all addresses or on one', async () => {
   await holdTcp(18_200, '0.0.0.0')
   await holdUdp(18_201, '0.0.0.0')
   await holdTcp(18_202, '127.0.0.1')
@@ -44,7 +44,7 @@ test('numbers that another program holds are skipped, be it for TCP or for UDP, 
   expect(await backend.list()).toHaveLength(1)
 })
 
-test('a number comes back when its server is gone, and rests before it is used again', async () => {
+test('a port is released when its server is gone, and reused as late as possible', async () => {
   const backend = open(freshDirectory(), { portRange: { first: 18_210, last: 18_212 } })
   const numberOf = async (name: string) => (await backend.create(sleeper(name))).ports[0]?.public
   expect(await numberOf('arena-a')).toBe(18_210)
@@ -55,7 +55,7 @@ test('a number comes back when its server is gone, and rests before it is used a
   await expect(numberOf('arena-e')).rejects.toMatchObject({ code: 'ports-exhausted' })
 })
 
-test('numbers of servers that an earlier host has started stay theirs', async () => {
+test('ports of recovered servers stay reserved', async () => {
   const directory = freshDirectory()
   const portRange = { first: 18_220, last: 18_221 }
   const first = open(directory, { portRange })
@@ -66,19 +66,19 @@ test('numbers of servers that an earlier host has started stay theirs', async ()
   await expect(next.create(sleeper('arena-c'))).rejects.toMatchObject({ code: 'ports-exhausted' })
 })
 
-test('a server that gets only some of its numbers gives them back', async () => {
+test('a server that gets too few ports releases them', async () => {
   const backend = open(freshDirectory(), { portRange: { first: 18_230, last: 18_231 } })
   await expect(backend.create(sleeper('arena-a', [1, 2, 3]))).rejects.toMatchObject({ code: 'ports-exhausted' })
   expect((await backend.create(sleeper('arena-b', [1, 2]))).ports).toHaveLength(2)
 })
 
-test('a server without ports needs none', async () => {
+test('a server without ports gets none', async () => {
   await holdTcp(18_240, '0.0.0.0')
   const backend = open(freshDirectory(), { portRange: '18240-18240' })
   expect((await backend.create(gameOf(''))).ports).toEqual([])
 })
 
-test('the game can listen on its number, for TCP and for UDP', async () => {
+test('the game can listen on its port with TCP and UDP', async () => {
   const backend = open(freshDirectory(), { portRange: '18250-18260' })
   const code = `const s = require('net').createServer((c) => c.end('tcp')).listen(process.env.PORT_7777, '0.0.0.0');
     const u = require('dgram').createSocket('udp4').bind(Number(process.env.PORT_7777));

@@ -20,7 +20,7 @@ function startHost(directory: string, specs: readonly InstanceSpec[], atOnce = 1
   return child
 }
 
-/** Creates one instance by a host that is then killed, and returns the game's process id. */
+/** Creates one instance in a host that is then killed; returns the game's process id. */
 async function abandoned(directory: string, spec: InstanceSpec, pidPath: string): Promise<number> {
   const host = startHost(directory, [spec])
   const pid = await numberIn(pidPath)
@@ -43,7 +43,7 @@ function edit(directory: string, change: (record: Record<string, unknown>) => vo
   writeFileSync(recordPath(directory), JSON.stringify(record))
 }
 
-test('a game outlives the kill of its host; the next one finds it, sees its exit and can start another', async () => {
+test('a game survives the kill of its host; the next host recovers it, reports its exit and can start another', async () => {
   const directory = freshDirectory()
   const spec = gameOf(`process.on('SIGUSR2', () => process.exit(6));${saysPid(join(directory, 'pid'))}${idle}`, {
     ports: [7777],
@@ -65,11 +65,11 @@ test('a game outlives the kill of its host; the next one finds it, sees its exit
     heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
   })
   process.kill(pid, 'SIGUSR2')
-  await until('the exit is told', () => phases.length > 0)
+  await until('the exit is reported', () => phases.length > 0)
   expect(phases).toEqual(['exited 6'])
 })
 
-test('a game that ended while no host was there is exited with its code', async () => {
+test('a game that exits while no host runs is reported with its exit code', async () => {
   const directory = freshDirectory()
   const pid = await abandoned(directory, gameOf(saysPid(join(directory, 'pid')) + idle), join(directory, 'pid'))
   process.kill(pid, 'SIGKILL')
@@ -80,7 +80,7 @@ test('a game that ended while no host was there is exited with its code', async 
   expect(await exited(open(directory))).toMatchObject({ exitCode: 137 })
 })
 
-test('an adopted game is ended as any other', async () => {
+test('a recovered game is terminated like any other', async () => {
   const directory = freshDirectory()
   const spec = gameOf(`process.on('SIGTERM', () => {});${saysPid(join(directory, 'pid'))}${idle}`)
   const pid = await abandoned(directory, spec, join(directory, 'pid'))
@@ -90,7 +90,7 @@ test('an adopted game is ended as any other', async () => {
   expect(await next.list()).toEqual([])
 })
 
-test('a host killed between the start and its record leaves a game that is found by what its supervisor wrote', async () => {
+test('a game whose host was killed before recording the process is recovered from the supervisor’s files', async () => {
   const directory = freshDirectory()
   const spec = gameOf(saysPid(join(directory, 'pid')) + idle)
   const pid = await abandoned(directory, spec, join(directory, 'pid'))
@@ -102,7 +102,7 @@ test('a host killed between the start and its record leaves a game that is found
   expect(runs(pid)).toBe(false)
 })
 
-test('a record without start is called off: it is not listed, and a supervisor that comes late starts nothing', async () => {
+test('a recorded start without process is cancelled: it is not listed, and a late supervisor starts nothing', async () => {
   const directory = freshDirectory()
   const started = join(directory, 'started')
   const runDirectory = join(directory, 'run-abc')
@@ -124,7 +124,7 @@ test('a record without start is called off: it is not listed, and a supervisor t
   expect(readFileSync(join(runDirectory, 'exit'), 'utf8')).toBe('125\n')
 })
 
-test('a record whose start never came is no instance, and its name is free', async () => {
+test('a record that was never started is no instance, and its name is free', async () => {
   const directory = freshDirectory()
   const spec = specOf(['sleep', '600'])
   const first = open(directory)
@@ -140,11 +140,11 @@ test('a record whose start never came is no instance, and its name is free', asy
   expect(await next.create(spec)).toMatchObject({ phase: 'running' })
 })
 
-test('a number that a stranger has now is neither taken for ours nor ever killed', async () => {
+test('another process with a reused id is neither recovered nor killed', async () => {
   const directory = freshDirectory()
-  const stranger = spawn('sleep', ['600'], { detached: true, stdio: 'ignore' })
-  onCleanUp(() => void stranger.kill('SIGKILL'))
-  const pid = stranger.pid ?? 0
+  const foreign = spawn('sleep', ['600'], { detached: true, stdio: 'ignore' })
+  onCleanUp(() => void foreign.kill('SIGKILL'))
+  const pid = foreign.pid ?? 0
   const spec = gameOf(saysPid(join(directory, 'pid')) + idle)
   process.kill(await abandoned(directory, spec, join(directory, 'pid')), 'SIGKILL')
   const supervisor = recordOf(directory).process.pid
@@ -164,7 +164,7 @@ test('a number that a stranger has now is neither taken for ours nor ever killed
   expect(identityOf(pid)).toBeDefined()
 })
 
-test('the start of a process is recorded together with the boot that it belongs to', async () => {
+test('the start time of a process is recorded with its boot', async () => {
   const directory = freshDirectory()
   const spec = gameOf(idle)
   const first = open(directory)
@@ -175,7 +175,7 @@ test('the start of a process is recorded together with the boot that it belongs 
   if (process.platform === 'linux') expect(before.startedAt).toMatch(/^[0-9a-f-]{36}:\d+$/)
 })
 
-test('an instance without readable record is told, ended and removed, and the others stay', async () => {
+test('an instance with an unreadable record is logged, killed and removed; others stay', async () => {
   const directory = freshDirectory()
   const pid = await abandoned(directory, gameOf(saysPid(join(directory, 'pid')) + idle), join(directory, 'pid'))
   writeFileSync(recordPath(directory), '{"version":1,')
@@ -193,7 +193,7 @@ test('an instance without readable record is told, ended and removed, and the ot
   expect(readdirSync(join(directory, 'instances'))).toEqual(['README'])
 })
 
-test('the Ctrl-C of a terminal does not reach the games', async () => {
+test('Ctrl-C in the host’s terminal does not reach the games', async () => {
   const directory = freshDirectory()
   const host = fileURLToPath(new URL('host.ts', import.meta.url))
   const specs = JSON.stringify([gameOf(saysPid(join(directory, 'pid')) + idle)])
@@ -201,7 +201,7 @@ test('the Ctrl-C of a terminal does not reach the games', async () => {
   const grouped = spawn(process.execPath, args, { detached: true, stdio: 'ignore' })
   onCleanUp(() => void grouped.kill('SIGKILL'))
   const pid = await numberIn(join(directory, 'pid'))
-  // As a terminal does it: the signal goes to the whole process group of the host.
+  // Like a terminal: signals the whole process group of the host.
   process.kill(-(grouped.pid ?? 0), 'SIGINT')
   await once(grouped, 'exit')
   expect(runs(pid)).toBe(true)
@@ -213,15 +213,15 @@ test('a host killed at any moment neither loses a game nor starts one twice', as
   const starts = join(directory, 'starts')
   writeFileSync(starts, '')
   const specs = Array.from({ length: 40 }, (_, i) =>
-    // Says who it is, and by which process id, in one write. A template's `$$` stands for one `$`.
+    // Writes its name and process id in one write. A template's `$$` yields one `$`.
     specOf(['sh', '-c', `echo "arena-${i} $$$$" >>${starts}; exec sleep 600`], { name: `arena-${i}`, ports: [7777] }),
   )
   for (let round = 0; round < 4; round++) {
     const host = startHost(directory, specs, 4)
-    // Somewhere in the middle of its work, at another place each time.
-    let told = 0
-    host.stdout?.on('data', (chunk) => (told += String(chunk).split('\n').length - 1))
-    await until('the host is at work', () => told >= 2 + round * 10)
+    // At a different point of its work in each round.
+    let printed = 0
+    host.stdout?.on('data', (chunk) => (printed += String(chunk).split('\n').length - 1))
+    await until('the host is at work', () => printed >= 2 + round * 10)
     host.kill('SIGKILL')
     await once(host, 'exit')
   }
@@ -237,7 +237,7 @@ test('a host killed at any moment neither loses a game nor starts one twice', as
   expect(alive.filter(([, pid]) => runs(Number(pid)))).toEqual([])
 })
 
-test('the exit of an instance that is exited already stays as it was', async () => {
+test('a recorded exit does not change', async () => {
   const directory = freshDirectory()
   const first = open(directory)
   await first.create(gameOf('process.exit(3)'))

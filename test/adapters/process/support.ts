@@ -1,4 +1,4 @@
-/** What the tests of the process backend share: directories, specs, games that are a few lines of Node, and waiting. */
+/** Shared by the tests of the process backend: directories, specs, small games in Node, and waiting. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import type { Backend, InstanceSpec } from '../../../src/contracts/backend.js'
 
 const cleanups: (() => Promise<void> | void)[] = []
 
-/** To be called by `afterEach`. The last begun is the first undone. */
+/** Call it in `afterEach`. Cleans up in reverse order. */
 export async function cleanUp(): Promise<void> {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 }
@@ -16,7 +16,7 @@ export function onCleanUp(cleanup: () => Promise<void> | void): void {
   cleanups.push(cleanup)
 }
 
-/** A directory of this test's own. All that runs in it is ended after the test, whoever has started it. */
+/** A temporary directory for one test. All its instances are terminated after the test. */
 export function freshDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), 'gamekeeper-process-'))
   onCleanUp(async () => {
@@ -44,7 +44,7 @@ export interface GameOptions {
   readonly containerPorts?: readonly object[]
 }
 
-/** A spec whose command is given as it is. */
+/** A spec with this command. */
 export function specOf(command: readonly string[], options: GameOptions = {}): InstanceSpec {
   const {
     name = 'arena-aaaaa',
@@ -86,12 +86,12 @@ export function gameOf(code: string, options: GameOptions = {}): InstanceSpec {
 /** A game that runs until it is ended. */
 export const idle = 'setInterval(() => {}, 1e6);'
 
-/** A game that says where it runs, then goes on. */
+/** A statement that writes the process id to this file. */
 export function saysPid(path: string): string {
   return `require('fs').writeFileSync(${JSON.stringify(path)}, String(process.pid));`
 }
 
-/** Asks until the answer is neither undefined nor false. */
+/** Polls until the answer is neither undefined nor false. */
 export async function until<T>(
   what: string,
   ask: () => Promise<T | undefined | false> | T | undefined | false,
@@ -101,12 +101,12 @@ export async function until<T>(
   for (;;) {
     const answer = await ask()
     if (answer !== undefined && answer !== false) return answer
-    if (Date.now() > end) throw new Error(`waited ${limitMs} ms in vain: ${what}`)
+    if (Date.now() > end) throw new Error(`timed out after ${limitMs} ms: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
 }
 
-/** The number that a game writes into this file. */
+/** Waits for the number that a game writes to this file. */
 export function numberIn(path: string): Promise<number> {
   return until(`a number in ${path}`, () => {
     const number = Number(contentOf(path) ?? '')
@@ -118,7 +118,7 @@ export function contentOf(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8')
   } catch {
-    // Not there yet.
+    // Not written yet.
     return undefined
   }
 }
@@ -132,7 +132,7 @@ export function runs(pid: number): boolean {
     process.kill(pid, 0)
     return true
   } catch {
-    // Nobody there.
+    // No such process.
     return false
   }
 }

@@ -45,7 +45,7 @@ function becomes(entry: ServerEntry, change: Partial<Server>): Server {
   return { ...entry.record, ...change }
 }
 
-const ending = { reason: 'NonZeroExit', message: 'its process exited with 1', crash: true, at: 1 } as const
+const ending = { reason: 'NonZeroExit', message: 'the process exited with code 1', crash: true, at: 1 } as const
 
 describe('saving a server', () => {
   it('writes nothing when the store has it already', async () => {

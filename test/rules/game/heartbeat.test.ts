@@ -1,4 +1,4 @@
-/** GSDK protocol, "Requests": what the seven clients send, and whatever else may come. */
+/** Heartbeats as the seven GSDK clients send them, and malformed ones. */
 import { test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { gameStates, type Heartbeat, readHeartbeat } from '../../../src/rules/game/heartbeat.js'
@@ -29,13 +29,13 @@ describe('the heartbeat of', () => {
       { state: 'Initializing', health: 'Unhealthy', players: [] },
     ],
     [
-      'a game that says nothing of its health',
+      'a game that does not report its health',
       '{"CurrentGameState":"StandingBy","CurrentGameHealth":"","CurrentPlayers":[]}',
       { state: 'StandingBy', players: [] },
     ],
-    ['a game that says only its state', '{"CurrentGameState":"StandingBy"}', { state: 'StandingBy', players: [] }],
+    ['a game that only reports its state', '{"CurrentGameState":"StandingBy"}', { state: 'StandingBy', players: [] }],
     [
-      'a game that says more than it has to',
+      'a game with additional fields',
       '{"CurrentGameState":"Active","CurrentPlayers":[{"PlayerId":"amie","Name":"Amie"}],"IsShort":true}',
       { state: 'Active', players: ['amie'] },
     ],
@@ -56,8 +56,8 @@ describe('the state', () => {
     ['an empty string', ''],
     ['a number', 2],
     ['null', null],
-    ['an array that reads like a state', ['Active']],
-    ['an object without a way to be read as text', { toString: null, valueOf: null }],
+    ['an array that converts to a state', ['Active']],
+    ['an object that cannot be converted to a string', { toString: null, valueOf: null }],
     ['a very deep array', deepJson],
   ])('of %s is Invalid: a sign of life, no more', (_what, state) => {
     expect(readHeartbeat({ CurrentGameState: state })).toStrictEqual({ state: 'Invalid', players: [] })
@@ -79,7 +79,7 @@ describe('the health', () => {
     ['null', null],
     ['an unknown word', 'fine'],
     ['a boolean', true],
-    ['an object without a way to be read as text', { toString: null }],
+    ['an object that cannot be converted to a string', { toString: null }],
   ])('of %s says nothing', (_what, said) => {
     expect(read({ CurrentGameState: 'Active', CurrentGameHealth: said })).toStrictEqual({
       state: 'Active',
@@ -94,8 +94,8 @@ describe('the players', () => {
     ['null', null, []],
     ['none', [], []],
     ['in their order, repeats included', [{ PlayerId: 'b' }, { PlayerId: 'a' }, { PlayerId: 'b' }], ['b', 'a', 'b']],
-    ['as mere strings', ['amie', 'bo'], ['amie', 'bo']],
-    ['among things that are none', [null, 7, {}, [], { PlayerId: 7 }, { playerid: 'amie' }], ['amie']],
+    ['as plain strings', ['amie', 'bo'], ['amie', 'bo']],
+    ['among values that are not players', [null, 7, {}, [], { PlayerId: 7 }, { playerid: 'amie' }], ['amie']],
     ['of any character', [{ PlayerId: 'ámïe,?\u{1F600}' }], ['ámïe,?\u{1F600}']],
     ['not a list', { PlayerId: 'amie' }, []],
     ['a string', 'amie', []],
@@ -104,7 +104,7 @@ describe('the players', () => {
   })
 })
 
-describe('odd bodies', () => {
+describe('malformed bodies', () => {
   it.each<[string, unknown]>([
     ['nothing', undefined],
     ['null', null],
@@ -117,7 +117,7 @@ describe('odd bodies', () => {
     expect(readHeartbeat(body)).toStrictEqual({ state: 'Invalid', players: [] })
   })
 
-  it('cannot reach the prototype of anything', () => {
+  it('cannot modify a prototype', () => {
     expect(read(parsed('{"__proto__":{"CurrentGameState":"Active"},"constructor":1}')).state).toBe('Invalid')
     expect(read(parsed('{"CurrentPlayers":[{"__proto__":{"PlayerId":"x"}}]}')).players).toEqual([])
   })
@@ -131,7 +131,7 @@ describe('odd bodies', () => {
     'valueOf',
     '__proto__',
   ]
-  test.prop([anyJson(...keys)])('of every shape are read as something, and never throw', (body) => {
+  test.prop([anyJson(...keys)])('of any shape never throw', (body) => {
     const { state, health, players } = readHeartbeat(body)
     expect(gameStates).toContain(state)
     expect([undefined, 'Healthy', 'Unhealthy']).toContain(health)

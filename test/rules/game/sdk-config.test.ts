@@ -1,4 +1,4 @@
-/** GSDK protocol, "The process finds its configuration": the exact file, and the environment besides. */
+/** The configuration file and the environment of the GSDK. */
 import { describe, expect, it } from 'vitest'
 import { portName, sdkConfigFile, type SdkConfigInput, sdkEnvironment } from '../../../src/rules/game/sdk-config.js'
 import { type GameContainer, gameContainerOf } from '../../../src/rules/validation/template.js'
@@ -54,7 +54,7 @@ describe('the configuration file', () => {
     })
   })
 
-  it('has buildMetadata and gamePorts also when they are empty, as Java needs it', () => {
+  it('has buildMetadata and gamePorts even when they are empty, since the Java client requires them', () => {
     const file: unknown = JSON.parse(JSON.stringify(sdkConfigFile(frozen({ ...input, buildMetadata: {}, ports: [] }))))
     expect(file).toMatchObject({
       buildMetadata: {},
@@ -64,14 +64,14 @@ describe('the configuration file', () => {
     })
   })
 
-  it('is JSON: what is read is what was written', () => {
+  it('survives a JSON round trip', () => {
     const file = sdkConfigFile(input)
     expect(JSON.parse(JSON.stringify(file))).toStrictEqual(file)
   })
 })
 
 describe('the environment', () => {
-  it('names the server, and holds what two of the clients fall back to', () => {
+  it('names the server, and has the fallbacks of two clients', () => {
     expect(sdkEnvironment(input)).toStrictEqual({
       PF_BUILD_ID: 'b-1',
       PF_TITLE_ID: '',
@@ -94,7 +94,7 @@ describe('the name of a port', () => {
     gameContainerOf(frozen({ spec: { containers: [{ name: 'game', ports: list }] } }))
 
   it.each([
-    ['is what the template says', ports({ name: 'game', containerPort: 7777 }), 'game'],
+    ['is the name in the template', ports({ name: 'game', containerPort: 7777 }), 'game'],
     ['is port_<number> without a name', ports({ containerPort: 7777 }), 'port_7777'],
     ['is port_<number> when the template does not list it', ports({ name: 'query', containerPort: 7778 }), 'port_7777'],
     [

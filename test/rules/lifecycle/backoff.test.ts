@@ -1,4 +1,4 @@
-/** Decisions, "Scaling": crashes back off per build: 1 s, doubling to 60 s, back to 0 after 60 s without one. */
+/** Back-off after crashes: 1 s, doubling to 60 s, and reset after 60 s without a crash. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { afterFailure, type Backoff, isOver, noBackoff, pauseMs } from '../../../src/rules/lifecycle/backoff.js'
@@ -25,25 +25,25 @@ describe('the pause', () => {
     expect(pauseMs(failures, limits)).toBe(ms)
   })
 
-  it('is there from the first failure, at any time', () => {
+  it('begins with the first failure', () => {
     expect(fail(noBackoff, 0)).toEqual({ failures: 1, until: 1_000 })
     expect(fail(noBackoff, 5_000_000)).toEqual({ failures: 1, until: 5_001_000 })
   })
 
-  it('doubles with every failure that follows it', () => {
+  it('doubles with every failure after it', () => {
     const second = fail(fail(noBackoff, 0), 1_000)
     expect(second).toEqual({ failures: 2, until: 3_000 })
     expect(fail(second, 3_500)).toEqual({ failures: 3, until: 7_500 })
   })
 
-  it('counts failures while it lasts as the one that began it: 20 servers that crash together are one', () => {
+  it('ignores failures while it lasts: 20 servers that crash together count once', () => {
     let backoff = fail(noBackoff, 0)
     const first = backoff
     for (let now = 0; now < 1_000; now += 50) backoff = fail(backoff, now)
     expect(backoff).toBe(first)
   })
 
-  it('starts from 1 s again when nothing failed for 60 s after it', () => {
+  it('is 1 s again after 60 s without a failure', () => {
     const third = fail(fail(fail(noBackoff, 0), 1_000), 3_000)
     expect(third).toEqual({ failures: 3, until: 7_000 })
     expect(fail(third, 66_999)).toEqual({ failures: 4, until: 74_999 })
@@ -53,7 +53,7 @@ describe('the pause', () => {
 
 describe('isOver', () => {
   it.each([
-    ['without any failure', noBackoff, 0, true],
+    ['without a failure', noBackoff, 0, true],
     ['during the pause', { failures: 1, until: 1_000 }, 999, false],
     ['right after the pause', { failures: 1, until: 1_000 }, 1_000, false],
     ['just before 60 s have passed', { failures: 1, until: 1_000 }, 60_999, false],
@@ -63,7 +63,7 @@ describe('isOver', () => {
   })
 })
 
-/** When the pauses began that these failures bring. */
+/** Start times of the pauses after these failures. */
 function pausesOf(failureTimes: readonly number[]): readonly number[] {
   const began: number[] = []
   let backoff = noBackoff
@@ -85,8 +85,8 @@ function mostWithinAnHour(times: readonly number[]): number {
   return most
 }
 
-describe('creations under failure', () => {
-  it('are about one a minute when every server fails at once, for a day', () => {
+describe('creations under permanent failure', () => {
+  it('are about one a minute for a day when every server fails at once', () => {
     const times: number[] = []
     let backoff = noBackoff
     for (let now = 0; now < 24 * hourMs; now = backoff.until) {
@@ -101,7 +101,7 @@ describe('creations under failure', () => {
   /** Five pauses, then just long enough without failure to begin with the shortest again: nothing brings more. */
   const mostPerHour = Math.ceil((hourMs / (31_000 + limits.resetMs)) * 5) + 5
 
-  it.each([1, 2, 3, 4, 5, 6, 7, 8])('are bounded also when every %ith crash comes after 60 quiet seconds', (run) => {
+  it.each([1, 2, 3, 4, 5, 6, 7, 8])('are bounded when every %ith crash comes after 60 s without one', (run) => {
     const times: number[] = []
     let backoff = noBackoff
     for (let now = 0; now < 3 * hourMs;) {
@@ -117,13 +117,13 @@ describe('creations under failure', () => {
     { maxLength: 400 },
   )
 
-  test.prop([gaps])('are bounded within any hour, whenever servers fail', (waits) => {
+  test.prop([gaps])('are bounded within any hour for any failure times', (waits) => {
     let now = 0
     const times = waits.map((ms) => (now += ms))
     expect(mostWithinAnHour(pausesOf(times))).toBeLessThanOrEqual(mostPerHour)
   })
 
-  test.prop([gaps])('never come sooner than the pause allows', (waits) => {
+  test.prop([gaps])('never happen during a pause', (waits) => {
     let now = 0
     let backoff = noBackoff
     for (const ms of waits) {

@@ -1,4 +1,4 @@
-/** Decisions, "Life of a server": the rows on a game that reports Unhealthy. */
+/** Health of a server whose game reports Healthy and Unhealthy. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { afterReport, healthOf, isUnfit, noReports } from '../../../src/rules/lifecycle/health.js'
@@ -16,20 +16,20 @@ const nothing = undefined
 
 describe('a game', () => {
   it.each<[string, readonly Report[], 'Healthy' | 'Unhealthy', boolean]>([
-    ['that has just spoken, of something else, is Healthy', [nothing], 'Healthy', false],
-    ['that says Healthy is Healthy', [good], 'Healthy', false],
-    ['that never said Healthy is not believed to be Unhealthy', [bad, bad, bad, bad, bad], 'Healthy', false],
+    ['that sent a heartbeat without health is Healthy', [nothing], 'Healthy', false],
+    ['that reports Healthy is Healthy', [good], 'Healthy', false],
+    ['that never reported Healthy is Healthy despite Unhealthy reports', [bad, bad, bad, bad, bad], 'Healthy', false],
     ['is Unhealthy from the first report after a Healthy one', [good, bad], 'Unhealthy', false],
-    ['stays after two reports in a row', [good, bad, bad], 'Unhealthy', false],
+    ['is not unfit after two reports in a row', [good, bad, bad], 'Unhealthy', false],
     ['is unfit after three reports in a row', [good, bad, bad, bad], 'Unhealthy', true],
     ['is unfit after more than three', [good, bad, bad, bad, bad], 'Unhealthy', true],
     ['recovers with one Healthy report', [good, bad, bad, good], 'Healthy', false],
-    ['has to say it three times in a row', [good, bad, bad, good, bad, bad], 'Unhealthy', false],
-    ['is unfit also when it recovered before', [good, bad, good, bad, bad, bad], 'Unhealthy', true],
-    ['that said Unhealthy before its first Healthy starts afresh', [bad, bad, good, bad], 'Unhealthy', false],
-    ['that says nothing of its health changes nothing', [good, bad, nothing, bad, nothing], 'Unhealthy', false],
+    ['is only unfit after three consecutive reports', [good, bad, bad, good, bad, bad], 'Unhealthy', false],
+    ['can become unfit after it recovered', [good, bad, good, bad, bad, bad], 'Unhealthy', true],
+    ['is not judged by reports before its first Healthy', [bad, bad, good, bad], 'Unhealthy', false],
+    ['keeps its health when a heartbeat has none', [good, bad, nothing, bad, nothing], 'Unhealthy', false],
     [
-      'that says nothing between three reports is unfit all the same',
+      'is unfit after three reports with heartbeats without health in between',
       [good, bad, nothing, bad, bad],
       'Unhealthy',
       true,
@@ -41,21 +41,21 @@ describe('a game', () => {
 })
 
 describe('the memory of reports', () => {
-  it('is the same object when nothing was said', () => {
+  it('is the same object after a heartbeat without health', () => {
     const memory = after([good, bad])
     expect(afterReport(memory, nothing)).toBe(memory)
     expect(afterReport(noReports, bad)).toBe(noReports)
   })
 
-  it('is one object for all that are well, so a thousand heartbeats make no garbage', () => {
+  it('is one shared object for Healthy servers, so heartbeats allocate nothing', () => {
     expect(after([good, good])).toBe(after([bad, good]))
   })
 })
 
 const reports = fc.array(fc.constantFrom<Report[]>(good, bad, nothing), { maxLength: 30 })
 
-describe('whatever a game reports', () => {
-  test.prop([reports])('it is judged by its last run of Unhealthy after a Healthy one', (said) => {
+describe('any sequence of reports', () => {
+  test.prop([reports])('is judged by the Unhealthy reports since the last Healthy one', (said) => {
     const heard = said.filter((report) => report !== nothing)
     const lastGood = heard.lastIndexOf(good)
     const run = lastGood < 0 ? 0 : heard.length - lastGood - 1

@@ -1,4 +1,4 @@
-/** Decisions, "Life of a server": every row, in every state. */
+/** Every event in every state of a server. */
 import { isDeepStrictEqual } from 'node:util'
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
@@ -35,11 +35,11 @@ interface Row {
   readonly Initializing: Outcome
   readonly StandingBy: Outcome
   readonly Active: Outcome
-  /** Left out where nothing changes: what ends stays as it ended. */
+  /** Default: unchanged. */
   readonly Terminating?: Outcome
 }
 
-/** A row with one outcome for all states, or one for those in which nobody plays and one for Active. */
+/** A row with one outcome for all states; `ifIdle`: with another outcome for Active. */
 const inAnyState = (row: string, event: ServerEvent, outcome: Outcome): Row => ifIdle(row, event, outcome, outcome)
 const ifIdle = (row: string, event: ServerEvent, idle: Outcome, active: Outcome): Row => ({
   row,
@@ -55,7 +55,7 @@ const ready = { state: 'StandingBy', health: 'Healthy', reachedStandingByOn: now
 
 const rows: readonly Row[] = [
   {
-    row: 'Pending | its process runs | Initializing',
+    row: 'process running: Pending becomes Initializing',
     event: { type: 'running', ...place },
     Pending: { ...place, ...becomesInitializing },
     Initializing: 'unchanged',
@@ -63,7 +63,7 @@ const rows: readonly Row[] = [
     Active: 'unchanged',
   },
   {
-    row: 'its process runs, nobody knows where yet',
+    row: 'process running without an address',
     event: { type: 'running', ports: [] },
     Pending: becomesInitializing,
     Initializing: 'unchanged',
@@ -71,7 +71,7 @@ const rows: readonly Row[] = [
     Active: 'unchanged',
   },
   {
-    row: 'its process runs at another address',
+    row: 'process running at another address',
     event: { type: 'running', address: '203.0.113.10', node: 'node-1', ports: place.ports },
     Pending: { ...place, address: '203.0.113.10', ...becomesInitializing },
     Initializing: { address: '203.0.113.10' },
@@ -79,7 +79,7 @@ const rows: readonly Row[] = [
     Active: { address: '203.0.113.10' },
   },
   {
-    row: 'its process runs with other ports on another node',
+    row: 'process running with other ports on another node',
     event: { type: 'running', node: 'node-2', ports: [{ container: 7777, public: 10_004 }] },
     Pending: { node: 'node-2', ports: [{ container: 7777, public: 10_004 }], ...becomesInitializing },
     Initializing: { node: 'node-2', ports: [{ container: 7777, public: 10_004 }] },
@@ -87,7 +87,7 @@ const rows: readonly Row[] = [
     Active: { node: 'node-2', ports: [{ container: 7777, public: 10_004 }] },
   },
   {
-    row: 'Pending, Initializing | heartbeat StandingBy | StandingBy; Active lags and stays',
+    row: 'heartbeat StandingBy: Pending and Initializing become StandingBy; Active stays',
     event: says('StandingBy'),
     Pending: { ...ready, reachedInitializingOn: now },
     Initializing: ready,
@@ -95,7 +95,7 @@ const rows: readonly Row[] = [
     Active: 'unchanged',
   },
   ...(['Initializing', 'Invalid'] as const).map((claims): Row => ({
-    row: `heartbeat ${claims}: a sign of life, and a state never goes backwards`,
+    row: `heartbeat ${claims}: a sign of life; no state goes back`,
     event: says(claims),
     Pending: { ...alive, ...becomesInitializing },
     Initializing: alive,
@@ -103,7 +103,7 @@ const rows: readonly Row[] = [
     Active: 'unchanged',
   })),
   {
-    row: 'heartbeat Active: no game makes itself Active',
+    row: 'heartbeat Active: a game cannot make itself Active',
     event: says('Active'),
     Pending: { ...alive, ...becomesInitializing },
     Initializing: alive,
@@ -111,7 +111,7 @@ const rows: readonly Row[] = [
     Active: 'unchanged',
   },
   {
-    row: 'heartbeat that is believed to be Unhealthy',
+    row: 'Unhealthy heartbeat',
     event: says('StandingBy', 'Unhealthy'),
     Pending: { ...ready, health: 'Unhealthy', reachedInitializingOn: now },
     Initializing: { ...ready, health: 'Unhealthy' },
@@ -122,12 +122,12 @@ const rows: readonly Row[] = [
     ifIdle(
       `heartbeat ${claims}: is not handed out any more; a match goes on`,
       says(claims),
-      removed('Exited', false, `the game said that it is ${claims}`),
+      removed('Exited', false, `the game reported the state ${claims}`),
       'unchanged',
     ),
   ),
   {
-    row: 'StandingBy | allocation | Active',
+    row: 'allocation: StandingBy becomes Active',
     event: { type: 'allocated', session },
     Pending: 'unchanged',
     Initializing: 'unchanged',
@@ -135,86 +135,86 @@ const rows: readonly Row[] = [
     Active: 'unchanged',
   },
   inAnyState(
-    'any | process exits 0 | removed; not a crash',
+    'process exited with 0: Terminating, not a crash',
     { type: 'exited', exitCode: 0 },
-    removed('Exited', false, 'its process exited with 0'),
+    removed('Exited', false, 'the process exited with code 0'),
   ),
   inAnyState(
-    'any | process exits otherwise | removed; one crash',
+    'process exited with another code: Terminating, a crash',
     { type: 'exited', exitCode: 1, reason: 'out of memory' },
-    removed('NonZeroExit', true, 'its process exited with 1: out of memory'),
+    removed('NonZeroExit', true, 'the process exited with code 1: out of memory'),
   ),
   inAnyState(
-    'any | process is killed | removed; one crash',
+    'process killed: Terminating, a crash',
     { type: 'exited', exitCode: 137 },
-    removed('NonZeroExit', true, 'its process exited with 137'),
+    removed('NonZeroExit', true, 'the process exited with code 137'),
   ),
   inAnyState(
-    'any | process went down with its engine | removed; not a crash, whatever its code',
+    'process interrupted: Terminating, not a crash, with any exit code',
     { type: 'exited', exitCode: 137, reason: 'the Docker engine went down', interrupted: true },
-    removed('Gone', false, 'its process ended with its engine: the Docker engine went down'),
+    removed('Gone', false, 'the process was interrupted with its engine or machine: the Docker engine went down'),
   ),
   ifIdle(
-    'any | process ends with a code that nobody knows | removed; one crash before Active',
+    'process ended with an unknown code: Terminating, a crash unless Active',
     { type: 'exited' },
-    removed('Gone', true, 'its process ended, its exit code is not known'),
-    removed('Gone', false, 'its process ended, its exit code is not known'),
+    removed('Gone', true, 'the process ended with an unknown exit code'),
+    removed('Gone', false, 'the process ended with an unknown exit code'),
   ),
   ifIdle(
-    'any | is gone for an unknown reason before Active | removed; one crash',
+    'instance gone: Terminating, a crash unless Active',
     { type: 'gone' },
-    removed('Gone', true, 'its instance disappeared and nobody knows why'),
-    removed('Gone', false, 'its instance disappeared and nobody knows why'),
+    removed('Gone', true, 'its instance disappeared'),
+    removed('Gone', false, 'its instance disappeared'),
   ),
   ifIdle(
-    'Pending, Initializing, StandingBy | no first heartbeat within 60 s of running | removed; one crash',
+    'no first heartbeat within 60 s: Terminating, a crash; Active becomes Unhealthy',
     { type: 'silent', spoke: false, limitMs: 60_000 },
-    removed('NeverSpoke', true, 'no heartbeat within 60 s of its process running'),
+    removed('NeverSpoke', true, 'no heartbeat within 60 s of process start'),
     { health: 'Unhealthy' },
   ),
   ifIdle(
-    'Pending, Initializing, StandingBy | silent for 10 s after one | removed; one crash; Active is Unhealthy and stays',
+    'silent for 10 s after a heartbeat: Terminating, a crash; Active becomes Unhealthy',
     { type: 'silent', spoke: true, limitMs: 10_000 },
     removed('Silent', true, 'no heartbeat for 10 s'),
     { health: 'Unhealthy' },
   ),
   {
-    row: 'Pending, Initializing | not standing by within the limit of its build | removed; one crash',
+    row: 'not standing by within the limit: Terminating, a crash',
     event: { type: 'neverReady', limitMs: 90_000 },
-    Pending: removed('NeverReady', true, 'not standing by within 90 s of its process running'),
-    Initializing: removed('NeverReady', true, 'not standing by within 90 s of its process running'),
+    Pending: removed('NeverReady', true, 'not standing by within 90 s of process start'),
+    Initializing: removed('NeverReady', true, 'not standing by within 90 s of process start'),
     StandingBy: 'unchanged',
     Active: 'unchanged',
   },
   inAnyState(
-    'Active for longer than its build allows | Terminating; not a crash',
+    'session too long: Terminating, not a crash',
     { type: 'end', reason: 'SessionTooLong', message: 'its session lasts too long' },
     removed('SessionTooLong', false, 'its session lasts too long'),
   ),
   inAnyState(
-    'an operator drains it | Terminating; not a crash',
+    'drained: Terminating, not a crash',
     { type: 'end', reason: 'Drained', message: 'it is drained' },
     removed('Drained', false, 'it is drained'),
   ),
   ifIdle(
-    'StandingBy and before | the game reports Unhealthy, 3 beats running | removed; one crash',
+    '3 consecutive Unhealthy reports: Terminating, a crash; Active becomes Unhealthy',
     { type: 'reportedUnhealthy', reports: 3 },
     removed('ReportedUnhealthy', true, 'the game reported Unhealthy 3 times in a row'),
     { health: 'Unhealthy' },
   ),
   inAnyState(
-    'any | delete through the API | Terminating',
+    'deleted through the API: Terminating',
     { type: 'end', reason: 'Deleted', message: 'deleted by an operator' },
     removed('Deleted', false, 'deleted by an operator'),
   ),
   inAnyState(
-    'build deleted | all its servers, Active ones included | Terminating',
+    'build deleted: Terminating, Active servers included',
     { type: 'end', reason: 'BuildDeleted', message: 'build arena was deleted' },
     removed('BuildDeleted', false, 'build arena was deleted'),
   ),
   ...(['ScaledDown', 'Replaced'] as const).map((reason) =>
     ifIdle(
-      `idle | ${reason} | Terminating; an Active server is never removed by scaling`,
+      `${reason}: Terminating; an Active server stays`,
       { type: 'end', reason, message: 'too many' },
       removed(reason, false, 'too many'),
       'unchanged',
@@ -224,7 +224,7 @@ const rows: readonly Row[] = [
 
 const cases = rows.flatMap((row) =>
   serverStates.map((state) => ({
-    name: `${row.row} — from ${state}`,
+    name: `${row.row} (from ${state})`,
     state,
     event: frozen(row.event),
     outcome: row[state] ?? 'unchanged',
@@ -239,25 +239,25 @@ describe('transition', () => {
     else expect(after).toEqual({ ...before, ...outcome })
   })
 
-  it('keeps the session that a server was handed to first', () => {
+  it('keeps the first session of a server', () => {
     const other = frozen({ id: 'B3E5C8C0-0000-4000-8000-0000000000FF', initialPlayers: [] })
     const active = transition(aServer('StandingBy'), { type: 'allocated', session }, now)
     expect(transition(active, { type: 'allocated', session: other }, now + 1)).toBe(active)
   })
 
-  it('keeps the first ending: a kill after a delete is no crash', () => {
+  it('keeps the first ending: a kill after a delete is not a crash', () => {
     const ending = transition(aServer('Active'), { type: 'end', reason: 'Deleted', message: 'deleted' }, now)
     expect(transition(ending, { type: 'exited', exitCode: 137 }, now + 1)).toBe(ending)
     expect(transition(ending, { type: 'gone' }, now + 1)).toBe(ending)
   })
 
-  it('lets a silent Active server be Healthy again when it speaks', () => {
+  it('makes a silent Active server Healthy again after a heartbeat', () => {
     const silent = transition(aServer('Active'), { type: 'silent', spoke: true, limitMs: 10_000 }, now)
     expect(silent).toMatchObject({ state: 'Active', health: 'Unhealthy' })
     expect(transition(silent, says('Active'), now)).toEqual(aServer('Active'))
   })
 
-  it('takes ports of other numbers, and one port more, as news', () => {
+  it('updates ports when a number changes or a port is added', () => {
     const running = (ports: typeof place.ports): ServerEvent => ({ type: 'running', ...place, ports })
     const two = [...place.ports, { container: 7778, public: 10_004 }]
     expect(transition(aServer('StandingBy'), running(two), now).ports).toEqual(two)
@@ -273,7 +273,7 @@ describe('isIdle', () => {
     ['StandingBy', true],
     ['Active', false],
     ['Terminating', false],
-  ])('of a server that is %s is %s', (state, idle) => {
+  ])('of a server in state %s is %s', (state, idle) => {
     expect(isIdle(aServer(state))).toBe(idle)
   })
 })
@@ -292,26 +292,29 @@ function health(): fc.Arbitrary<'Healthy' | 'Unhealthy'> {
   return fc.constantFrom('Healthy', 'Unhealthy')
 }
 
-describe('whatever happens to a server, in whatever order', () => {
+describe('any sequence of events', () => {
   const order = (server: Server) => serverStates.indexOf(server.state)
 
-  test.prop([fc.array(anyEvent, { maxLength: 20 })])('it only ever goes on, and its record is true', (events) => {
-    let server = aServer('Pending')
-    for (const [i, event] of events.entries()) {
-      const next = frozen(transition(server, event, now + i))
-      expect(next === server || !isDeepStrictEqual(next, server), 'an equal record is the same record').toBe(true)
-      expect(order(next)).toBeGreaterThanOrEqual(order(server))
-      expect(next.ending !== undefined).toBe(next.state === 'Terminating')
-      if (next.state === 'Active') expect(next.session).toBe(session)
-      if (isIdle(next)) expect(next.session).toBeUndefined()
-      expect(next.reachedActiveOn !== undefined).toBe(next.session !== undefined)
-      expect(next.state === 'Pending' && next.reachedInitializingOn !== undefined).toBe(false)
-      server = next
-    }
-  })
+  test.prop([fc.array(anyEvent, { maxLength: 20 })])(
+    'never moves a server back, and keeps its record consistent',
+    (events) => {
+      let server = aServer('Pending')
+      for (const [i, event] of events.entries()) {
+        const next = frozen(transition(server, event, now + i))
+        expect(next === server || !isDeepStrictEqual(next, server), 'an equal record is the same record').toBe(true)
+        expect(order(next)).toBeGreaterThanOrEqual(order(server))
+        expect(next.ending !== undefined).toBe(next.state === 'Terminating')
+        if (next.state === 'Active') expect(next.session).toBe(session)
+        if (isIdle(next)) expect(next.session).toBeUndefined()
+        expect(next.reachedActiveOn !== undefined).toBe(next.session !== undefined)
+        expect(next.state === 'Pending' && next.reachedInitializingOn !== undefined).toBe(false)
+        server = next
+      }
+    },
+  )
 
   test.prop([fc.array(anyEvent, { maxLength: 20 })])(
-    'an Active server is never ended by scaling or by a change of its template',
+    'never terminates an Active server for scaling or a rolling update',
     (events) => {
       let server = aServer('Active')
       for (const event of events) server = transition(server, event, now)
@@ -321,34 +324,29 @@ describe('whatever happens to a server, in whatever order', () => {
   )
 })
 
-describe('the successor of a server that ended', () => {
+describe('the replacement of a server', () => {
   const machineRefused: ServerEvent = { type: 'exited', interrupted: true, reason: 'OutOfcpu' }
   it.each<[string, ServerState, ServerEvent, { readonly waits: boolean; readonly refused: boolean }]>([
     ['crashed', 'Initializing', { type: 'exited', exitCode: 1 }, { waits: true, refused: false }],
+    ['exited without a session', 'StandingBy', { type: 'exited', exitCode: 0 }, { waits: true, refused: false }],
+    ['exited after its session', 'Active', { type: 'exited', exitCode: 0 }, { waits: false, refused: false }],
+    ['was accepted by no machine', 'Pending', machineRefused, { waits: true, refused: true }],
+    ['lost its machine before it was standing by', 'Initializing', machineRefused, { waits: true, refused: true }],
+    ['lost its machine while standing by', 'StandingBy', machineRefused, { waits: false, refused: false }],
+    ['lost its machine during a session', 'Active', machineRefused, { waits: false, refused: false }],
     [
-      'exited though nobody had played on it',
-      'StandingBy',
-      { type: 'exited', exitCode: 0 },
-      { waits: true, refused: false },
-    ],
-    ['exited after its match', 'Active', { type: 'exited', exitCode: 0 }, { waits: false, refused: false }],
-    ['no machine took', 'Pending', machineRefused, { waits: true, refused: true }],
-    ['its machine lost before it stood by', 'Initializing', machineRefused, { waits: true, refused: true }],
-    ['its machine lost while it stood by', 'StandingBy', machineRefused, { waits: false, refused: false }],
-    ['its machine lost with a match on it', 'Active', machineRefused, { waits: false, refused: false }],
-    [
-      'scaling took',
+      'was scaled down',
       'Initializing',
       { type: 'end', reason: 'ScaledDown', message: 'too many' },
       { waits: false, refused: false },
     ],
-  ])('waits, or not: one that %s', (_, state, event, { waits, refused }) => {
+  ])('backs off, or not, when the server %s', (_, state, event, { waits, refused }) => {
     const ended = transition(aServer(state), event, now)
     expect(ended.state).toBe('Terminating')
     expect([callsForPause(ended), wasRefused(ended)]).toEqual([waits, refused])
   })
 
-  it('is not asked about while a server goes on', () => {
+  it('does not back off while the server is not Terminating', () => {
     for (const state of ['Pending', 'StandingBy', 'Active'] as const) {
       expect([callsForPause(aServer(state)), wasRefused(aServer(state))]).toEqual([false, false])
     }

@@ -1,4 +1,4 @@
-/** Limits of a build (`spec.health`) in place of the fleet's: what holds when both speak, one, or none. */
+/** Limits of a build (`spec.health`) override those of the fleet. */
 import { describe, expect, it } from 'vitest'
 import { lifeLimits } from '../../../src/rules/lifecycle/limits.js'
 import { frozen } from '../support.js'
@@ -8,12 +8,12 @@ const fleet = frozen({ ...own, heartbeatIntervalMs: 1_000 })
 
 describe('the limits of a server’s life', () => {
   it.each([
-    ['are the fleet’s where the build has none', undefined, own],
-    ['are the fleet’s where the build names none', {}, own],
-    ['are the build’s where it has some', { silenceSeconds: 30 }, { ...own, silenceMs: 30_000 }],
-    ['grant two heartbeats to whoever speaks as it is told', { silenceSeconds: 1 }, { ...own, silenceMs: 2_000 }],
+    ['are the fleet’s when the build has no health', undefined, own],
+    ['are the fleet’s when the build sets none', {}, own],
+    ['are the build’s where it sets them', { silenceSeconds: 30 }, { ...own, silenceMs: 30_000 }],
+    ['allow silence for at least two heartbeat intervals', { silenceSeconds: 1 }, { ...own, silenceMs: 2_000 }],
     [
-      'are all the build’s, in ms',
+      'are all the build’s, converted to ms',
       { firstHeartbeatSeconds: 1, silenceSeconds: 2, initializingSeconds: 3, sessionSeconds: 4, endLongSessions: true },
       { firstHeartbeatMs: 1_000, silenceMs: 2_000, initializingMs: 3_000, sessionMs: 4_000 },
     ],

@@ -1,4 +1,4 @@
-/** Decisions, "Ports on one machine". */
+/** Public ports on one machine. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { candidatePorts, defaultPortRange, isPort, readPortRange } from '../../../src/rules/model/ports.js'
@@ -62,7 +62,7 @@ describe('the range', () => {
   })
 
   test.prop([fc.integer({ min: 1, max: 65_535 }), fc.integer({ min: 1, max: 65_535 })])(
-    'is read back as it is written',
+    'is parsed from its text',
     (a, b) => {
       const range = { first: Math.min(a, b), last: Math.max(a, b) }
       expect(readPortRange(`${range.first}-${range.last}`, 'ports')).toEqual({ ok: true, value: range })
@@ -83,13 +83,13 @@ describe('the range', () => {
 describe('the ports to try', () => {
   const range = frozen({ first: 10, last: 14 })
   it.each<[string, readonly number[], number, readonly number[]]>([
-    ['begin with the first when none was given yet', [], 0, [10, 11, 12, 13, 14]],
-    ['go on after the last one given', [], 11, [12, 13, 14, 10, 11]],
-    ['begin again after the end of the range', [], 14, [10, 11, 12, 13, 14]],
-    ['begin with the first when the range was another before', [], 999, [10, 11, 12, 13, 14]],
-    ['leave out what a live server holds', [10, 12, 13], 10, [11, 14]],
-    ['end up with one just given back only when no other is left', [10, 11, 12, 14], 13, [13]],
-    ['are none when all are held', [10, 11, 12, 13, 14], 12, []],
+    ['begin with the first port at first', [], 0, [10, 11, 12, 13, 14]],
+    ['continue after the last port', [], 11, [12, 13, 14, 10, 11]],
+    ['wrap around at the end of the range', [], 14, [10, 11, 12, 13, 14]],
+    ['begin with the first port when the last one is outside the range', [], 999, [10, 11, 12, 13, 14]],
+    ['skip ports in use', [10, 12, 13], 10, [11, 14]],
+    ['include a port that was just released only when no other is left', [10, 11, 12, 14], 13, [13]],
+    ['are none when all are in use', [10, 11, 12, 13, 14], 12, []],
   ])('%s', (_row, held, after, expected) => {
     expect([...candidatePorts(range, new Set(held), after)]).toEqual(expected)
   })
@@ -109,7 +109,7 @@ describe('the ports to try', () => {
     expect(ports).toEqual(ports.toSorted((a, b) => turnsToReach(a) - turnsToReach(b)))
   })
 
-  it('are looked for one at a time, not all at once', () => {
+  it('are generated lazily', () => {
     const [first] = candidatePorts(defaultPortRange, new Set([10_000]), 0)
     expect(first).toBe(10_001)
   })

@@ -1,4 +1,4 @@
-/** Decisions, "Resources": build health and `currentStandingByReadyDesired`; "Scaling": what heals a build. */
+/** Health, counts and conditions of a build. */
 import { describe, expect, it } from 'vitest'
 import type { Condition } from '../../../src/rules/model/resources.js'
 import { buildHealth, readyOfDesired, withCondition, withoutCondition } from '../../../src/rules/model/status.js'
@@ -16,11 +16,11 @@ describe('build health', () => {
     expect(buildHealth(aBuild({ crashes, spec: aSpec({ crashesToMarkUnhealthy }) }))).toBe(health)
   })
 
-  it('without a limit is Healthy, however many crashes', () => {
+  it('is Healthy without a limit after any number of crashes', () => {
     expect(buildHealth(aBuild({ crashes: 1_000_000 }))).toBe('Healthy')
   })
 
-  it('is healed by raising the limit, and by removing it', () => {
+  it('recovers when the limit is raised or removed', () => {
     const crashes = 5
     expect(buildHealth(aBuild({ crashes, spec: aSpec({ crashesToMarkUnhealthy: 5 }) }))).toBe('Unhealthy')
     expect(buildHealth(aBuild({ crashes, spec: aSpec({ crashesToMarkUnhealthy: 6 }) }))).toBe('Healthy')
@@ -28,7 +28,7 @@ describe('build health', () => {
   })
 })
 
-describe('the ready/desired figure', () => {
+describe('readyOfDesired', () => {
   it.each([
     [0, 0, '0/0'],
     [2, 10, '2/10'],
@@ -57,23 +57,23 @@ describe('conditions', () => {
     expect(withCondition(both, { ...crashing, since: 99 })).toBe(both)
   })
 
-  it('keep the moment they became true while their reason stays', () => {
+  it('keep their time while the reason stays the same', () => {
     const next: Condition = { ...crashing, message: 'b: exited with 2', since: 99 }
     expect(withCondition(frozen([crashing, blocked]), next)).toEqual([{ ...next, since: 10 }, blocked])
   })
 
-  it('begin anew with another reason', () => {
+  it('get a new time with another reason', () => {
     const next: Condition = { ...crashing, reason: 'Silent', since: 99 }
     expect(withCondition(frozen([crashing, blocked]), next)).toEqual([next, blocked])
   })
 
-  it('can be taken away, one type at a time', () => {
+  it('can be removed by type', () => {
     const both = frozen([crashing, blocked])
     expect(withoutCondition(both, 'Crashing')).toEqual([blocked])
     expect(withoutCondition(both, 'CreateBlocked')).toEqual([crashing])
   })
 
-  it('are the same array when there was nothing to take away', () => {
+  it('are the same array when there was nothing to remove', () => {
     const one = frozen([crashing])
     expect(withoutCondition(one, 'CreateBlocked')).toBe(one)
   })

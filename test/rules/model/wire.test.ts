@@ -1,4 +1,4 @@
-/** Service description, "Resources and their fields"; decisions, "Resources": every shape that the outside sees. */
+/** The public shape of builds, servers, details and allocations. */
 import { describe, expect, it } from 'vitest'
 import type { Detail } from '../../../src/rules/model/resources.js'
 import type { BuildCounts } from '../../../src/rules/model/status.js'
@@ -18,11 +18,11 @@ const creationTimestamp = '2024-01-02T03:04:05.678Z'
 const none: BuildCounts = frozen({ pending: 0, initializing: 0, standingBy: 0, active: 0, terminating: 0 })
 const some: BuildCounts = frozen({ pending: 1, initializing: 2, standingBy: 3, active: 4, terminating: 5 })
 
-/** What a client reads: as JSON, where absent and undefined are one. */
+/** The value after a JSON round trip, where absent and undefined are the same. */
 const seen = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
 
 describe('a GameServerBuild', () => {
-  it('has its spec as written, and every counter also when it is 0', () => {
+  it('has its spec unchanged, and every counter even when it is 0', () => {
     expect(seen(gameServerBuild(aBuild(), none, group))).toStrictEqual({
       apiVersion,
       kind: 'GameServerBuild',
@@ -40,7 +40,7 @@ describe('a GameServerBuild', () => {
     })
   })
 
-  it('counts its servers by state; those that end are no longer counted', () => {
+  it('counts its servers by state, without Terminating ones', () => {
     const build = aBuild({ crashes: 6, spec: aSpec({ standingBy: 5, crashesToMarkUnhealthy: 6 }) })
     expect(gameServerBuild(build, some, group).status).toStrictEqual({
       currentActive: 4,
@@ -58,7 +58,7 @@ describe('a GameServerBuild', () => {
     expect(seen(gameServerBuild(aBuild({ spec }), none, group))).toMatchObject({ spec })
   })
 
-  it('says in its conditions what keeps it from its servers', () => {
+  it('shows its conditions', () => {
     const conditions = [
       { type: 'Crashing', reason: 'NonZeroExit', message: 'it exited with 1', since: createdAt },
     ] as const
@@ -73,7 +73,7 @@ describe('a GameServerBuild', () => {
     ])
   })
 
-  it('says how far a change of its template is, while there are servers of both', () => {
+  it('shows the progress of a rolling update while there are outdated servers', () => {
     const status = (updated: number, outdated: number) =>
       gameServerBuild(aBuild(), some, group, frozen({ updated, outdated })).status
     expect(status(3, 7).rollout).toStrictEqual({ updated: 3, outdated: 7 })
@@ -81,7 +81,7 @@ describe('a GameServerBuild', () => {
     expect(status(10, 0)).not.toHaveProperty('rollout')
   })
 
-  it('keeps to itself what only the fleet needs', () => {
+  it('does not show internal fields', () => {
     const text = JSON.stringify(gameServerBuild(aBuild({ countedCrashes: ['secret-uid'] }), none, group))
     expect(text).not.toMatch(/secret-uid|build-uid|countedCrashes/)
   })
@@ -111,7 +111,7 @@ describe('a GameServer', () => {
     })
   })
 
-  it('says why it is still Pending, and does not say it later', () => {
+  it('says why it is Pending only while it is', () => {
     const reason = 'no free port from 10000 to 12000'
     expect(gameServer(aServer('Pending'), group, reason).status.message).toBe(reason)
     for (const state of ['Initializing', 'StandingBy', 'Active'] as const) {
@@ -120,7 +120,7 @@ describe('a GameServer', () => {
     expect(gameServer(aServer('Terminating'), group, reason).status.message).toBe('it was deleted')
   })
 
-  it('joins its ports with commas, in their order', () => {
+  it('lists its ports in order, separated by commas', () => {
     const ports = [
       { container: 7778, public: 10_004 },
       { container: 7777, public: 10_003 },
@@ -129,7 +129,7 @@ describe('a GameServer', () => {
     expect(gameServer(aServer('StandingBy', { ports: [] }), group).status.ports).toBe('')
   })
 
-  it('never shows its secret', () => {
+  it('never shows its token', () => {
     for (const state of ['Pending', 'Active', 'Terminating'] as const) {
       const text = JSON.stringify(gameServer(aServer(state, { token: 'the-secret' }), group))
       expect(text).not.toContain('the-secret')
@@ -142,7 +142,7 @@ describe('a GameServerDetail', () => {
   const other = frozen({ namespace: 'default', name: 'arena-b3c4d' })
   const players = (...names: readonly string[]): Detail => frozen({ ...one, build: 'arena', players: names })
 
-  it('names the players of one server', () => {
+  it('lists the players of one server', () => {
     expect(seen(gameServerDetail(one, players('amie', 'bo'), group))).toStrictEqual({
       apiVersion,
       kind: 'GameServerDetail',
@@ -151,18 +151,18 @@ describe('a GameServerDetail', () => {
     })
   })
 
-  it('has count 0 and [] without players, and while nobody has connected', () => {
+  it('has count 0 and [] without players, and before the first one has connected', () => {
     const empty = { connectedPlayersCount: 0, connectedPlayers: [] }
     expect(gameServerDetail(one, players(), group).spec).toStrictEqual(empty)
     expect(gameServerDetail(one, undefined, group).spec).toStrictEqual(empty)
   })
 
-  it('shows nothing else of the record that it is made of', () => {
+  it('shows no other field of the record', () => {
     const record = frozen({ ...aServer('Active', { token: 'the-secret' }), players: ['amie'] })
     expect(JSON.stringify(gameServerDetail(record, record, group))).not.toContain('the-secret')
   })
 
-  it('of a build is one object: its players in all, and each server’s own', () => {
+  it('of a build has the players of all its servers, and the detail of each', () => {
     const items = frozen([
       gameServerDetail(one, players('amie', 'bo'), group),
       gameServerDetail(other, undefined, group),
@@ -186,7 +186,7 @@ describe('a GameServerDetail', () => {
 })
 
 describe('an allocation', () => {
-  it('has the address, the ports and the session as it was asked for', () => {
+  it('has the address, the ports and the requested session', () => {
     expect(allocationOf(aServer('Active'))).toStrictEqual({
       IPV4Address: '203.0.113.9',
       Ports: '7777:10003',
@@ -196,7 +196,7 @@ describe('an allocation', () => {
 })
 
 describe('the API group', () => {
-  it('is one option that every resource carries', () => {
+  it('is part of the apiVersion of every resource', () => {
     const ref = aServer('Active')
     const detail = gameServerDetail(ref, undefined, 'mps.example.com')
     const shapes = [

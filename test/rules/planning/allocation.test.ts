@@ -1,4 +1,4 @@
-/** Decisions, "Allocation": which server is handed out, and why none is. */
+/** Which server an allocation gets, and why it gets none. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { isAllocatable, pick, refusal, sessionKey } from '../../../src/rules/planning/allocation.js'
@@ -6,21 +6,21 @@ import { type Server, serverStates } from '../../../src/rules/model/resources.js
 import { aServer, frozen } from '../support.js'
 
 describe('isAllocatable', () => {
-  it.each(serverStates)('hands out servers that stand by and no others: %s', (state) => {
+  it.each(serverStates)('is only true for servers that are standing by: %s', (state) => {
     expect(isAllocatable(aServer(state))).toBe(state === 'StandingBy')
   })
 
-  it('never hands out an Unhealthy server', () => {
+  it('is false for an Unhealthy server', () => {
     expect(isAllocatable(aServer('StandingBy', { health: 'Unhealthy' }))).toBe(false)
   })
 
-  it('never hands out a server whose address is not known yet', () => {
+  it('is false for a server without an address', () => {
     const { address: _address, ...unknown } = aServer('StandingBy')
     expect(isAllocatable(frozen<Server>(unknown))).toBe(false)
     expect(isAllocatable(aServer('StandingBy', { address: '' }))).toBe(false)
   })
 
-  it('asks nothing else: a server without ports is handed out', () => {
+  it('is true for a server without ports', () => {
     expect(isAllocatable(aServer('StandingBy', { ports: [] }))).toBe(true)
   })
 })
@@ -28,16 +28,16 @@ describe('isAllocatable', () => {
 describe('pick', () => {
   const none = { first: undefined }
 
-  it('takes the first ready of all', () => {
+  it('picks the server that became ready first', () => {
     expect(pick({ first: 'first' }, none)).toBe('first')
   })
 
-  it('takes one of an earlier template only when there is no other', () => {
+  it('picks a server of an earlier template only when there is no other', () => {
     expect(pick({ first: 'new' }, { first: 'old' })).toBe('new')
     expect(pick(none, { first: 'old' })).toBe('old')
   })
 
-  it('takes none of none', () => {
+  it('picks nothing when there is no server', () => {
     expect(pick(none)).toBeUndefined()
     expect(pick(none, none)).toBeUndefined()
   })
@@ -47,19 +47,19 @@ describe('refusal', () => {
   it.each([
     ['every server is in use', 3, 3, 'max-reached'],
     ['more than max are in use', 4, 3, 'max-reached'],
-    ['there is room for one more', 2, 3, 'none-standing-by'],
-    ['the build is to have none at all', 0, 0, 'max-reached'],
+    ['one more server may be created', 2, 3, 'none-standing-by'],
+    ['max is 0', 0, 0, 'max-reached'],
   ] as const)('when %s', (_when, inUse, max, reason) => {
     expect(refusal(inUse, max)).toBe(reason)
   })
 })
 
 describe('sessionKey', () => {
-  test.prop([fc.uuid()])('is one for all spellings of a GUID', (id) => {
+  test.prop([fc.uuid()])('is the same for upper and lower case of a GUID', (id) => {
     expect(sessionKey(id.toUpperCase())).toBe(sessionKey(id))
   })
 
-  test.prop([fc.uuid(), fc.uuid()])('tells two GUIDs apart', (one, other) => {
+  test.prop([fc.uuid(), fc.uuid()])('differs for different GUIDs', (one, other) => {
     expect(sessionKey(one) === sessionKey(other)).toBe(one === other)
   })
 })

@@ -1,4 +1,4 @@
-/** A rolling change carried out to its end, in every small build: it neither gets stuck nor takes more than a batch. */
+/** Rolling updates of every small build, executed until they settle: they complete, and never replace more than a batch at once. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { planRollout, rolloutBatch, type RolloutInput } from '../../../src/rules/planning/rollout.js'
@@ -12,7 +12,7 @@ interface Start {
   readonly callers: number
 }
 
-/** Every build of at most 6 servers standing by, with as many Active ones and callers waiting as there can be. */
+/** Every build of up to 6 servers standing by, with every possible number of Active servers and waiting callers. */
 const builds: readonly Start[] = upTo(0, 6).flatMap((standingBy) =>
   upTo(standingBy, 9).flatMap((max) =>
     upTo(0, max).flatMap((active) => upTo(0, 2).map((callers) => ({ standingBy, max, active, callers }))),
@@ -23,7 +23,7 @@ function upTo(from: number, to: number): readonly number[] {
   return Array.from({ length: to - from + 1 }, (_, i) => from + i)
 }
 
-/** The idle servers there can be. */
+/** The desired idle servers that max leaves room for. */
 const reachable = ({ standingBy, max, active, callers }: Start) =>
   Math.max(0, Math.min(standingBy + callers, max - active))
 
@@ -45,7 +45,7 @@ function planOf({ standingBy, max, active, callers }: Start, { old, starting, re
   )
 }
 
-/** Carries out plans until nothing is left to do; `becomeReady` is what becomes of those that were starting before. */
+/** Executes plans until nothing is left to do. `becomeReady` changes the servers that were starting before each plan. */
 function carriedOut(start: Start, becomeReady: boolean): Idle {
   let idle: Idle = { old: Math.min(start.standingBy, start.max - start.active), starting: 0, ready: 0 }
   for (let pass = 0; pass < 200; pass++) {
@@ -61,8 +61,8 @@ function carriedOut(start: Start, becomeReady: boolean): Idle {
   return expect.fail(`${JSON.stringify(start)} never comes to rest`)
 }
 
-describe('a rolling change', () => {
-  it('ends with new servers only, as many as there can be', () => {
+describe('a rolling update', () => {
+  it('leaves only new servers, as many as max allows', () => {
     const wrong = builds.filter((start) => {
       const { old, ready } = carriedOut(start, true)
       return old !== 0 || ready !== reachable(start)
@@ -70,7 +70,7 @@ describe('a rolling change', () => {
     expect(wrong).toEqual([])
   })
 
-  it('to a template that never gets ready takes at most one batch of the old servers', () => {
+  it('to a template that never gets ready replaces at most one batch', () => {
     const wrong = builds.filter((start) => {
       const before = Math.min(start.standingBy, start.max - start.active)
       return carriedOut(start, false).old < before - rolloutBatch(reachable(start))
@@ -78,14 +78,14 @@ describe('a rolling change', () => {
     expect(wrong).toEqual([])
   })
 
-  it('to a template whose servers crash again and again takes at most one batch of the old servers', () => {
+  it('to a template that keeps crashing replaces at most one batch', () => {
     const wrong = builds.filter((start) => {
       const before = Math.min(start.standingBy, start.max - start.active)
       let idle: Idle = { old: before, starting: 0, ready: 0 }
       for (let pass = 0; pass < 50; pass++) {
-        // None is trusted, also while it is ready.
+        // After a crash, ready servers do not count as standing by.
         const { create, replace, surplus } = planOf(start, { ...idle, starting: idle.starting + idle.ready, ready: 0 })
-        // Those that were starting get ready, and those that were ready crash.
+        // Starting servers become ready, and ready ones crash.
         idle = { old: idle.old - replace, starting: create, ready: idle.starting - Math.min(idle.starting, surplus) }
       }
       return idle.old < before - rolloutBatch(reachable(start))
@@ -106,14 +106,14 @@ describe('a rolling change', () => {
     maxPending: fc.constantFrom(5, 5_000),
   })
 
-  test.prop([anyInput])('that is over is the plan of any other build', (input) => {
+  test.prop([anyInput])('that is complete plans like plain scaling', (input) => {
     const over = frozen({ ...input, outdated: { pending: 0, initializing: 0, standingBy: 0 } })
     const { create, destroy, partial } = plan({ ...over, ...over.current, spared: 0, draining: false })
     const surplus = destroy.pending + destroy.initializing + destroy.standingBy
     expect(planRollout(over)).toStrictEqual({ create, replace: 0, surplus, partial })
   })
 
-  test.prop([anyInput])('keeps max and the limits of a pass, whatever the past has left', (input) => {
+  test.prop([anyInput])('keeps max and the limits of a reconcile from any start', (input) => {
     const { create, replace, surplus } = planRollout(frozen(input))
     const sum = (counts: RolloutInput['current']) => counts.pending + counts.initializing + counts.standingBy
     const there = sum(input.current) + sum(input.outdated) + input.active
@@ -125,7 +125,7 @@ describe('a rolling change', () => {
     ])
     expect([replace <= sum(input.outdated), surplus <= sum(input.current)]).toEqual([true, true])
     expect(Math.min(create, replace, surplus)).toBeGreaterThanOrEqual(0)
-    // The old ones go first.
+    // Old servers are terminated first.
     if (surplus > 0 && sum(input.current) <= input.spec.standingBy) expect(replace).toBe(sum(input.outdated))
   })
 })

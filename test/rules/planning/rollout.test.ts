@@ -1,4 +1,4 @@
-/** A rolling change: idle servers a few at a time, never so that a template that fails takes the build down. */
+/** Rolling updates: a batch of idle servers at a time, so that a bad template never takes the build down. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { planRollout, rolloutBatch, type RolloutInput } from '../../../src/rules/planning/rollout.js'
@@ -20,23 +20,23 @@ const input = (change: Partial<RolloutInput>): RolloutInput => ({
 })
 const nothing = { create: 0, replace: 0, surplus: 0, partial: false }
 
-describe('the plan of a rolling change', () => {
+describe('planRollout', () => {
   it.each<[string, Partial<RolloutInput>, Partial<typeof nothing>]>([
-    ['begins with a quarter of the wanted servers', {}, { create: 2 }],
-    ['waits for those on the way', { current: { ...none, pending: 1, initializing: 1 } }, {}],
+    ['starts with a quarter of the desired servers', {}, { create: 2 }],
+    ['waits for servers that are starting', { current: { ...none, pending: 1, initializing: 1 } }, {}],
     [
-      'lets an old one go for each new one that is ready',
+      'replaces an old server for each new one that is ready',
       { current: { ...none, standingBy: 2 } },
       { create: 2, replace: 2 },
     ],
-    ['a template that never gets ready takes no old server', { current: { ...none, initializing: 2 } }, {}],
+    ['replaces no old server while no new one is ready', { current: { ...none, initializing: 2 } }, {}],
     [
-      'without room it makes room for one batch',
+      'at max, terminates one batch to make room',
       { spec: { standingBy: 8, max: 10 }, active: 2 },
       { create: 0, replace: 2 },
     ],
     [
-      'without room it waits for that batch',
+      'at max, waits for that batch',
       {
         spec: { standingBy: 8, max: 10 },
         active: 2,
@@ -46,20 +46,20 @@ describe('the plan of a rolling change', () => {
       {},
     ],
     [
-      'has no room while an end is not on record, and ends no other for that',
+      'counts unrecorded terminations towards max, and terminates no other server for them',
       { spec: { standingBy: 8, max: 10 }, active: 2, outdated: { ...none, standingBy: 6 }, ending: 2 },
       {},
     ],
-    ['begins no more beside so many Pending ones', { maxPending: 1 }, { create: 1 }],
-    ['creates what is missing at once, beyond the batch', { outdated: { ...none, standingBy: 1 } }, { create: 7 }],
-    ['creates nothing while the build may not', { mayCreate: false }, {}],
+    ['creates no more than maxPending', { maxPending: 1 }, { create: 1 }],
+    ['creates missing servers at once, beyond the batch', { outdated: { ...none, standingBy: 1 } }, { create: 7 }],
+    ['creates nothing while mayCreate is false', { mayCreate: false }, {}],
     [
-      'lets an old one go for each that is trusted, and begins as many beside those that are not',
+      'replaces an old server for each ready one, and creates as many while others are starting',
       { outdated: { ...none, standingBy: 6 }, current: { ...none, initializing: 1, standingBy: 3 } },
       { create: 1, replace: 1 },
     ],
     [
-      'makes no room beyond one batch',
+      'never makes room for more than one batch',
       {
         spec: { standingBy: 8, max: 8 },
         outdated: { ...none, standingBy: 6 },
@@ -68,7 +68,7 @@ describe('the plan of a rolling change', () => {
       {},
     ],
     [
-      'creates anew what has crashed',
+      'recreates crashed servers',
       {
         spec: { standingBy: 8, max: 8 },
         outdated: { ...none, standingBy: 4 },
@@ -77,12 +77,16 @@ describe('the plan of a rolling change', () => {
       { create: 2 },
     ],
     [
-      'ends the old ones that nobody wants any more, though no new one is trusted',
+      'terminates surplus old servers even when no new one is ready',
       { spec: { standingBy: 2, max: 20 }, current: { ...none, initializing: 1 } },
       { replace: 6 },
     ],
-    ['ends the old ones first when fewer are wanted', { spec: { standingBy: 2, max: 20 } }, { replace: 6, create: 1 }],
-    ['ends all that is old when no idle server is wanted', { spec: { standingBy: 0, max: 20 } }, { replace: 8 }],
+    [
+      'terminates old servers first when standingBy is lowered',
+      { spec: { standingBy: 2, max: 20 } },
+      { replace: 6, create: 1 },
+    ],
+    ['terminates all old servers when standingBy is 0', { spec: { standingBy: 0, max: 20 } }, { replace: 8 }],
   ])('%s', (_, change, expected) => {
     expect(planRollout(input(change))).toEqual({ ...nothing, ...expected })
   })
@@ -104,7 +108,7 @@ describe('the plan of a rolling change', () => {
     .map(({ standingBy, more, ...rest }) => input({ spec: { standingBy, max: standingBy + more }, ...rest }))
   const total = (idle: RolloutInput['current']) => idle.pending + idle.initializing + idle.standingBy
 
-  test.prop([anyInput])('never creates beyond max, nor ends more than there is', (given) => {
+  test.prop([anyInput])('never creates beyond max, nor terminates more servers than exist', (given) => {
     const { create, replace, surplus } = planRollout(given)
     const all = total(given.current) + total(given.outdated) + given.active
     if (create > 0) expect(all + create).toBeLessThanOrEqual(given.spec.max)
@@ -114,7 +118,7 @@ describe('the plan of a rolling change', () => {
   })
 
   test.prop([fc.integer({ min: 1, max: 12 }), fc.nat({ max: 8 }), fc.nat({ max: 8 })])(
-    'with a template that never gets ready, all but one batch of the old servers stay',
+    'keeps all but one batch of the old servers when the new template never gets ready',
     (standingBy, spare, active) => {
       let old = standingBy
       let updated = 0
@@ -130,7 +134,7 @@ describe('the plan of a rolling change', () => {
   )
 
   test.prop([fc.integer({ min: 1, max: 12 }), fc.nat({ max: 8 }), fc.nat({ max: 8 })])(
-    'with a good template it ends with new servers only, and never has fewer ready than wanted less one batch',
+    'leaves only new servers, with at most one batch fewer ready than desired on the way',
     (standingBy, spare, active) => {
       let old = standingBy
       let starting = 0
@@ -153,10 +157,10 @@ describe('the plan of a rolling change', () => {
   )
 })
 
-describe('the hash of a template', () => {
+describe('templateHash', () => {
   const spec = { template: { spec: { containers: [{ name: 'a', env: [] }] } }, portsToExpose: [1, 2] }
 
-  it('is the same whatever the order of keys', () => {
+  it('does not depend on the order of keys', () => {
     const turned = { portsToExpose: [1, 2], template: { spec: { containers: [{ env: [], name: 'a' }] } } }
     expect(templateHash(turned)).toBe(templateHash(spec))
   })
@@ -170,7 +174,7 @@ describe('the hash of a template', () => {
     expect(templateHash(changed)).not.toBe(templateHash(spec))
   })
 
-  it('is the same without metadata and with none', () => {
+  it('is the same without buildMetadata and with empty buildMetadata', () => {
     expect(templateHash({ ...spec, buildMetadata: {} })).toBe(templateHash(spec))
   })
 })

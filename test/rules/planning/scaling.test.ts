@@ -1,4 +1,4 @@
-/** Decisions, "Scaling"; service description, build invariant and the rules on replacement and top-up. */
+/** How many servers a build creates and terminates. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { plan, type Plan, type PlanInput } from '../../../src/rules/planning/scaling.js'
@@ -46,76 +46,76 @@ const partly = (some: Plan): Plan => ({ ...some, partial: true })
 
 describe('plan', () => {
   it.each<[string, Case, Plan]>([
-    ['a new build: everything that is wanted', { wants: 3 }, creates(3)],
+    ['a new build: all desired servers', { wants: 3 }, creates(3)],
     ['settled: nothing', { wants: 3, ready: 3 }, nothing],
     ['idle = Pending + Initializing + StandingBy', { wants: 3, pending: 1, initializing: 1, ready: 1 }, nothing],
     ['top-up after an allocation', { wants: 3, max: 10, ready: 2, active: 1 }, creates(1)],
-    ['replacement after an Active server is gone', { wants: 2, max: 3, ready: 1, active: 1 }, creates(1)],
+    ['replacement after an Active server has ended', { wants: 2, max: 3, ready: 1, active: 1 }, creates(1)],
     ['no replacement at max', { wants: 2, max: 3, ready: 1, active: 2 }, nothing],
-    ['only as many as max has room for', { wants: 5, max: 6, ready: 1, active: 3 }, creates(2)],
+    ['only as many as max allows', { wants: 5, max: 6, ready: 1, active: 3 }, creates(2)],
     ['Pending counts against max', { wants: 5, max: 5, pending: 3, active: 2 }, nothing],
-    ['an end that is not on record holds its place', { wants: 3, max: 3, ready: 2, ending: 1 }, nothing],
-    ['an end that is not on record is no idle server', { wants: 3, max: 4, ready: 2, ending: 1 }, creates(1)],
-    ['an end that is not on record ends nobody else', { wants: 4, max: 4, ready: 4, ending: 2 }, nothing],
+    ['an unrecorded termination counts towards max', { wants: 3, max: 3, ready: 2, ending: 1 }, nothing],
+    ['an unrecorded termination is not an idle server', { wants: 3, max: 4, ready: 2, ending: 1 }, creates(1)],
+    ['an unrecorded termination terminates no other server', { wants: 4, max: 4, ready: 4, ending: 2 }, nothing],
     ['max 0: none', { wants: 0, max: 0, callers: 5 }, nothing],
-    ['callers waiting are demand', { wants: 2, initializing: 2, callers: 3 }, creates(3)],
-    ['callers waiting, with standingBy 0', { wants: 0, callers: 1 }, creates(1)],
-    ['callers waiting do not break max', { wants: 2, max: 5, initializing: 2, active: 2, callers: 9 }, creates(1)],
-    ['callers waiting keep what is surplus without them', { wants: 1, initializing: 3, callers: 2 }, nothing],
+    ['waiting callers are demand', { wants: 2, initializing: 2, callers: 3 }, creates(3)],
+    ['waiting callers with standingBy 0', { wants: 0, callers: 1 }, creates(1)],
+    ['waiting callers do not exceed max', { wants: 2, max: 5, initializing: 2, active: 2, callers: 9 }, creates(1)],
+    ['waiting callers keep servers that are otherwise surplus', { wants: 1, initializing: 3, callers: 2 }, nothing],
 
-    ['surplus: exactly that many', { wants: 2, ready: 5 }, destroys(0, 0, 3)],
+    ['surplus: exactly the surplus', { wants: 2, ready: 5 }, destroys(0, 0, 3)],
     ['surplus: Pending first', { wants: 4, pending: 2, initializing: 2, ready: 2 }, destroys(2, 0, 0)],
     ['surplus: then Initializing', { wants: 3, pending: 2, initializing: 2, ready: 2 }, destroys(2, 1, 0)],
     ['surplus: then StandingBy', { wants: 1, pending: 2, initializing: 2, ready: 2 }, destroys(2, 2, 1)],
-    [
-      'a ready server is not ended while another is not yet ready',
-      { wants: 1, pending: 1, ready: 1 },
-      destroys(1, 0, 0),
-    ],
+    ['a ready server stays while another is not ready yet', { wants: 1, pending: 1, ready: 1 }, destroys(1, 0, 0)],
     ['standingBy 0: all idle ones', { wants: 0, pending: 1, initializing: 1, ready: 1, active: 4 }, destroys(1, 1, 1)],
-    ['max below what is there: idle ones go', { wants: 3, max: 4, ready: 3, active: 3 }, destroys(0, 0, 2)],
-    ['max below the count of Active: they all stay', { wants: 1, max: 2, active: 5 }, nothing],
-    ['max below the count of Active: idle ones go', { wants: 2, max: 2, ready: 2, active: 5 }, destroys(0, 0, 2)],
-    ['standingBy and max drop together: counted once', { wants: 2, max: 2, ready: 5 }, destroys(0, 0, 3)],
-    ['standingBy and max drop together, one Active', { wants: 2, max: 3, ready: 5, active: 1 }, destroys(0, 0, 3)],
-    ['max 0: all idle ones go, Active ones stay', { wants: 0, max: 0, pending: 2, active: 3 }, destroys(2, 0, 0)],
-
-    ['an Unhealthy build gets none', { wants: 3, mayCreate: false }, nothing],
-    ['an Unhealthy build still scales down', { wants: 1, ready: 3, mayCreate: false }, destroys(0, 0, 2)],
-    ['an Unhealthy build asks for no further pass', { wants: 90, callers: 9, mayCreate: false }, nothing],
     [
-      'draining ends all idle ones',
+      'max below the present count: idle servers are terminated',
+      { wants: 3, max: 4, ready: 3, active: 3 },
+      destroys(0, 0, 2),
+    ],
+    ['max below the Active count: all Active servers stay', { wants: 1, max: 2, active: 5 }, nothing],
+    [
+      'max below the Active count: idle servers are terminated',
+      { wants: 2, max: 2, ready: 2, active: 5 },
+      destroys(0, 0, 2),
+    ],
+    ['standingBy and max lowered together: the surplus counts once', { wants: 2, max: 2, ready: 5 }, destroys(0, 0, 3)],
+    ['standingBy and max lowered together, one Active', { wants: 2, max: 3, ready: 5, active: 1 }, destroys(0, 0, 3)],
+    [
+      'max 0: idle servers are terminated, Active ones stay',
+      { wants: 0, max: 0, pending: 2, active: 3 },
+      destroys(2, 0, 0),
+    ],
+
+    ['an Unhealthy build creates nothing', { wants: 3, mayCreate: false }, nothing],
+    ['an Unhealthy build still scales down', { wants: 1, ready: 3, mayCreate: false }, destroys(0, 0, 2)],
+    ['an Unhealthy build needs no further reconcile', { wants: 90, callers: 9, mayCreate: false }, nothing],
+    [
+      'draining terminates all idle servers',
       { wants: 3, pending: 1, initializing: 1, ready: 1, draining: true },
       destroys(1, 1, 1),
     ],
-    ['spares what may be asked for in a moment', { wants: 1, initializing: 5, spared: 3 }, destroys(0, 1, 0)],
-    ['creates nothing for whom it spares', { wants: 1, ready: 1, spared: 3 }, nothing],
-    ['spares nothing beyond max', { wants: 1, max: 2, ready: 4, spared: 3 }, destroys(0, 0, 2)],
-    ['spares nothing that is drained', { wants: 1, ready: 2, spared: 3, draining: true }, destroys(0, 0, 2)],
-    ['draining creates none, whoever waits', { wants: 3, callers: 3, active: 2, draining: true }, nothing],
+    ['spared servers stay', { wants: 1, initializing: 5, spared: 3 }, destroys(0, 1, 0)],
+    ['spared servers are not desired servers', { wants: 1, ready: 1, spared: 3 }, nothing],
+    ['spared servers do not exceed max', { wants: 1, max: 2, ready: 4, spared: 3 }, destroys(0, 0, 2)],
+    ['draining spares nothing', { wants: 1, ready: 2, spared: 3, draining: true }, destroys(0, 0, 2)],
+    ['draining creates nothing for waiting callers', { wants: 3, callers: 3, active: 2, draining: true }, nothing],
 
-    ['at most so many creations a pass', { wants: 50 }, partly(creates(20))],
-    ['no more beside so many Pending ones', { wants: 9, pending: 3, ready: 1, maxPending: 5 }, creates(2)],
-    ['so many Pending ones ask for no further pass', { wants: 50, pending: 5, maxPending: 5 }, nothing],
-    ['exactly so many is all', { wants: 20 }, creates(20)],
-    ['at most so many deletions a pass', { wants: 0, ready: 50 }, partly(destroys(0, 0, 20))],
-    [
-      'the limit does not change the order',
-      { pending: 1, initializing: 1, ready: 9, perPass: 3 },
-      partly(destroys(1, 1, 1)),
-    ],
-    [
-      'the limit holds for draining as well',
-      { wants: 5, ready: 5, draining: true, perPass: 2 },
-      partly(destroys(0, 0, 2)),
-    ],
+    ['at most maxCreatesPerReconcile creations', { wants: 50 }, partly(creates(20))],
+    ['at most maxPending Pending servers', { wants: 9, pending: 3, ready: 1, maxPending: 5 }, creates(2)],
+    ['maxPending needs no further reconcile', { wants: 50, pending: 5, maxPending: 5 }, nothing],
+    ['exactly maxCreatesPerReconcile is complete', { wants: 20 }, creates(20)],
+    ['at most maxDeletesPerReconcile terminations', { wants: 0, ready: 50 }, partly(destroys(0, 0, 20))],
+    ['the limit keeps the order', { pending: 1, initializing: 1, ready: 9, perPass: 3 }, partly(destroys(1, 1, 1))],
+    ['the limit applies to draining', { wants: 5, ready: 5, draining: true, perPass: 2 }, partly(destroys(0, 0, 2))],
   ])('%s', (_row, numbers, expected) => {
     expect(plan(inputOf(numbers))).toStrictEqual(expected)
   })
 })
 
 const few = fc.nat({ max: 30 })
-/** Whatever the past may have left: also more than `max`, also standingBy above it. */
+/** Any input, including more servers than `max`, and standingBy above it. */
 const anyInput: fc.Arbitrary<PlanInput> = fc
   .record({
     spec: fc.record({ standingBy: few, max: fc.nat({ max: 60 }) }),
@@ -130,13 +130,13 @@ const anyInput: fc.Arbitrary<PlanInput> = fc
 
 const idleOf = ({ pending, initializing, standingBy }: Plan['destroy']): number => pending + initializing + standingBy
 
-/** What is there once a plan has been carried out, the ends are on record, and what is Pending has come to run. */
+/** The input after a plan: terminations are recorded, and Pending servers are running. */
 function settled(input: PlanInput, next: Plan): PlanInput {
   const { pending, initializing, ...rest } = applied(input, next)
   return { ...rest, pending: 0, initializing: initializing + pending, ending: 0 }
 }
 
-/** What is there once a plan has been carried out. */
+/** The input right after a plan. */
 function applied(input: PlanInput, { create, destroy }: Plan): PlanInput {
   return {
     ...input,
@@ -149,7 +149,7 @@ function applied(input: PlanInput, { create, destroy }: Plan): PlanInput {
 const isNothing = ({ create, destroy }: Plan): boolean => create === 0 && idleOf(destroy) === 0
 
 describe('any plan', () => {
-  test.prop([anyInput])('keeps idle + Active within max, or brings it closer', (input) => {
+  test.prop([anyInput])('keeps idle + Active within max, or reduces the excess', (input) => {
     const before = idleOf(input) + input.active
     const after = applied(input, plan(input))
     expect(idleOf(after) + input.active).toBeLessThanOrEqual(Math.max(input.spec.max, before))
@@ -158,7 +158,7 @@ describe('any plan', () => {
     if (create > 0) expect(after.pending).toBeLessThanOrEqual(input.maxPending)
   })
 
-  test.prop([anyInput])('never ends more than there is of a state', (input) => {
+  test.prop([anyInput])('never terminates more servers of a state than exist', (input) => {
     const { create, destroy } = plan(input)
     expect(create).toBeGreaterThanOrEqual(0)
     for (const state of ['pending', 'initializing', 'standingBy'] as const) {
@@ -167,18 +167,18 @@ describe('any plan', () => {
     }
   })
 
-  test.prop([anyInput])('never creates and ends at once', (input) => {
+  test.prop([anyInput])('never creates and terminates at once', (input) => {
     const { create, destroy } = plan(input)
     expect(create > 0 && idleOf(destroy) > 0).toBe(false)
   })
 
-  test.prop([anyInput])('ends Pending before Initializing before StandingBy', (input) => {
+  test.prop([anyInput])('terminates Pending before Initializing before StandingBy', (input) => {
     const { destroy } = plan(input)
     if (destroy.initializing > 0) expect(destroy.pending).toBe(input.pending)
     if (destroy.standingBy > 0) expect(destroy.initializing).toBe(input.initializing)
   })
 
-  test.prop([anyInput])('keeps the limits of a pass, and says so when they left something to do', (input) => {
+  test.prop([anyInput])('keeps the limits of a reconcile, and is partial when they left something to do', (input) => {
     const limited = plan(input)
     const whole = plan({ ...input, maxCreatesPerReconcile: 1_000, maxDeletesPerReconcile: 1_000 })
     expect(limited.create).toBe(Math.min(whole.create, input.maxCreatesPerReconcile))
@@ -187,13 +187,13 @@ describe('any plan', () => {
     expect(whole.partial).toBe(false)
   })
 
-  test.prop([anyInput])('creates nothing that it must not', (input) => {
+  test.prop([anyInput])('creates nothing while it may not', (input) => {
     expect(plan({ ...input, mayCreate: false }).create).toBe(0)
     expect(plan({ ...input, draining: true }).create).toBe(0)
     expect(plan({ ...input, mayCreate: false }).destroy).toEqual(plan(input).destroy)
   })
 
-  test.prop([anyInput])('does not end a server for which somebody waits while max has room', (input) => {
+  test.prop([anyInput])('keeps servers that callers wait for while max allows it', (input) => {
     const { standingBy, max } = input.spec
     const wanted = standingBy + input.callers
     const left = idleOf(applied(input, plan(input)))
@@ -202,7 +202,7 @@ describe('any plan', () => {
     }
   })
 
-  test.prop([anyInput])('carried out again and again comes to rest where it should', (given) => {
+  test.prop([anyInput])('settles at the desired count when repeated', (given) => {
     const start = { ...given, spared: 0 }
     let input = settled(start, { ...plan(start), create: 0, destroy: { pending: 0, initializing: 0, standingBy: 0 } })
     let passes = 0
@@ -221,7 +221,7 @@ describe('any plan', () => {
   })
 
   test.prop([anyInput, fc.integer({ min: 1, max: 30 })])(
-    'a waiting caller more never means fewer servers',
+    'never leaves fewer servers for one more waiting caller',
     (input, more) => {
       const now = idleOf(applied(input, plan(input)))
       const then = plan({ ...input, callers: input.callers + more })

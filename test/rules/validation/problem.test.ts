@@ -1,4 +1,4 @@
-/** How a value found in an input stands in a message: for strangers, and whatever it is. */
+/** Values in error messages. */
 import { test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { isObject, shown } from '../../../src/rules/validation/problem.js'
@@ -9,26 +9,26 @@ circle.push(circle)
 
 describe('shown', () => {
   it.each<[string, unknown, string]>([
-    ['what is not there', undefined, 'absent'],
+    ['undefined', undefined, 'absent'],
     ['null', null, 'null'],
     ['a string', 'a"b', '"a\\"b"'],
     ['an empty string', '', '""'],
     ['a number', -1.5, '-1.5'],
-    ['no number', NaN, 'NaN'],
-    ['an endless number', Infinity, 'Infinity'],
+    ['NaN', NaN, 'NaN'],
+    ['Infinity', Infinity, 'Infinity'],
     ['a bigint', 5n, '5'],
     ['a boolean', false, 'false'],
     ['an array', [1, 'a'], '[1,"a"]'],
     ['an object', { a: null }, '{"a":null}'],
     ['a function', () => 1, 'function'],
-    ['a circle', circle, 'an array'],
+    ['a circular array', circle, 'an array'],
     ['an object with a bigint', { a: 5n }, 'an object'],
     ['a very deep array', deepJson, 'an array'],
-  ])('says %s', (_what, value, text) => {
+  ])('formats %s', (_what, value, text) => {
     expect(shown(value)).toBe(text)
   })
 
-  it('keeps 60 characters and cuts what is longer', () => {
+  it('cuts text after 60 characters', () => {
     expect(shown('x'.repeat(58))).toBe(`"${'x'.repeat(58)}"`)
     expect(shown('x'.repeat(59))).toBe(`"${'x'.repeat(56)}…`)
   })

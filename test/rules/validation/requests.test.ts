@@ -1,4 +1,4 @@
-/** Decisions, "Resources", "Allocation" (first row) and "Management API" (patch): what callers hand in. */
+/** Validation of builds, patches and allocation requests. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import {
@@ -21,14 +21,14 @@ const without = (field: keyof typeof goodSpec): object => withSpec({ [field]: un
 const circular: Record<string, unknown> = {}
 circular['self'] = circular
 
-/** So many objects, one within the other. */
+/** Objects nested in each other. */
 const nested = (levels: number): object => (levels === 1 ? {} : { a: nested(levels - 1) })
 
 const refused = (field: string, message: string) => ({ ok: false, problem: { field, message } })
 const accepted = (value: unknown) => ({ ok: true, value })
 
-describe('a build that is complete', () => {
-  it('is read as it stands', () => {
+describe('a valid build', () => {
+  it('is read unchanged', () => {
     expect(readBuildInput(goodBuild)).toStrictEqual(accepted(goodBuild))
   })
 
@@ -37,7 +37,7 @@ describe('a build that is complete', () => {
     expect(readBuildInput(body)).toStrictEqual(accepted(body))
   })
 
-  it('is in the namespace default when it names none', () => {
+  it('gets the namespace default when it has none', () => {
     expect(defaultNamespace).toBe('default')
     const metadata = { name: 'arena', namespace: 'default' }
     expect(readBuildInput({ metadata: { name: 'arena' }, spec: goodSpec })).toStrictEqual(
@@ -45,7 +45,7 @@ describe('a build that is complete', () => {
     )
   })
 
-  it('may bring a status, and anything else outside its spec: ignored', () => {
+  it('may have a status and other fields outside its spec, which are ignored', () => {
     const { metadata, spec } = goodBuild
     const body = frozen({
       apiVersion: 'mps.vendor.com/v1alpha1',
@@ -58,7 +58,7 @@ describe('a build that is complete', () => {
     expect(readBuildInput(body)).toStrictEqual(accepted(goodBuild))
   })
 
-  it('belongs to the fleet: what its author changes afterwards is not in it', () => {
+  it('is copied: later changes of the body do not reach it', () => {
     const author = structuredClone({ ...goodBuild, spec: { ...goodSpec, buildMetadata: { map: 'dust' } } })
     const before = structuredClone(author)
     const read = readBuildInput(author)
@@ -69,18 +69,18 @@ describe('a build that is complete', () => {
   })
 })
 
-describe('the limits of a build', () => {
+describe('a build is accepted with', () => {
   it.each<[string, object]>([
     ['a name of 57 characters', { ...goodBuild, metadata: { name: 'a'.repeat(57), namespace: 'n'.repeat(63) } }],
     ['a buildID of one character', withSpec({ buildID: ' ' })],
     ['a buildID of 128 characters', withSpec({ buildID: 'é/,?'.repeat(32) })],
-    ['none standing by', withSpec({ standingBy: 0 })],
+    ['standingBy 0', withSpec({ standingBy: 0 })],
     ['max 0', withSpec({ standingBy: 0, max: 0 })],
     ['standingBy = max', withSpec({ standingBy: 5, max: 5 })],
-    ['very many', withSpec({ standingBy: 100_000, max: Number.MAX_SAFE_INTEGER })],
+    ['very large numbers', withSpec({ standingBy: 100_000, max: Number.MAX_SAFE_INTEGER })],
     ['no ports', withSpec({ portsToExpose: [] })],
     ['the lowest and the highest port', withSpec({ portsToExpose: [65_535, 1] })],
-    ['one crash makes it Unhealthy', withSpec({ crashesToMarkUnhealthy: 1 })],
+    ['crashesToMarkUnhealthy 1', withSpec({ crashesToMarkUnhealthy: 1 })],
     ['no limits of its own', withSpec({ health: {} })],
     [
       'every limit of its own',
@@ -113,22 +113,27 @@ describe('a build is refused for', () => {
     ['no name', { metadata: {} }, 'metadata.name', `${labelRule(57)} is absent`],
     ['a name of another type', { metadata: { name: 7 } }, 'metadata.name', `${labelRule(57)} is 7`],
     ['an empty name', { metadata: { name: '' } }, 'metadata.name', `${labelRule(57)} is ""`],
-    ['a name that is no label', { metadata: { name: 'Arena_1' } }, 'metadata.name', `${labelRule(57)} is "Arena_1"`],
+    ['a name that is not a label', { metadata: { name: 'Arena_1' } }, 'metadata.name', `${labelRule(57)} is "Arena_1"`],
     [
-      'a name of 57 that is no label',
+      'a name of 57 characters that is not a label',
       { metadata: { name: '-'.repeat(57) } },
       'metadata.name',
       `${labelRule(57)} is "${'-'.repeat(57)}"`,
     ],
-    ['a name of 58', { metadata: { name: 'a'.repeat(58) } }, 'metadata.name', `${labelRule(57)} has 58 characters`],
     [
-      'a namespace that is no label',
+      'a name of 58 characters',
+      { metadata: { name: 'a'.repeat(58) } },
+      'metadata.name',
+      `${labelRule(57)} has 58 characters`,
+    ],
+    [
+      'a namespace that is not a label',
       { metadata: { name: 'a', namespace: 'E U' } },
       'metadata.namespace',
       `${labelRule(63)} is "E U"`,
     ],
     [
-      'a namespace of 64',
+      'a namespace of 64 characters',
       { metadata: { name: 'a', namespace: 'n'.repeat(64) } },
       'metadata.namespace',
       `${labelRule(63)} has 64 characters`,
@@ -161,7 +166,7 @@ describe('a build is refused for', () => {
       'must be a string of 1 to 128 characters, but is 1',
     ],
     [
-      'a buildID of 129',
+      'a buildID of 129 characters',
       withSpec({ buildID: 'x'.repeat(129) }),
       'spec.buildID',
       'must be a string of 1 to 128 characters, but has 129 characters',
@@ -193,7 +198,7 @@ describe('a build is refused for', () => {
     ],
     ['port 0', withSpec({ portsToExpose: [0] }), 'spec.portsToExpose[0]', `${port} 0`],
     ['port 65536', withSpec({ portsToExpose: [1, 65_536] }), 'spec.portsToExpose[1]', `${port} 65536`],
-    ['half a port', withSpec({ portsToExpose: [80.5] }), 'spec.portsToExpose[0]', `${port} 80.5`],
+    ['a fraction of a port', withSpec({ portsToExpose: [80.5] }), 'spec.portsToExpose[0]', `${port} 80.5`],
     ['a port as a string', withSpec({ portsToExpose: ['7777'] }), 'spec.portsToExpose[0]', `${port} "7777"`],
     ['a port null', withSpec({ portsToExpose: [null] }), 'spec.portsToExpose[0]', `${port} null`],
     [
@@ -235,7 +240,7 @@ describe('a build is refused for', () => {
       'must be true or false, but is "yes"',
     ],
     [
-      'endLongSessions without a limit of sessions',
+      'endLongSessions without sessionSeconds',
       withSpec({ health: { endLongSessions: true } }),
       'spec.health.endLongSessions',
       'has no effect without sessionSeconds, which is absent',
@@ -270,9 +275,9 @@ describe('a build is refused for', () => {
   })
 
   it.each<[string, object]>([
-    ['in a circle', { a: circular }],
+    ['with a circular reference', { a: circular }],
     ['with a bigint', { a: 5n }],
-    ['too deep for a stack', { a: deepJson }],
+    ['too deep to serialize', { a: deepJson }],
     ['of 65 levels', nested(64)],
   ])('a template %s', (_what, metadata) => {
     expect(readBuildInput({ ...goodBuild, spec: { ...goodSpec, template: { ...template, metadata } } })).toMatchObject(
@@ -280,19 +285,19 @@ describe('a build is refused for', () => {
     )
   })
 
-  it('no template of 64 levels', () => {
+  it('not a template of 64 levels', () => {
     const body = withSpec({ template: { ...template, metadata: nested(63) } })
     expect(readBuildInput(body)).toStrictEqual(accepted(body))
   })
 
-  it('a field that only seems to be there, by way of __proto__', () => {
+  it('fields that are inherited through __proto__', () => {
     const body = parsed('{"metadata":{"name":"a"},"spec":{"__proto__":{"buildID":"b"},"standingBy":0,"max":0}}')
     expect(readBuildInput(body)).toMatchObject({ ok: false, problem: { field: 'spec.__proto__' } })
   })
 })
 
-describe('what a backend makes of a build', () => {
-  it('is asked of its template, named where it stands', () => {
+describe('checkForBackend', () => {
+  it('names the field of the template that the backend does not support', () => {
     expect(checkForBackend(aSpec({ template }), 'process')).toMatchObject({
       ok: false,
       problem: { field: 'spec.template.spec.containers[0].command' },
@@ -304,7 +309,7 @@ describe('what a backend makes of a build', () => {
 
 describe('a patch', () => {
   it.each([{ standingBy: 0 }, { max: 0 }, { standingBy: 3, max: 7 }, { standingBy: 9, max: 1 }])(
-    'of %j is read; whether it fits is asked of the build',
+    'of %j is read; its bounds are checked against the build',
     (body) => {
       expect(readPatch(frozen(body))).toStrictEqual(accepted(body))
     },
@@ -337,7 +342,7 @@ describe('a patch', () => {
     expect(readPatch(frozen(body))).toStrictEqual(refused(field, message))
   })
 
-  it('must leave standingBy ≤ max, and is told both numbers otherwise', () => {
+  it('must leave standingBy ≤ max; the message names both', () => {
     expect(checkBounds(3, 3, '')).toBeUndefined()
     expect(checkBounds(0, 0, '')).toBeUndefined()
     expect(checkBounds(4, 3, '')).toStrictEqual(
@@ -351,21 +356,21 @@ describe('an allocation request', () => {
   const good = frozen({ buildID: 'b-1', sessionID })
 
   it.each<[string, object]>([
-    ['with what it needs', good],
-    ['with everything', { ...good, sessionCookie: 'map=dust é', initialPlayers: ['amie', 'bo', 'amie'] }],
+    ['with required fields only', good],
+    ['with every field', { ...good, sessionCookie: 'map=dust é', initialPlayers: ['amie', 'bo', 'amie'] }],
     ['with an empty cookie and no players', { ...good, sessionCookie: '', initialPlayers: [] }],
-    ['with a GUID in upper case, as it was written', { ...good, sessionID: sessionID.toUpperCase() }],
+    ['with a GUID in upper case', { ...good, sessionID: sessionID.toUpperCase() }],
     ['with the empty GUID', { ...good, sessionID: '00000000-0000-0000-0000-000000000000' }],
     ['with a buildID that no build can have', { ...good, buildID: 'x'.repeat(500) }],
-  ])('%s is read as it stands', (_what, body) => {
+  ])('%s is read unchanged', (_what, body) => {
     expect(readAllocationRequest(frozen(body))).toStrictEqual(accepted(body))
   })
 
-  it('may say more than it has to', () => {
+  it('may have unknown fields, which are ignored', () => {
     expect(readAllocationRequest({ ...good, region: 'eu' })).toStrictEqual(accepted(good))
   })
 
-  it('belongs to the fleet: what its author changes afterwards is not in it', () => {
+  it('is copied: later changes of the body do not reach it', () => {
     const initialPlayers = ['amie']
     const read = readAllocationRequest({ ...good, initialPlayers })
     initialPlayers.push('bo')
@@ -416,7 +421,7 @@ describe('an allocation request', () => {
   })
 
   test.prop([fc.uuid(), fc.string({ minLength: 1 }), fc.option(fc.string()), fc.option(fc.array(fc.string()))])(
-    'that is valid is read as an equal one',
+    'that is valid is read unchanged',
     (id, buildID, cookie, players) => {
       const body = frozen({
         buildID,
@@ -451,33 +456,36 @@ const validBuild: fc.Arbitrary<BuildInput> = fc
     },
   }))
 
-/** The keys of all three kinds of input, so that random bodies get past the first checks. */
+/** Keys of all three requests, so that random bodies pass the first checks. */
 const keys = [
   ...['metadata', 'name', 'namespace', 'spec', 'buildID', 'standingBy', 'max', 'portsToExpose', 'template'],
   ...['buildMetadata', 'containers', 'env', 'ports', 'command', 'sessionID', 'initialPlayers', '__proto__', 'toString'],
 ]
 
 describe('any input', () => {
-  test.prop([validBuild])('that is a valid build is read as an equal one', (build) => {
+  test.prop([validBuild])('that is a valid build is read unchanged', (build) => {
     const body: unknown = frozen(parsed(JSON.stringify(build)))
     expect(readBuildInput(body)).toEqual(accepted(body))
   })
 
-  test.prop([anyJson(...keys)])('is accepted or refused with a field and a sentence, and never throws', (body) => {
+  test.prop([anyJson(...keys)])('is accepted, or refused with a field and a message, and never throws', (body) => {
     for (const read of [readBuildInput, readPatch, readAllocationRequest]) {
       const checked = read(body)
       if (!checked.ok) expect(checked.problem.field.length * checked.problem.message.length).toBeGreaterThan(0)
     }
   })
 
-  test.prop([anyJson(...keys), fc.constantFrom(...keys)])('in any field of a build does no harm', (value, field) => {
-    for (const body of [withSpec({ [field]: value }), withSpec({ template: { spec: { containers: [value] } } })]) {
-      const checked = readBuildInput(body)
-      if (checked.ok) expect(checked.value).toEqual(body)
-    }
-  })
+  test.prop([anyJson(...keys), fc.constantFrom(...keys)])(
+    'in any field of a build is accepted unchanged, or refused',
+    (value, field) => {
+      for (const body of [withSpec({ [field]: value }), withSpec({ template: { spec: { containers: [value] } } })]) {
+        const checked = readBuildInput(body)
+        if (checked.ok) expect(checked.value).toEqual(body)
+      }
+    },
+  )
 
-  it('that is too deep for a stack is refused like any other', () => {
+  it('that is too deep to serialize is refused', () => {
     expect(readBuildInput(deepJson).ok).toBe(false)
     expect(readBuildInput({ metadata: deepJson }).ok).toBe(false)
     expect(readPatch({ max: deepJson }).ok).toBe(false)

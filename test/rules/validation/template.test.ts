@@ -1,4 +1,4 @@
-/** Decisions, "One template, every backend": what is honoured, what is skipped and said, what is refused. */
+/** Which fields of a template each backend supports, skips and refuses. */
 import { test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import {
@@ -19,7 +19,7 @@ interface Parts {
   readonly container?: object
 }
 
-/** A template that every backend can run, with something more. */
+/** A template that every backend can run, with additional fields. */
 function templateWith({ top, pod, container }: Parts): Readonly<Record<string, unknown>> {
   const first = { name: 'game', image: 'arena:1', command: ['./arena'], ...container }
   return frozen({ ...top, spec: { containers: [first], ...pod } })
@@ -36,13 +36,13 @@ const supports: readonly TemplateSupport[] = ['pod', 'container', 'process']
 const limited = ['container', 'process'] as const
 const image = 'spec.template.spec.containers[0].image'
 
-/** The process backend has no use for the image either, and says so of every template that has one. */
+/** The process backend also skips the image. */
 const skippedOn = (support: 'container' | 'process', ...fields: readonly string[]): readonly string[] => {
   const skipped = fields.map((field) => `spec.template${field}`)
   return (support === 'process' ? [image, ...skipped] : skipped).toSorted()
 }
 
-describe('honoured by every backend', () => {
+describe('supported by every backend', () => {
   it.each<[string, Parts]>([
     ['command', { container: { command: ['./arena', '--level=7'] } }],
     ['args', { container: { args: ['--fast', ''] } }],
@@ -89,7 +89,7 @@ describe('honoured by every backend', () => {
     expect(check(parts, 'process')).toStrictEqual(runsOn([image]))
   })
 
-  it('empty values say nothing', () => {
+  it('empty values have no effect', () => {
     const parts = {
       top: { metadata: {} },
       pod: { volumes: [], securityContext: {}, initContainers: null, nodeSelector: {} },
@@ -99,14 +99,14 @@ describe('honoured by every backend', () => {
   })
 })
 
-describe('what only Docker and Kubernetes have a use for', () => {
+describe('supported by Docker and Kubernetes only', () => {
   const resources = { limits: { cpu: '500m', memory: '256Mi' } }
 
-  it('is honoured by a container: image, imagePullPolicy and resources.limits', () => {
+  it('image, imagePullPolicy and resources.limits are supported by containers', () => {
     expect(check({ container: { resources, imagePullPolicy: 'Always' } }, 'container')).toStrictEqual(runsOn([]))
   })
 
-  it('is skipped by a process, and said', () => {
+  it('image, imagePullPolicy and resources.limits are skipped and reported by the process backend', () => {
     const at = 'spec.template.spec.containers[0]'
     expect(check({ container: { resources, imagePullPolicy: 'Always' } }, 'process')).toStrictEqual(
       runsOn([image, `${at}.resources`, `${at}.imagePullPolicy`]),
@@ -117,7 +117,7 @@ describe('what only Docker and Kubernetes have a use for', () => {
     expect(check({ container: { resources: { limits: { cpu } } } }, 'container')).toStrictEqual(runsOn([]))
   })
 
-  it('a container skips requests and ephemeral storage, and says so', () => {
+  it('requests and ephemeral storage are skipped and reported by containers', () => {
     const more = { limits: { ...resources.limits, 'ephemeral-storage': '1Gi' }, requests: { cpu: '1' } }
     expect(check({ container: { resources: more } }, 'container')).toStrictEqual(
       runsOn([
@@ -127,7 +127,7 @@ describe('what only Docker and Kubernetes have a use for', () => {
     )
   })
 
-  it('a container refuses what the game would miss: a graphics card', () => {
+  it('other resources, such as a GPU, are refused by containers', () => {
     const gpu = { limits: { 'nvidia.com/gpu': 1 } }
     expect(check({ container: { resources: gpu } }, 'container')).toMatchObject({
       ok: false,
@@ -137,7 +137,7 @@ describe('what only Docker and Kubernetes have a use for', () => {
   })
 })
 
-describe('skipped outside Kubernetes, and said', () => {
+describe('skipped and reported outside Kubernetes', () => {
   const cases: readonly (readonly [string, Parts])[] = [
     ['.metadata', { top: { metadata: { labels: { tier: 'gold' }, annotations: { a: 'b' } } } }],
     ...[
@@ -181,7 +181,7 @@ describe('skipped outside Kubernetes, and said', () => {
   })
 })
 
-describe('refused outside Kubernetes, since it would change the game', () => {
+describe('refused outside Kubernetes, since ignoring it could change the game', () => {
   const cases: readonly (readonly [string, Parts])[] = [
     ['.kind', { top: { kind: 'Pod' } }],
     ...entries(
@@ -240,7 +240,7 @@ describe('refused outside Kubernetes, since it would change the game', () => {
 
   it.each(cases)('%s', (field, parts) => {
     for (const support of limited) {
-      const message = `cannot be honoured by a ${support} backend, and leaving it out could change the game`
+      const message = `is not supported by the ${support} backend, and ignoring it could change the game`
       expect(check(parts, support)).toStrictEqual(refused(field, message))
     }
     expect(check(parts, 'pod'), 'Kubernetes gets it whole').toStrictEqual(runsOn([]))
@@ -250,22 +250,22 @@ describe('refused outside Kubernetes, since it would change the game', () => {
     const game = { name: 'game', image: 'arena:1', command: ['./arena'] }
     const two = { spec: { containers: [game, { name: 'proxy', image: 'proxy:1' }] } }
     for (const support of limited) {
-      const message = `is a second container, which a ${support} backend cannot run beside the first`
+      const message = `is a second container, and the ${support} backend runs only one`
       expect(checkTemplate(two, support, 'spec.template')).toStrictEqual(refused('.spec.containers[1]', message))
     }
     expect(checkTemplate(two, 'pod', 'spec.template')).toStrictEqual(runsOn([]))
   })
 })
 
-describe('what a backend needs', () => {
+describe('required by a backend', () => {
   const needsCommand = refused(
     '.spec.containers[0].command',
-    'is needed: it names the program that the process backend starts',
+    'is required: it names the program that the process backend starts',
   )
-  const needsImage = refused('.spec.containers[0].image', 'is needed: it names the image that the container runs')
+  const needsImage = refused('.spec.containers[0].image', 'is required: it names the image that the container runs')
 
   it.each([[undefined], [null], [[]], [['']], [['', './arena']]])(
-    'a process is not started by the command %j',
+    'the process backend refuses the command %j',
     (command) => {
       expect(check({ container: { command } }, 'process')).toStrictEqual(needsCommand)
       expect(check({ container: { command } }, 'container')).toStrictEqual(runsOn([]))
@@ -273,7 +273,7 @@ describe('what a backend needs', () => {
     },
   )
 
-  it.each([[undefined], [null], ['']])('a container is not run from the image %j', (name) => {
+  it.each([[undefined], [null], ['']])('the container backend refuses the image %j', (name) => {
     expect(check({ container: { image: name } }, 'container')).toStrictEqual(needsImage)
     expect(check({ container: { image: name } }, 'process')).toMatchObject({ ok: true })
     expect(check({ container: { image: name } }, 'pod')).toStrictEqual(runsOn([]))
@@ -291,10 +291,20 @@ describe('refused by every backend', () => {
     ['no spec', {}, '.spec', 'must be an object with containers, but is absent'],
     ['a spec of another type', { spec: 'x' }, '.spec', 'must be an object with containers, but is "x"'],
     ['no containers', { spec: {} }, '.spec.containers', 'must be an array of at least one container, but is absent'],
-    ['none', { spec: { containers: [] } }, '.spec.containers', 'must be an array of at least one container, but is []'],
-    ['one that is no object', { spec: { containers: ['x'] } }, '.spec.containers[0]', 'must be an object, but is "x"'],
     [
-      'a second that is no object',
+      'an empty array of containers',
+      { spec: { containers: [] } },
+      '.spec.containers',
+      'must be an array of at least one container, but is []',
+    ],
+    [
+      'a container that is not an object',
+      { spec: { containers: ['x'] } },
+      '.spec.containers[0]',
+      'must be an object, but is "x"',
+    ],
+    [
+      'a second container that is not an object',
       { spec: { containers: [{}, null] } },
       '.spec.containers[1]',
       'must be an object, but is null',
@@ -336,7 +346,7 @@ describe('refused by every backend', () => {
       `must be the name of an environment variable, without "=", but is ${name === undefined ? 'absent' : JSON.stringify(name)}`,
     ]),
     [
-      'a variable that is a number',
+      'a variable whose value is a number',
       container({ env: [{ name: 'A', value: 7 }] }),
       `${first}.env[0].value`,
       'must be a string, but is 7',
@@ -360,7 +370,7 @@ describe('refused by every backend', () => {
       'must be a string, but is 7',
     ],
     [
-      'two ports of one name, of which a game would find one',
+      'one name for two port numbers',
       container({
         ports: [
           { name: 'game', containerPort: 7777 },
@@ -389,13 +399,13 @@ describe('refused by every backend', () => {
     }
   })
 
-  it('names the field as its author has it', () => {
+  it('starts the path of a field where the template stands', () => {
     expect(checkTemplate({}, 'pod', 'template')).toMatchObject({ problem: { field: 'template.spec' } })
   })
 })
 
 describe('gameContainerOf', () => {
-  it('reads all that every backend can honour of the first container', () => {
+  it('reads the supported fields of the first container', () => {
     const container = {
       name: 'arena',
       image: 'arena:1',
@@ -427,7 +437,7 @@ describe('gameContainerOf', () => {
     })
   })
 
-  it('reads the least there can be', () => {
+  it('fills in defaults for an empty container', () => {
     expect(gameContainerOf(frozen({ spec: { containers: [{ command: ['./arena'] }] } }))).toStrictEqual({
       name: 'game',
       command: ['./arena'],
@@ -477,7 +487,7 @@ const keys = [
 ]
 
 describe('any template', () => {
-  test.prop([anyJson(...keys)])('is taken or refused with the field that is wrong, and never throws', (json) => {
+  test.prop([anyJson(...keys)])('is accepted, or refused with the invalid field, and never throws', (json) => {
     const nested = [json, { spec: json }, { spec: { containers: json } }, { spec: { containers: [json] } }]
     for (const template of nested) {
       for (const support of supports) {
@@ -487,7 +497,7 @@ describe('any template', () => {
     }
   })
 
-  test.prop([anyJson(...keys)])('that a container or a process takes is taken by Kubernetes as well', (json) => {
+  test.prop([anyJson(...keys)])('that another backend accepts is accepted by Kubernetes', (json) => {
     const template = templateWith({ container: typeof json === 'object' && json !== null ? json : {} })
     const taken = limited.some((support) => checkTemplate(template, support, 'spec.template').ok)
     if (taken) {
@@ -496,7 +506,7 @@ describe('any template', () => {
     }
   })
 
-  it('cannot slip a field past the check by way of __proto__', () => {
+  it('cannot hide a field behind __proto__', () => {
     const template = parsed('{"spec":{"containers":[{"image":"a","command":["b"]}],"__proto__":{"volumes":[1]}}}')
     expect(checkTemplate(template, 'process', 't')).toMatchObject({ ok: false, problem: { field: 't.spec.__proto__' } })
   })

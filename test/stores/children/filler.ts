@@ -1,4 +1,4 @@
-/** Writes until the disk takes no more, then reads, removes and closes. Says what happened at each step. */
+/** Writes until the disk is full, then reads, deletes and closes. Prints the result of each step. */
 import { FleetError } from '../../../src/contracts/errors.js'
 import { minimalDetail } from '../../../src/testing/records.js'
 import { fileStore } from '../../../src/stores/file.js'

@@ -1,4 +1,4 @@
-/** Opens the store of a directory when told to, says how that went, and holds it until told to stop. */
+/** On a line of input opens the store of a directory and prints the result; on the next one closes it. */
 import { createInterface } from 'node:readline'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { fileStore } from '../../../src/stores/file.js'
@@ -9,7 +9,7 @@ const say = (message: object) => process.stdout.write(`${JSON.stringify(message)
 
 say({ ready: true })
 await input.next()
-// Root may do anything anywhere; a test of permissions asks for somebody who may not.
+// Permissions do not apply to root, so a test of them switches the user.
 if (user !== undefined && process.getuid?.() === 0) process.setuid?.(Number(user))
 try {
   const store = await fileStore({ directory })

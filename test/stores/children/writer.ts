@@ -1,4 +1,4 @@
-/** Writes without pause, and says what was acknowledged: `<name> <number of the write> <revision>`. */
+/** Writes continuously and prints acknowledged writes: `<name> <number of the write> <revision>`. */
 import { minimalServer } from '../../../src/testing/records.js'
 import { fileStore } from '../../../src/stores/file.js'
 
@@ -9,7 +9,7 @@ async function write(name: string): Promise<never> {
   const ref = { namespace: 'default', name }
   let revision = ''
   for (let n = 1; ; n++) {
-    // Every tenth write deletes the record, and the next one creates it again.
+    // Every tenth write deletes the record; the next one creates it again.
     const record = { ...minimalServer(ref), node: String(n) }
     if (n % 10 === 0) await servers.delete(ref, revision)
     else if (n % 10 === 1) revision = await servers.create(record)
