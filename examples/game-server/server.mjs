@@ -1,40 +1,40 @@
 // @ts-check
 /**
- * A small game server: it hears lines over TCP and datagrams over UDP, on one port number.
+ * A small game server that reads lines over TCP and datagrams over UDP, on one port number.
  *
- *   hello <player>   that player is here now; so is every TCP connection, as `guest-1` until it says hello
- *   bye <player>     that player has left; so has a UDP player who says no hello for 10 s
- *   quit, crash      ends this process, with code 0 or 1
+ *   hello <player>   connects a player. A TCP connection is a player itself: `guest-1` until it says hello
+ *   bye <player>     disconnects a player. A UDP player is disconnected after 10 s without hello
+ *   quit, crash      exits with code 0 or 1
  *
- * Whatever it hears, an empty line too, it answers with `session <id> cookie <cookie> players <a,b>`: the players that
- * are expected and those that came. While it is not allocated it answers `standing by`, after a moment: a player may be
- * quicker than the heartbeat that tells of the session.
+ * It answers every line, also an empty one, with `session <id> cookie <cookie> players <a,b>`: the initial players and the
+ * connected ones. Before it is allocated it answers `standing by`, after a short wait, since a player may arrive before the
+ * heartbeat that brings the session.
  *
- * For trying out how a fleet behaves, these environment variables make it a bad or a brief server:
+ * To see how a fleet reacts, these environment variables make it misbehave:
  *
- *   NEVER_READY=1              never says that it is ready for players
- *   READY_AFTER_MS=500         takes that long to be ready
- *   STOP_HEARTBEAT_AFTER_MS    falls silent that long after its start, and runs on
- *   UNHEALTHY_AFTER_MS         reports Unhealthy from that long after its start on
- *   END_AFTER_SECONDS          ends with code 0 that long after it was allocated
+ *   NEVER_READY=1              never gets ready for players
+ *   READY_AFTER_MS=500         gets ready that long after it started to listen
+ *   STOP_HEARTBEAT_AFTER_MS    stops heartbeats that long after its start, and keeps running
+ *   UNHEALTHY_AFTER_MS         reports Unhealthy from that long after its start
+ *   END_AFTER_SECONDS          exits with code 0 that long after it was allocated
  */
 import { createSocket } from 'node:dgram'
 import { createServer } from 'node:net'
 import { createInterface } from 'node:readline'
 import { start } from 'gamekeeper/sdk'
 
-const udpSilenceMs = 10_000
-/** Heartbeats go once a second, so a session is known this soon after the allocation. */
-const knownWithinMs = 1_500
+const udpTimeoutMs = 10_000
+/** Heartbeats are sent once a second, so the session arrives within this time after the allocation. */
+const sessionDelayMs = 1_500
 
 /**
  * @typedef {object} Player
  * @property {string} name
- * @property {(text: string) => void} tell
- * @property {NodeJS.Timeout} [silence] ends with its leaving
+ * @property {(text: string) => void} send
+ * @property {NodeJS.Timeout} [timeout] disconnects a UDP player
  */
 
-/** Who is connected: over TCP by connection, over UDP by name. @type {Map<string, Player>} */
+/** Connected players: by connection for TCP, by name for UDP. @type {Map<string, Player>} */
 const players = new Map()
 
 let healthy = true
@@ -43,45 +43,45 @@ const gsdk = await start({ health: () => healthy, onTerminate: goodbye }).catch(
   process.exit(1)
 })
 
-const tcp = createServer({ allowHalfOpen: true }, welcome)
-const udp = createSocket('udp4', hear)
+const tcp = createServer({ allowHalfOpen: true }, onConnection)
+const udp = createSocket('udp4', onDatagram)
 let guests = 0
 
-/** One TCP connection: a player, who leaves by closing it. @param {import('node:net').Socket} socket */
-function welcome(socket) {
+/** A TCP connection is a player until it is closed. @param {import('node:net').Socket} socket */
+function onConnection(socket) {
   const id = `guest-${++guests}`
-  const tell = (/** @type {string} */ text) => void socket.write(`${text}\n`)
-  join(id, { name: id, tell })
-  socket.on('error', () => {}) // a player whose connection breaks has left, which 'close' tells
+  const send = (/** @type {string} */ text) => void socket.write(`${text}\n`)
+  join(id, { name: id, send })
+  socket.on('error', () => {}) // 'close' follows
   socket.on('close', () => leave(id))
 
-  let said = Promise.resolve()
-  const reply = () => void (said = said.then(answer).then(tell))
-  // Who only connects is answered as well.
-  const quiet = setTimeout(reply, 250)
+  let replies = Promise.resolve()
+  const reply = () => void (replies = replies.then(answer).then(send))
+  // A client that sends nothing gets an answer, too.
+  const greeting = setTimeout(reply, 250)
   const lines = createInterface({ input: socket })
   lines.on('line', (line) => {
-    clearTimeout(quiet)
+    clearTimeout(greeting)
     const [verb, name] = read(line)
-    if (verb === 'hello' && name) join(id, { name, tell })
+    if (verb === 'hello' && name) join(id, { name, send })
     if (verb === 'bye') leave(id)
     reply()
   })
   lines.on('close', () => {
     if (socket.bytesRead === 0) reply()
-    clearTimeout(quiet)
-    void said.then(() => socket.end())
+    clearTimeout(greeting)
+    void replies.then(() => socket.end())
   })
 }
 
-/** One datagram. @param {Buffer} datagram @param {import('node:dgram').RemoteInfo} from */
-function hear(datagram, from) {
-  const tell = (/** @type {string} */ text) => udp.send(`${text}\n`, from.port, from.address)
+/** @param {Buffer} datagram @param {import('node:dgram').RemoteInfo} from */
+function onDatagram(datagram, from) {
+  const send = (/** @type {string} */ text) => udp.send(`${text}\n`, from.port, from.address)
   const [verb, name] = read(datagram.toString())
   const id = `udp ${name}`
-  if (verb === 'hello' && name) join(id, { name, tell, silence: setTimeout(() => leave(id), udpSilenceMs) })
+  if (verb === 'hello' && name) join(id, { name, send, timeout: setTimeout(() => leave(id), udpTimeoutMs) })
   if (verb === 'bye') leave(id)
-  void answer().then(tell)
+  void answer().then(send)
 }
 
 /** @param {string} line */
@@ -92,13 +92,13 @@ function read(line) {
   return words
 }
 
-/** Tells that the session is known. @type {(value: unknown) => void} */
-let begin = () => {}
-const begun = new Promise((resolve) => (begin = resolve))
+/** Resolves `allocated`. @type {(value: unknown) => void} */
+let setAllocated = () => {}
+const allocated = new Promise((resolve) => (setAllocated = resolve))
 
 async function answer() {
   if (gsdk.session === undefined)
-    await Promise.race([begun, new Promise((resolve) => after(knownWithinMs, () => resolve(undefined)))])
+    await Promise.race([allocated, new Promise((resolve) => after(sessionDelayMs, () => resolve(undefined)))])
   if (gsdk.session === undefined) return 'standing by'
   const { sessionId, sessionCookie = '', initialPlayers } = gsdk.session
   const names = new Set([...initialPlayers, ...connected()])
@@ -111,26 +111,26 @@ function connected() {
 
 /** @param {string} id @param {Player} player */
 function join(id, player) {
-  clearTimeout(players.get(id)?.silence)
+  clearTimeout(players.get(id)?.timeout)
   players.set(id, player)
   gsdk.updateConnectedPlayers(connected())
 }
 
 /** @param {string} id */
 function leave(id) {
-  clearTimeout(players.get(id)?.silence)
+  clearTimeout(players.get(id)?.timeout)
   players.delete(id)
   gsdk.updateConnectedPlayers(connected())
 }
 
-/** The fleet asks this server to end. */
+/** Called when the fleet terminates this server. */
 function goodbye() {
   gsdk.logs.write('goodbye')
-  for (const player of players.values()) player.tell('goodbye')
-  setTimeout(() => process.exit(0), 50) // what was said above is on its way by then
+  for (const player of players.values()) player.send('goodbye')
+  setTimeout(() => process.exit(0), 50) // time for the messages to be sent
 }
 
-/** The number of milliseconds that an environment variable names, if it names one. @param {string} name */
+/** An environment variable as milliseconds, if it is set. @param {string} name */
 const switchMs = (name, unitMs = 1) => (process.env[name] ? Number(process.env[name]) * unitMs : undefined)
 
 /** @param {number | undefined} ms @param {() => void} fn */
@@ -149,7 +149,7 @@ gsdk.logs.write(`listening on ${port}`)
 await new Promise((resolve) => setTimeout(resolve, switchMs('READY_AFTER_MS') ?? 0))
 if (process.env['NEVER_READY'] !== '1') {
   const { sessionId, initialPlayers } = await gsdk.readyForPlayers()
-  begin(sessionId)
-  gsdk.logs.write(`session ${sessionId} begins, expecting ${initialPlayers.join(', ') || 'nobody in particular'}`)
+  setAllocated(sessionId)
+  gsdk.logs.write(`session ${sessionId} begins, expecting ${initialPlayers.join(', ') || 'no particular players'}`)
   after(switchMs('END_AFTER_SECONDS', 1000), () => process.exit(0))
 }

@@ -1,8 +1,8 @@
 /**
- * How a host app tests what it builds on gamekeeper: a real fleet, with servers in memory and time that the test moves.
- * No engine, no port, no waiting. Run it with `node --import tsx --test examples/unit-test/matchmaker.test.ts`.
+ * How an app tests what it builds on gamekeeper: with a real fleet, simulated servers and a virtual clock. No Docker, no
+ * ports, no waiting. Run it with `node --import tsx --test examples/unit-test/matchmaker.test.ts`.
  */
-// oxlint-disable typescript/no-floating-promises -- node:test waits for its tests by itself
+// oxlint-disable typescript/no-floating-promises -- node:test awaits its tests itself
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { createFleet, type Fleet } from 'gamekeeper'
@@ -31,7 +31,7 @@ describe('the matchmaker', () => {
 
   afterEach(() => fleet.close())
 
-  it('sends two players to one server, which knows whom to expect', async () => {
+  it('sends two players to one server, which gets their names', async () => {
     const [amie, bo] = await Promise.all([matchmaker.join('amie'), matchmaker.join('bo')])
     assert.deepEqual(amie, bo)
 
@@ -42,21 +42,21 @@ describe('the matchmaker', () => {
     assert.equal(server.state, 'Active')
   })
 
-  it('keeps a lone player waiting for company', async () => {
+  it('lets a single player wait for another one', async () => {
     let match: unknown
     void matchmaker.join('amie').then((found) => (match = found))
     await clock.advance(60_000)
     assert.equal(match, undefined)
   })
 
-  it('lets players wait while the next server starts', async () => {
+  it('waits while the next server starts', async () => {
     await Promise.all([matchmaker.join('amie'), matchmaker.join('bo')])
     const late = Promise.all([matchmaker.join('cy'), matchmaker.join('di')])
     await clock.advance(3_000)
     assert.deepEqual((await late)[0].players, ['cy', 'di'])
   })
 
-  it('tells players that all servers are taken, and has room again when a match ends', async () => {
+  it('rejects players when all servers are in use, and starts a match again after one has ended', async () => {
     const full = ['amie', 'bo', 'cy', 'di'].map((player) => matchmaker.join(player))
     await clock.until(async () => (await fleet.builds.get('arena')).status.currentActive === 2)
     await Promise.all(full)

@@ -1,4 +1,4 @@
-/** A host app's own module: gathers players, and sends each full group to a game server. */
+/** A module of a host app: groups players and sends each full group to a game server. */
 import { randomUUID } from 'node:crypto'
 import { type Fleet, FleetError } from 'gamekeeper'
 
@@ -14,7 +14,7 @@ export interface MatchmakerOptions {
   readonly playersPerMatch: number
 }
 
-/** What a player is told when every server is taken. */
+/** All servers are in use. */
 export class ServersBusy extends Error {
   override readonly name = 'ServersBusy'
 }
@@ -28,7 +28,7 @@ export class Matchmaker {
     this.#gathering = this.#newGroup()
   }
 
-  /** Resolves when a match for this player has a server; rejects with `ServersBusy` when none comes in ten seconds. */
+  /** Resolves when the player's match has a server; rejects with `ServersBusy` if none is ready within ten seconds. */
   join(player: string): Promise<Match> {
     const group = this.#gathering
     group.players.push(player)
@@ -54,7 +54,7 @@ export class Matchmaker {
       return { address: IPV4Address, port: Number(Ports.split(':')[1]), players }
     } catch (error) {
       if (FleetError.is(error, 'none-standing-by') || FleetError.is(error, 'max-reached')) {
-        throw new ServersBusy('all servers are taken, please try again', { cause: error })
+        throw new ServersBusy('all servers are in use, please try again', { cause: error })
       }
       throw error
     }

@@ -44,30 +44,61 @@ const maxWithoutDelay = 100_000
 export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
   const startedAt = options.now ?? Date.UTC(2025, 0, 1)
   const random = seededRandom(options.seed ?? 1)
-  const timers = new TimerHeap()
-  let elapsedMs = 0
+  const time = new VirtualTime()
   let wallJumpMs = 0
-  let order = 0
-  let pending = 0
-  /** The current call. The next one waits for it, since only one call may advance time. */
-  let running: Promise<unknown> = Promise.resolve()
+  return {
+    now: () => startedAt + wallJumpMs + time.elapsedMs,
+    elapsed: () => time.elapsedMs,
+    get pending() {
+      return time.pending
+    },
+    after: (ms, fn) => time.after(ms, fn),
+    randomBytes: (count) => Uint8Array.from({ length: count }, () => Math.floor(random() * 256)),
+    advance: (ms) => time.inTurn(() => time.runUntil(time.elapsedMs + duration(ms))),
+    settle: () => time.inTurn(() => time.runUntil(time.elapsedMs)),
+    until: (condition, limitMs = 60_000) => time.inTurn(() => time.runUntilTrue(condition, limitMs)),
+    jumpWall(ms) {
+      wallJumpMs += ms
+    },
+    suspend: (ms) =>
+      time.inTurn(() => {
+        time.elapsedMs += duration(ms)
+        return time.runUntil(time.elapsedMs)
+      }),
+  }
+}
 
-  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const result = running.then(work)
+/** Elapsed time and the timers on it. */
+class VirtualTime {
+  elapsedMs = 0
+  pending = 0
+  readonly #timers = new TimerHeap()
+  #order = 0
+  /** The current call. The next one waits for it, since only one call may advance time. */
+  #running: Promise<unknown> = Promise.resolve()
+
+  after(ms: number, fn: () => void): () => void {
+    if (!(ms <= maxTimerMs)) throw new FleetError('invalid', `a timer must be at most ${maxTimerMs} ms, got ${ms}`)
+    const { elapsedMs } = this
+    const timer: Timer = { setMs: elapsedMs, dueMs: elapsedMs + Math.max(0, ms), order: this.#order++, fn }
+    this.#timers.push(timer)
+    this.pending++
+    return () => {
+      if (!timer.fn) return
+      timer.fn = undefined
+      this.pending--
+    }
+  }
+
+  inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#running.then(work)
     // The caller handles the rejection of `result`; the next call only waits for its end.
-    running = result.catch(() => {})
+    this.#running = result.catch(() => {})
     return result
   }
 
-  const fire = (timer: Timer): void => {
-    const { fn } = timer
-    timers.pop()
-    timer.fn = undefined
-    pending--
-    fn?.()
-  }
-
-  const runUntil = async (targetMs: number): Promise<void> => {
+  async runUntil(targetMs: number): Promise<void> {
+    const timers = this.#timers
     let withoutDelay = 0
     await allPromises()
     for (let timer = timers.peek(); timer && timer.dueMs <= targetMs; timer = timers.peek()) {
@@ -75,57 +106,32 @@ export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
       if (withoutDelay > maxWithoutDelay) {
         throw new FleetError('internal', `endless loop: ${maxWithoutDelay} timers set each other without a delay`)
       }
-      elapsedMs = Math.max(elapsedMs, timer.dueMs)
-      fire(timer)
+      this.elapsedMs = Math.max(this.elapsedMs, timer.dueMs)
+      this.#fire(timer)
       await allPromises()
     }
-    elapsedMs = Math.max(elapsedMs, targetMs)
+    this.elapsedMs = Math.max(this.elapsedMs, targetMs)
   }
 
-  const runUntilTrue = async (condition: () => boolean | Promise<boolean>, limitMs: number): Promise<void> => {
-    const endMs = elapsedMs + limitMs
-    await runUntil(elapsedMs)
+  async runUntilTrue(condition: () => boolean | Promise<boolean>, limitMs: number): Promise<void> {
+    const endMs = this.elapsedMs + limitMs
+    await this.runUntil(this.elapsedMs)
     while (!(await condition())) {
-      const next = timers.peek()
+      const next = this.#timers.peek()
       if (!next || next.dueMs > endMs) {
         const why = next ? `not within ${limitMs} ms` : `and no timer is left`
-        throw new AssertionError({ message: `the condition did not hold, ${why}`, stackStartFn: runUntilTrue })
+        throw new AssertionError({ message: `the condition did not hold, ${why}` })
       }
-      await runUntil(Math.max(elapsedMs, next.dueMs))
+      await this.runUntil(Math.max(this.elapsedMs, next.dueMs))
     }
   }
 
-  return {
-    now: () => startedAt + wallJumpMs + elapsedMs,
-    elapsed: () => elapsedMs,
-    get pending() {
-      return pending
-    },
-    after(ms, fn) {
-      if (!(ms <= maxTimerMs)) {
-        throw new FleetError('invalid', `a timer must be at most ${maxTimerMs} ms, got ${ms}`)
-      }
-      const timer: Timer = { setMs: elapsedMs, dueMs: elapsedMs + Math.max(0, ms), order: order++, fn }
-      timers.push(timer)
-      pending++
-      return () => {
-        if (!timer.fn) return
-        timer.fn = undefined
-        pending--
-      }
-    },
-    randomBytes: (count) => Uint8Array.from({ length: count }, () => Math.floor(random() * 256)),
-    advance: (ms) => inTurn(() => runUntil(elapsedMs + duration(ms))),
-    settle: () => inTurn(() => runUntil(elapsedMs)),
-    until: (condition, limitMs = 60_000) => inTurn(() => runUntilTrue(condition, limitMs)),
-    jumpWall(ms) {
-      wallJumpMs += ms
-    },
-    suspend: (ms) =>
-      inTurn(() => {
-        elapsedMs += duration(ms)
-        return runUntil(elapsedMs)
-      }),
+  #fire(timer: Timer): void {
+    const { fn } = timer
+    this.#timers.pop()
+    timer.fn = undefined
+    this.pending--
+    fn?.()
   }
 }
 

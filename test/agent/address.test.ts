@@ -1,4 +1,4 @@
-/** What game servers are told of the agent is an address that can be called. */
+/** The agent address that game servers get can be called. */
 import { createFleet, memoryStore } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
 import { expect, it, onTestFinished } from 'vitest'

@@ -1,4 +1,4 @@
-/** The agent over real sockets: each rule of the game servers' protocol. */
+/** The agent on real sockets: each rule of the game server protocol. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -36,7 +36,7 @@ afterEach(() => agent.close())
 const request = (method: string, path: string, body: string, headers = '') =>
   `${method} ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${headers}\r\n${body}`
 
-describe('the agent takes', () => {
+describe('the agent accepts', () => {
   it.each([
     ['PATCH', `/v1/sessionHosts/${id}`],
     ['POST', `/v1/sessionHosts/${id}`],
@@ -56,7 +56,7 @@ describe('the agent takes', () => {
     expect(beats).toEqual([[id, { state: 'StandingBy', health: 'Healthy', players: ['amie'] }]])
   })
 
-  it('an id with any encoded character', async () => {
+  it('an id with percent-encoded characters', async () => {
     await call('PATCH', `${url}/v1/sessionHosts/a%2Fb%20%C3%A9`, { body: beat })
     expect(beats[0]?.[0]).toBe('a/b é')
   })
@@ -68,7 +68,7 @@ describe('the agent takes', () => {
     expect(beats[0]?.[1]).toEqual({ state: 'Active', health: 'Unhealthy', players: ['bo'] })
   })
 
-  it.each([[undefined], [null], [[]]])('players that are %j as nobody', async (players) => {
+  it.each([[undefined], [null], [[]]])('%j as an empty list of players', async (players) => {
     await call('PATCH', `${url}/v1/sessionHosts/${id}`, {
       body: { CurrentGameState: 'Active', CurrentGameHealth: '', CurrentPlayers: players },
     })
@@ -82,7 +82,7 @@ describe('the agent takes', () => {
     expect(beats[0]?.[1].players).toHaveLength(4_900)
   })
 
-  it('a body that comes byte by byte, in chunks of no declared length', async () => {
+  it('a body that arrives byte by byte, chunked', async () => {
     const connection = rawConnection(
       url,
       `PATCH /v1/sessionHosts/${id} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n`,
@@ -97,7 +97,7 @@ describe('the agent takes', () => {
     expect(beats).toHaveLength(1)
   })
 
-  it('an HTTP/1.0 request, and closes after the answer', async () => {
+  it('an HTTP/1.0 request, and closes the connection after it', async () => {
     const body = JSON.stringify(beat)
     const connection = rawConnection(
       url,
@@ -108,7 +108,7 @@ describe('the agent takes', () => {
     expect(text.endsWith('{"operation":"Continue","nextHeartbeatIntervalMs":1000}')).toBe(true)
   })
 
-  it('a client that waits for 100 Continue before it sends the body, as libcurl does', async () => {
+  it('a client that waits for 100 Continue, as libcurl does', async () => {
     const body = JSON.stringify(beat)
     const head = `PATCH /v1/sessionHosts/${id} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n`
     const connection = rawConnection(url, head)
@@ -118,7 +118,7 @@ describe('the agent takes', () => {
     connection.socket.destroy()
   })
 
-  it('one heartbeat after another on one connection, also sent ahead', async () => {
+  it('several heartbeats on one connection, pipelined or not', async () => {
     const one = request('PATCH', `/v1/sessionHosts/${id}`, JSON.stringify(beat))
     const connection = rawConnection(url, one)
     await connection.until(/1000}$/)
@@ -139,7 +139,7 @@ describe('the agent takes', () => {
 })
 
 describe('the agent answers', () => {
-  it('on behalf of a host that does not lead by ending the connection: the next one may reach the host that does', async () => {
+  it('for a host that does not lead and closes the connection, so that the next one can reach the leader', async () => {
     answer = { ...proceed, isElsewhere: true }
     const connection = rawConnection(url, request('PATCH', `/v1/sessionHosts/${id}`, JSON.stringify(beat)))
     const text = await connection.closed()
@@ -149,7 +149,7 @@ describe('the agent answers', () => {
 
   const ask = () => call('PATCH', `${url}/v1/sessionHosts/${id}`, { body: beat })
 
-  it('an operation and an interval, and no session before there is one', async () => {
+  it('with an operation and an interval, and no session before there is one', async () => {
     const reply = await ask()
     expect(reply.text).toBe('{"operation":"Continue","nextHeartbeatIntervalMs":1000}')
     expect(reply.headers).toMatchObject({
@@ -159,7 +159,7 @@ describe('the agent answers', () => {
     expect(reply.headers).not.toHaveProperty('transfer-encoding')
   })
 
-  it('the session in every answer from the allocation on', async () => {
+  it('with the session from the allocation on', async () => {
     const sessionConfig = { sessionId, sessionCookie: 'cookie', initialPlayers: ['p1', 'p2'], metadata: {} }
     answer = { operation: 'Active', nextHeartbeatIntervalMs: 1_000, sessionConfig }
     const expected = `"nextHeartbeatIntervalMs":1000,"sessionConfig":{"sessionId":"${sessionId}","sessionCookie":"cookie","initialPlayers":["p1","p2"],"metadata":{}}}`
@@ -168,17 +168,17 @@ describe('the agent answers', () => {
     expect((await ask()).text).toBe(`{"operation":"Continue",${expected}`)
   })
 
-  it('Terminate, and the interval that the fleet names', async () => {
+  it('Terminate and the interval of the fleet', async () => {
     answer = { operation: 'Terminate', nextHeartbeatIntervalMs: 2_500 }
     expect((await ask()).text).toBe('{"operation":"Terminate","nextHeartbeatIntervalMs":2500}')
   })
 
-  it('a session without cookie by leaving the cookie out, never null', async () => {
+  it('a session without cookie by omitting the cookie, not with null', async () => {
     answer = { ...proceed, sessionConfig: { sessionId, initialPlayers: [], metadata: {} } }
     expect((await ask()).text).toContain(`{"sessionId":"${sessionId}","initialPlayers":[],"metadata":{}}`)
   })
 
-  it('in ASCII, whatever the cookie, players and metadata hold', async () => {
+  it('in ASCII, whatever cookie, players and metadata contain', async () => {
     const sessionConfig = {
       sessionId,
       sessionCookie: 'é \u2028 日本 😀 "quoted" \\ \u007f \ud800 \n',
@@ -193,7 +193,7 @@ describe('the agent answers', () => {
     expect(JSON.parse(reply.text)).toEqual({ ...proceed, sessionConfig })
   })
 
-  it('Continue when the fleet fails, since an error could heal and an SDK that sees one may stop for good', async () => {
+  it('Continue when the fleet fails, since some SDKs stop for good after an error', async () => {
     const errors: string[] = []
     const nothing = () => {}
     const logger = {
@@ -215,7 +215,7 @@ describe('the agent answers', () => {
   })
 })
 
-describe('the agent refuses', () => {
+describe('the agent rejects', () => {
   const heartbeatPath = `/v1/sessionHosts/${id}`
 
   it.each([
@@ -241,7 +241,7 @@ describe('the agent refuses', () => {
     expect(beats).toEqual([])
   })
 
-  it('a method that a path does not know by naming those it knows', async () => {
+  it('a wrong method with 405 and Allow', async () => {
     expect((await call('GET', url + heartbeatPath)).headers['allow']).toBe('PATCH, POST')
     expect((await call('GET', `${url}/v1/metrics/${id}/gsdkinfo`)).headers['allow']).toBe('POST')
   })
@@ -275,7 +275,7 @@ describe('the agent refuses', () => {
     expect((await call('PATCH', url + heartbeatPath, { body: beat })).status).toBe(200)
   })
 
-  it('a body over 256 KiB with 413, whether its length is declared or not', async () => {
+  it('a body over 256 KiB with 413, whether or not its length is declared', async () => {
     const tooLarge = `{"CurrentGameState":"Active","x":"${'x'.repeat(maxHeartbeatBytes)}"}`
     const declared = await call('PATCH', url + heartbeatPath, { body: tooLarge })
     expect(declared.status).toBe(413)
@@ -288,7 +288,7 @@ describe('the agent refuses', () => {
     expect(beats).toEqual([])
   })
 
-  it('to read for ever: a client that goes on sending after its 413 is cut', async () => {
+  it('endless bodies: a client that keeps sending after a 413 is disconnected', async () => {
     const connection = rawConnection(
       url,
       `PATCH ${heartbeatPath} HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n`,
@@ -311,12 +311,12 @@ describe('the agent refuses', () => {
 })
 
 describe('the agent survives', () => {
-  it('a client that goes away in the middle of its body', async () => {
+  it('a client that disconnects in the middle of its body', async () => {
     const connection = rawConnection(
       url,
       `PATCH /v1/sessionHosts/${id} HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{"Cur`,
     )
-    // The agent has what was sent before once it has answered what was sent after.
+    // Once the agent has answered a later request, it has received the earlier data.
     await call('GET', url)
     connection.socket.resetAndDestroy()
     await connection.closed()
@@ -324,7 +324,7 @@ describe('the agent survives', () => {
     expect(beats).toHaveLength(1)
   })
 
-  it('clients that send their head or their body too slowly, by closing on them', async () => {
+  it('clients that send head or body too slowly, by disconnecting them', async () => {
     const server = httpServer(agentListener(target), {
       headersTimeoutMs: 100,
       requestTimeoutMs: 200,
@@ -341,7 +341,7 @@ describe('the agent survives', () => {
     await closeServer(server)
   })
 
-  it('with bounds in place when nobody sets them', () => {
+  it('overload, with limits that are set by default', () => {
     const server = httpServer(() => {})
     expect(server).toMatchObject({
       headersTimeout: 10_000,
@@ -353,7 +353,7 @@ describe('the agent survives', () => {
 })
 
 describe('the agent behind Express', () => {
-  it('takes heartbeats below a mount whose body parser has read the body', async () => {
+  it('accepts heartbeats below a mount, after a body parser has read the body', async () => {
     const listener = agentListener(target)
     const server = await listening((incoming, outgoing) => {
       const chunks: Buffer[] = []
@@ -372,7 +372,7 @@ describe('the agent behind Express', () => {
 })
 
 describe('starting and closing the agent', () => {
-  it('says which port is taken and how to choose another', async () => {
+  it('reports which port is in use and how to choose another', async () => {
     await expect(startAgent({ target, port: agent.port })).rejects.toMatchObject({
       code: 'port-in-use',
       message: expect.stringContaining(
@@ -391,7 +391,7 @@ describe('starting and closing the agent', () => {
     await expect(startAgent({ target, ...where })).rejects.toMatchObject({ code: 'invalid', message })
   })
 
-  it('closes idle connections without waiting for the heartbeat in flight, which it answers', async () => {
+  it('closes idle connections at once, and answers the heartbeat in flight', async () => {
     const idle = rawConnection(url, request('PATCH', `/v1/sessionHosts/${id}`, JSON.stringify(beat)))
     await idle.until(/1000}$/)
     const body = JSON.stringify(beat)
@@ -399,10 +399,10 @@ describe('starting and closing the agent', () => {
       url,
       `PATCH /v1/sessionHosts/${id} HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n{`,
     )
-    // The agent has the head once it has answered a request that came after it.
+    // Once the agent has answered a later request, it has received this head.
     await call('PATCH', `${url}/v1/sessionHosts/${id}`, { body: beat })
     const closed = agent.close()
-    // Were it cut at last rather than closed now, the other one would be with it, and have no answer.
+    // If idle connections were closed only at the end, the other one would be cut, too.
     await idle.closed()
     inFlight.socket.write(body.slice(1))
     expect(await inFlight.closed()).toMatch(/200 OK[^]*1000}$/)
@@ -410,11 +410,11 @@ describe('starting and closing the agent', () => {
     await expect(call('PATCH', `${url}/v1/sessionHosts/${id}`, { body: beat })).rejects.toThrow(/ECONNREFUSED/)
   })
 
-  it('closes twice as once', async () => {
+  it('can be closed twice', async () => {
     await Promise.all([agent.close(), agent.close()])
   })
 
-  it('cuts a connection that does not end within the time given to it', async () => {
+  it('cuts a connection that does not end within the grace period', async () => {
     let asked = false
     const server = createServer(() => (asked = true))
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -425,7 +425,7 @@ describe('starting and closing the agent', () => {
     await stuck.closed()
   })
 
-  it('ends with its last connection, however much time is given to it', async () => {
+  it('ends with its last connection, however long the grace period', async () => {
     let finish: (() => void) | undefined
     const server = httpServer((_, response) => (finish = () => response.end('late')))
     const { port } = await listen(server, { host: '127.0.0.1', port: 0, option: 'test' })

@@ -1,4 +1,4 @@
-/** The typed client, over real sockets: against a real fleet, and against hosts that fail as hosts do. */
+/** The client on real sockets: against a real fleet, and against hosts that fail. */
 import type { RequestListener } from 'node:http'
 import { createContext, runInContext } from 'node:vm'
 import { build as bundle } from 'esbuild'
@@ -11,7 +11,7 @@ import { type Listener, listening, until } from '../http/client.js'
 import { documented } from '../http/validated.js'
 import { root } from '../package/sources.js'
 
-/** What the client itself fetches is held against the document as well. */
+/** Responses to the client are validated against the OpenAPI document, too. */
 const fetchAndCheck = async (url: string, init: RequestInit): Promise<Response> => {
   const response = await fetch(url, init)
   if (response.headers.get('content-type') !== 'application/json') return response
@@ -42,7 +42,7 @@ describe('a client of a fleet', () => {
     await until(async () => (await fleet.servers.list()).length === 0)
   })
 
-  it('does what the fleet does', async () => {
+  it('has the same effect as the fleet', async () => {
     expect(await client.builds.create(build())).toMatchObject({ kind: 'GameServerBuild', metadata: { name: 'arena' } })
     await standingBy(fleet, 2)
     const server = await client.allocate({ buildID, sessionID, initialPlayers: ['amie'] })
@@ -61,7 +61,7 @@ describe('a client of a fleet', () => {
     expect(await client.builds.list()).toEqual([])
   })
 
-  it('fails as the fleet does, with the same codes and sentences', async () => {
+  it('fails like the fleet, with the same codes and messages', async () => {
     await fleet.builds.create(build({ standingBy: 0, max: 0 }))
     const calls: readonly ((on: FleetClient) => Promise<unknown>)[] = [
       (on) => on.builds.create(build({ max: -1 })),
@@ -86,7 +86,7 @@ describe('a client of a fleet', () => {
     expect(new Set(codes)).toEqual(new Set(['invalid', 'exists', 'not-found', 'max-reached']))
   })
 
-  it('waits for a server, and gives up when its signal fires', async () => {
+  it('waits for a server, and stops when its signal fires', async () => {
     await fleet.builds.create(build({ standingBy: 0, max: 1 }))
     expect(await client.allocate({ buildID, sessionID }, { waitMs: 10_000 })).toMatchObject({ SessionID: sessionID })
     const gone = new AbortController()
@@ -98,7 +98,7 @@ describe('a client of a fleet', () => {
     await expect(waiting).rejects.toMatchObject({ code: 'aborted', cause: new Error('the player has left') })
   })
 
-  it('reads events as they happen and from where it is told, until its signal fires', async () => {
+  it('reads events from a given number and as they happen, until its signal fires', async () => {
     const enough = new AbortController()
     const seen: string[] = []
     const reading = (async () => {
@@ -114,7 +114,7 @@ describe('a client of a fleet', () => {
     expect(seen).toEqual(expect.arrayContaining(['BuildCreated', 'ServerCreated', 'ServerStateChanged', 'Allocated']))
   })
 
-  it('takes what serve returns, with a token that is asked for anew for each call', async () => {
+  it('accepts the URLs of serve, and a token function that is called for each request', async () => {
     const token = 'a-token-of-16-letters'
     const served = await serve({
       fleet,
@@ -136,7 +136,7 @@ describe('a client of a fleet', () => {
     await served.close()
   })
 
-  it('needs a URL for what it is to call', async () => {
+  it('requires a URL for the API that is called', async () => {
     expect(() => fleetClient({})).toThrow(FleetError)
     const half = fleetClient({ allocationUrl: server.url })
     expect(() => half.builds.list()).toThrow(/managementUrl/)
@@ -152,7 +152,7 @@ describe('a client of a host that fails', () => {
   let calls = 0
   afterEach(() => server?.close())
 
-  /** Answers as the steps say, one after the other; the last one again and again. */
+  /** Answers with one step after the other, and repeats the last one. */
   async function host(...steps: readonly RequestListener[]): Promise<FleetClient> {
     calls = 0
     server = await listening((request, response) => {
@@ -180,7 +180,7 @@ describe('a client of a host that fails', () => {
     expect(calls).toBe(2)
   })
 
-  it('does not make a build or end a server a second time when it cannot know', async () => {
+  it('does not repeat creating a build or deleting a server when the outcome is unknown', async () => {
     for (const ask of [(on: FleetClient) => on.builds.create(build()), (on: FleetClient) => on.servers.delete('x')]) {
       const client = await host(cut, good)
       await expect(ask(client)).rejects.toMatchObject({ code: 'unavailable' })
@@ -206,7 +206,7 @@ describe('a client of a host that fails', () => {
     expect(calls).toBe(1)
   })
 
-  it('gives up in the end, and says what it could not reach', async () => {
+  it('gives up after its retries, and names the URL', async () => {
     const client = await host(cut)
     await expect(client.builds.list()).rejects.toMatchObject({
       code: 'unavailable',
@@ -215,7 +215,7 @@ describe('a client of a host that fails', () => {
     expect(calls).toBe(3)
   })
 
-  it('waits no longer than its limit for an answer', async () => {
+  it('waits for an answer no longer than its timeout', async () => {
     await host(() => {})
     const impatient = fleetClient({ url: server?.url ?? '', timeoutMs: 50, retries: 0 })
     await expect(impatient.builds.list()).rejects.toMatchObject({
@@ -224,12 +224,12 @@ describe('a client of a host that fails', () => {
     })
   })
 
-  it('names an answer that is no JSON', async () => {
+  it('reports an answer that is not JSON', async () => {
     const client = await host((_, response) => response.end('<html>'))
     await expect(client.builds.list()).rejects.toMatchObject({ code: 'internal' })
   })
 
-  it('goes on reading events where it was when the connection is lost, in the log that they are of', async () => {
+  it('resumes reading events where it was when the connection is lost', async () => {
     const event = (seq: number) =>
       `id: abc-${seq}\nevent: BackendRecovered\ndata: ${JSON.stringify({ seq, type: 'BackendRecovered' })}\n\n`
     const asked: unknown[] = []
@@ -248,7 +248,7 @@ describe('a client of a host that fails', () => {
       ['/api/v1/events?from=4', undefined],
       ['/api/v1/events', 'abc-5'],
     ])
-    // Cut off before the first event: what comes meanwhile is not missed.
+    // Cut off before the first event: later events are not missed.
     await server?.close()
     asked.length = 0
     const again = await host(stream('retry: 1\nid: abc-3\n\n'), stream(event(4)))
@@ -262,7 +262,7 @@ describe('a client of a host that fails', () => {
     ])
   })
 
-  it('says so, at once, when its token cannot be had', async () => {
+  it('fails at once when its token function fails', async () => {
     await host(good)
     const token = () => Promise.reject(new Error('the login has expired'))
     const client = fleetClient({ url: server?.url ?? '', token })
@@ -281,14 +281,14 @@ describe('a client of a host that fails', () => {
     await expect(ask(client)).rejects.toMatchObject({ code: 'unsupported', message: expect.stringContaining('compat') })
   })
 
-  it('stops reading events when that is refused', async () => {
+  it('stops reading events when it is refused', async () => {
     const client = await host(answers(403, { 'Gamekeeper-Error': 'forbidden' }))
     await expect(client.events().next()).rejects.toMatchObject({ code: 'forbidden' })
   })
 })
 
 describe('in a browser', () => {
-  it('the client is a bundle that asks for nothing of Node', async () => {
+  it('the client bundles without Node modules', async () => {
     const options = { bundle: true, platform: 'browser', format: 'esm', write: false, metafile: true } as const
     const { metafile, warnings, outputFiles } = await bundle({
       ...options,
@@ -301,7 +301,7 @@ describe('in a browser', () => {
     expect(outputFiles[0]?.contents.length).toBeLessThan(10_000)
   })
 
-  it('runs with what a browser has, and nothing else', async () => {
+  it('the client runs with browser globals only', async () => {
     const { outputFiles } = await bundle({
       bundle: true,
       platform: 'browser',

@@ -1,4 +1,4 @@
-/** The example game server as it is started by a fleet: a process, a configuration file, an agent, and players. */
+/** The example game server as a fleet starts it: with a process, a configuration file, an agent, and players. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
@@ -52,7 +52,7 @@ function run(env: Record<string, string>): Pick<Server, 'process' | 'output' | '
   }
 }
 
-/** A number that was free a moment ago, for TCP. */
+/** A TCP port that was just free. */
 async function freePort(): Promise<number> {
   const probe = createServer().listen(0, '127.0.0.1')
   await once(probe, 'listening')
@@ -68,7 +68,7 @@ interface Player {
   say(text: string): void
 }
 
-/** A player over TCP, as a person with netcat is one. */
+/** A TCP player, like a person with netcat. */
 async function joinTcp(port: number): Promise<Player> {
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
   onTestFinished(() => void socket.destroy())
@@ -79,7 +79,7 @@ async function joinTcp(port: number): Promise<Player> {
   return { socket, heard: () => text.split('\n').slice(0, -1), say: (line) => void socket.write(line) }
 }
 
-/** One datagram from a socket of its own, and the answer to it. */
+/** Sends one datagram from a new socket; resolves with the answer. */
 async function sayUdp(port: number, text: string): Promise<string> {
   const socket = createSocket('udp4')
   try {
@@ -93,7 +93,7 @@ async function sayUdp(port: number, text: string): Promise<string> {
 }
 
 describe('the example game server', () => {
-  it('is ready at once, and is allocated with its session', async () => {
+  it('is ready at once and gets its session when allocated', async () => {
     const agent = await fakeAgent()
     agent.reply = allocates()
     const server = await startServer(agent)
@@ -108,7 +108,7 @@ describe('the example game server', () => {
     expect(agent.last()?.players).toEqual(['amie', 'bob'])
   })
 
-  it('answers an empty line, a line without end, and one who says nothing at all', async () => {
+  it('answers an empty line, an unterminated line, and a client that sends nothing', async () => {
     const agent = await fakeAgent()
     agent.reply = allocates()
     const server = await startServer(agent)
@@ -149,7 +149,7 @@ describe('the example game server', () => {
     expect(await sayUdp(server.port, 'hello amie')).toBe('standing by\n')
   })
 
-  it('tells who comes and who leaves', async () => {
+  it('reports players who connect and disconnect', async () => {
     const agent = await fakeAgent()
     agent.reply = allocates()
     const server = await startServer(agent)
@@ -181,7 +181,7 @@ describe('the example game server', () => {
     expect(await server.ended()).toEqual({ code, signal: null })
   })
 
-  it('hears quit over UDP too', async () => {
+  it('accepts quit over UDP', async () => {
     const agent = await fakeAgent()
     const server = await startServer(agent)
     await until(() => agent.last()?.state === 'StandingBy')
@@ -191,7 +191,7 @@ describe('the example game server', () => {
     expect(await server.ended()).toEqual({ code: 0, signal: null })
   })
 
-  it.each(['Terminate', 'SIGTERM'])('says goodbye on %s, and ends with code 0', async (how) => {
+  it.each(['Terminate', 'SIGTERM'])('says goodbye on %s and exits with 0', async (how) => {
     const agent = await fakeAgent()
     agent.reply = allocates()
     const server = await startServer(agent)
@@ -200,7 +200,7 @@ describe('the example game server', () => {
     await until(() => agent.last()?.players.length === 1)
     if (how === 'SIGTERM') server.process.kill('SIGTERM')
     else agent.reply = says('Terminate')
-    // Its next heartbeat is a second away at most; a new player brings it forward.
+    // A new player brings the next heartbeat forward.
     await joinTcp(server.port).catch(() => undefined)
     expect(await server.ended()).toEqual({ code: 0, signal: null })
     await until(() => player.heard().includes('goodbye'))
@@ -210,7 +210,7 @@ describe('the example game server', () => {
     )
   })
 
-  it('listens on 7777, or on PORT_7777, when its configuration names no port', async () => {
+  it('listens on 7777 or PORT_7777 when its configuration names no port', async () => {
     const agent = await fakeAgent()
     const port = await freePort()
     const { GSDK_CONFIG_FILE } = await configuredFor(agent.endpoint, { ports: [] })
@@ -219,7 +219,7 @@ describe('the example game server', () => {
     expect(await sayUdp(port, '')).toBe('standing by\n')
   })
 
-  it('says why it cannot run alone', async () => {
+  it('explains why it cannot run without a fleet', async () => {
     const alone = run({})
     expect(await alone.ended()).toEqual({ code: 1, signal: null })
     expect(alone.output()).toContain('GSDK_CONFIG_FILE is not set')
@@ -227,23 +227,23 @@ describe('the example game server', () => {
   })
 })
 
-describe('its switches', () => {
-  it('NEVER_READY keeps it Initializing', async () => {
+describe('the variables of the example game server', () => {
+  it('NEVER_READY: it stays Initializing', async () => {
     const agent = await fakeAgent()
     await startServer(agent, { NEVER_READY: '1' })
     await until(() => agent.beats.length >= 3)
     expect(new Set(agent.beats.map((beat) => beat.state))).toEqual(new Set(['Initializing']))
   })
 
-  it('READY_AFTER_MS delays it', async () => {
+  it('READY_AFTER_MS: it is StandingBy later', async () => {
     const agent = await fakeAgent()
     await startServer(agent, { READY_AFTER_MS: '1500' })
     await until(() => agent.last()?.state === 'StandingBy')
-    // One at its start and one a second later; without the switch there is only the first.
+    // One at its start and one a second later; without the variable there is only the first.
     expect(agent.beats.filter((beat) => beat.state === 'Initializing').length).toBeGreaterThanOrEqual(2)
   })
 
-  it('STOP_HEARTBEAT_AFTER_MS makes it fall silent while it runs on', async () => {
+  it('STOP_HEARTBEAT_AFTER_MS: it stops heartbeats and keeps running', async () => {
     const agent = await fakeAgent()
     agent.reply = allocates()
     const server = await startServer(agent, { STOP_HEARTBEAT_AFTER_MS: '1500' })
@@ -257,14 +257,14 @@ describe('its switches', () => {
     expect(performance.now() - lastAt()).toBeGreaterThan(1_300)
   })
 
-  it('UNHEALTHY_AFTER_MS turns its health', async () => {
+  it('UNHEALTHY_AFTER_MS: it reports Unhealthy', async () => {
     const agent = await fakeAgent()
     await startServer(agent, { UNHEALTHY_AFTER_MS: '500' })
     await until(() => agent.last()?.health === 'Unhealthy')
     expect(agent.beats[0]?.health).toBe('Healthy')
   })
 
-  it('END_AFTER_SECONDS ends it that long after its allocation, and not before', async () => {
+  it('END_AFTER_SECONDS: it exits that long after its allocation, not before', async () => {
     const agent = await fakeAgent()
     const server = await startServer(agent, { END_AFTER_SECONDS: '0.3' })
     await until(() => agent.beats.filter((beat) => beat.state === 'StandingBy').length >= 2)
@@ -274,7 +274,7 @@ describe('its switches', () => {
   })
 })
 
-describe('its build', () => {
+describe('the build of the example game server', () => {
   it('runs on every backend that needs no image', () => {
     expect(checkTemplate(build.spec.template, 'process', 'spec.template')).toEqual({ ok: true, value: { skipped: [] } })
     expect(gameContainerOf(build.spec.template).ports[0]?.containerPort).toBe(build.spec.portsToExpose[0])

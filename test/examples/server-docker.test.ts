@@ -1,4 +1,4 @@
-/** The bundled server with BACKEND=docker, as far as it needs no engine: `docker` is a script of the test's. */
+/** The bundled server with BACKEND=docker, without an engine: `docker` is a script of this test. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -17,12 +17,12 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 interface Scene {
   readonly fleet: Fleet
   readonly said: readonly string[]
-  /** What `docker` was told and its process id, once it runs. */
+  /** The arguments and process id of `docker`, once it runs. */
   told(): Promise<{ readonly args: string; readonly pid: number }>
   make(signal?: AbortSignal, imageTimeoutMs?: number): Promise<GameServerBuild | undefined>
 }
 
-/** An empty fleet, and a `docker` that does this. */
+/** An empty fleet, and a `docker` command that runs this script. */
 async function scene(script: string): Promise<Scene> {
   const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-docker-'))
   onTestFinished(() => rm(directory, { recursive: true, force: true }))
@@ -148,7 +148,7 @@ it('a server without the package dockerode prints in one line what to install', 
   expect(child.exitCode).toBe(1)
 })
 
-/** All of its process group. */
+/** Waits until no process of the group is left. */
 async function untilGone(pid: number): Promise<void> {
   await vi.waitFor(() => {
     expect(() => process.kill(-pid, 0)).toThrow('ESRCH')

@@ -1,13 +1,13 @@
-/** The example of a host's unit test passes as its reader runs it. */
+/** The example unit test passes when run as documented. */
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 
-it('passes with the command that it names', async () => {
+it('the example unit test passes with the documented command', async () => {
   const cwd = fileURLToPath(new URL('../..', import.meta.url))
   const example = 'examples/unit-test/matchmaker.test.ts'
-  // Under this runner's NODE_* and NODE_TEST_* variables it would be another run.
+  // This runner's NODE_* and NODE_TEST_* variables would change the run.
   const { PATH, HOME } = process.env
   const { stdout } = await promisify(execFile)(
     process.execPath,

@@ -1,4 +1,4 @@
-/** docs/reference/http-api.md against the routes: every curl line works, every operation and status is one that there is. */
+/** Compares docs/reference/http-api.md with the routes: curl lines work; operations, statuses and limits are the real ones. */
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

@@ -1,4 +1,4 @@
-/** docs/reference/metrics.md and the dashboard against the metrics that there are. */
+/** Compares docs/reference/metrics.md and the dashboard with the metrics. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -45,7 +45,7 @@ describe('the dashboard', async () => {
   const panels = dashboard.panels.filter(({ type }) => type !== 'row')
   const expressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr))
 
-  it('is one that Grafana loads: of a schema that it knows, with its own id, title and panels', () => {
+  it('has the schema version, id, title and panels that Grafana needs', () => {
     expect(dashboard).toMatchObject({ uid: 'gamekeeper', title: expect.any(String), schemaVersion: 39 })
     expect(panels.length).toBeGreaterThan(8)
     const ids = dashboard.panels.map(({ id }) => id)
@@ -60,7 +60,7 @@ describe('the dashboard', async () => {
     }
   })
 
-  it('has no panel that lies over another or beside the page', () => {
+  it('has no overlapping panels', () => {
     for (const { gridPos: a, id } of dashboard.panels) {
       expect(a.x + a.w).toBeLessThanOrEqual(24)
       for (const { gridPos: b, id: other } of dashboard.panels) {
@@ -70,7 +70,7 @@ describe('the dashboard', async () => {
     }
   })
 
-  it('asks only for metrics and labels that there are, and for all metrics', () => {
+  it('uses existing metrics and labels only, and every metric', () => {
     const asked = new Set<string>()
     for (const expr of expressions) {
       for (const [, found = '', , selector = ''] of expr.matchAll(/(gamekeeper_\w+)({([^}]*)})?/g)) {
@@ -85,7 +85,7 @@ describe('the dashboard', async () => {
         const labels = new Set<string>(Object.values(metricDefinitions).flatMap((one) => [...one.labels]))
         for (const label of by.split(',').map((one) => one.trim())) expect(['le', ...labels]).toContain(label)
       }
-      // Brackets and quotes come in pairs.
+      // Brackets are balanced.
       for (const [open, close] of ['()', '[]', '{}']) {
         expect(expr.split(open ?? '').length).toBe(expr.split(close ?? '').length)
       }
@@ -93,7 +93,7 @@ describe('the dashboard', async () => {
     expect([...asked].toSorted()).toEqual(Object.keys(metricDefinitions).toSorted())
   })
 
-  it('uses only variables that it has', () => {
+  it('uses only variables that it defines', () => {
     const own = dashboard.templating.list.map(({ name }) => name)
     const used = [...JSON.stringify(panels).matchAll(/\$\{?(\w+)\}?/g)].map(([, name]) => name)
     expect(own).toEqual(['datasource', 'build'])

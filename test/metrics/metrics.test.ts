@@ -31,7 +31,7 @@ afterEach(() => fleet.close())
 
 /** The value of a series as `name{a="b"}`, absent series as undefined. */
 async function value(series: string): Promise<number | undefined> {
-  // What is read a moment later is read anew.
+  // Later than the cache lasts.
   await clock.advance(3_000)
   const line = (await metrics.text()).split('\n').find((one) => one.startsWith(`${series} `))
   return line === undefined ? undefined : Number(line.slice(series.length + 1))
@@ -44,7 +44,7 @@ const allocate = (session = sessionID, options?: Parameters<Fleet['allocate']>[1
 const other = (n: number) => sessionID.replace(/.$/, String(n))
 
 describe('gauges', () => {
-  it('tell the servers of each build by state, and what they are to be', async () => {
+  it('show the servers of each build by state, and the desired numbers', async () => {
     await fleet.builds.create(build({ standingBy: 2, max: 3 }))
     expect(await servers('StandingBy')).toBe(2)
     await allocate()
@@ -59,7 +59,7 @@ describe('gauges', () => {
     expect(await value(`gamekeeper_build_max{${arena}}`)).toBeUndefined()
   })
 
-  it('tell players and those who wait', async () => {
+  it('show players and waiting callers', async () => {
     await fleet.builds.create(build({ standingBy: 1, max: 1 }))
     await clock.advance(3_000)
     await allocate()
@@ -74,7 +74,7 @@ describe('gauges', () => {
     expect(await value(`gamekeeper_waiting_callers{${arena}}`)).toBe(0)
   })
 
-  it('tell whether this host leads, and whether store and backend answer', async () => {
+  it('show whether this host leads, and whether store and backend answer', async () => {
     const three = async () => [
       await value('gamekeeper_leader'),
       await value('gamekeeper_store_up'),
@@ -91,7 +91,7 @@ describe('gauges', () => {
 })
 
 describe('histograms', () => {
-  it('tell how allocations ended, and how long they took with waiting', async () => {
+  it('show the outcome and duration of allocations, including waiting', async () => {
     const count = (outcome: string) => value(`gamekeeper_allocation_duration_seconds_count{outcome="${outcome}"}`)
     await fleet.builds.create(build({ standingBy: 1, max: 1 }))
     await clock.advance(3_000)
@@ -108,7 +108,7 @@ describe('histograms', () => {
     expect(await value('gamekeeper_allocation_duration_seconds_sum{outcome="max-reached"}')).toBeCloseTo(2, 1)
   })
 
-  it('tell of calls of the backend and the store, and of passes', async () => {
+  it('show backend calls, store calls and reconciles', async () => {
     const call = (name: string, labels: string) => value(`gamekeeper_${name}_call_duration_seconds_count{${labels}}`)
     await fleet.builds.create(build({ standingBy: 1, max: 1 }))
     await clock.advance(3_000)
@@ -123,7 +123,7 @@ describe('histograms', () => {
 })
 
 describe('counters', () => {
-  it('tell crashes, restarts and ends that were wanted apart', async () => {
+  it('distinguish crashes, restarts and intended ends', async () => {
     await fleet.builds.create(build({ standingBy: 2, max: 2 }))
     await clock.advance(3_000)
     backend.servers()[0]?.exit(1)
@@ -143,7 +143,7 @@ describe('counters', () => {
     expect(await value(`gamekeeper_restarts_total{${arena}}`)).toBe(2)
   })
 
-  it('count what happened before anybody counted, as long as the log holds it', async () => {
+  it('include earlier events that are still in the log', async () => {
     await fleet.builds.create(build({ standingBy: 1, max: 1 }))
     await clock.advance(3_000)
     backend.servers()[0]?.exit(1)
@@ -163,7 +163,7 @@ describe('counters', () => {
 })
 
 describe('the registry', () => {
-  it("may be the host's, and is left as it was", async () => {
+  it("may be the host app's, and is left as it was", async () => {
     const registry = new Registry()
     registry.setDefaultLabels({ app: 'game' })
     const own = fleetMetrics(fleet, { registry, clock })
@@ -174,7 +174,7 @@ describe('the registry', () => {
     fleetMetrics(fleet, { registry, clock }).close()
   })
 
-  it('holds each metric that is documented, named as Prometheus wants it', async () => {
+  it('contains every documented metric, named by the conventions of Prometheus', async () => {
     const names = (await metrics.text()).matchAll(/^# TYPE (\S+) (\S+)$/gm)
     const types = Object.fromEntries(Object.entries(metricDefinitions).map(([name, { type }]) => [name, type]))
     expect(Object.fromEntries([...names].map(([, name, type]) => [name, type]))).toEqual(types)
@@ -186,13 +186,13 @@ describe('the registry', () => {
     }
   })
 
-  it('holds one fleet only, and says so', () => {
+  it('rejects a second fleet', () => {
     expect(() => fleetMetrics(fleet, { registry: metrics.registry, clock })).toThrow(
       expect.objectContaining({ code: 'invalid', message: expect.stringContaining('one fleet') }),
     )
   })
 
-  it('is not told anything any more once it is closed', async () => {
+  it('gets no more values after close', async () => {
     metrics.close()
     await fleet.builds.create(build())
     await clock.advance(3_000)
@@ -201,7 +201,7 @@ describe('the registry', () => {
 })
 
 describe('an observer that throws', () => {
-  it('harms nobody, and one that is taken away hears nothing', async () => {
+  it('affects nothing else, and a removed one is not called', async () => {
     const heard: string[] = []
     const stop = fleet.observe({
       allocated(outcome) {

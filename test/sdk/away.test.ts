@@ -9,9 +9,12 @@ const faults: readonly (readonly [string, (response: ServerResponse) => void])[]
   ['answers 404', (response) => void response.writeHead(404).end()],
   ['answers 302', (response) => void response.writeHead(302, { location: '/' }).end()],
   ['hangs', () => {}],
-  ['hangs amid its answer', (response) => void response.writeHead(200, { 'content-length': 99 }).write('{"oper')],
   [
-    'drips for ever',
+    'hangs in the middle of its answer',
+    (response) => void response.writeHead(200, { 'content-length': 99 }).write('{"oper'),
+  ],
+  [
+    'sends its answer forever',
     (response) => {
       const drip = setInterval(() => response.write(' '), 10)
       response.on('close', () => clearInterval(drip))
@@ -19,26 +22,26 @@ const faults: readonly (readonly [string, (response: ServerResponse) => void])[]
   ],
   ['breaks the connection', (response) => void response.destroy()],
   [
-    'breaks the connection amid its answer',
+    'breaks the connection in the middle of its answer',
     (response) => {
       response.writeHead(200, { 'content-length': 99 })
       response.write('{"oper', () => response.destroy())
     },
   ],
-  ['answers nothing', (response) => void response.end()],
-  ['answers no JSON', (response) => void response.end('<html>')],
+  ['answers with an empty body', (response) => void response.end()],
+  ['answers with HTML', (response) => void response.end('<html>')],
   ['answers an array', (response) => void response.end('[1]')],
   ['answers null', (response) => void response.end('null')],
   ['answers without an operation', (response) => void response.end('{"nextHeartbeatIntervalMs":1000}')],
   ['does not speak HTTP', (response) => void response.socket?.end('SSH-2.0-x\r\n\r\n')],
-  ['answers without end', (response) => void response.end(' '.repeat(3 * 1024 * 1024))],
+  ['sends too long an answer', (response) => void response.end(' '.repeat(3 * 1024 * 1024))],
 ]
 
-describe('an agent that is away', () => {
-  it.each(faults)('and %s is tried again until it is back, and said once each', async (_fault, inject) => {
+describe('an agent that fails', () => {
+  it.each(faults)('and %s is retried until it recovers, with one log line for each', async (_fault, inject) => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
-    // Long enough for an honest answer on a busy machine, which must not count as one more time away.
+    // Long enough for a real answer on a busy machine, which must not count as another failure.
     const gsdk = await startAgainst(agent, { logger, timing: { requestTimeoutMs: 1_500 } })
     await until(() => agent.beats.length >= 2)
     agent.reply = (_heard, response) => inject(response)
@@ -57,7 +60,7 @@ describe('an agent that is away', () => {
     expect(logger.error).not.toHaveBeenCalled()
   })
 
-  it('from the start is waited for, and hears of everything when it comes', async () => {
+  it('from the start is retried, and gets every change once it answers', async () => {
     const gone = await fakeAgent()
     await gone.close()
     const logger = recordingLogger()
@@ -77,7 +80,7 @@ describe('an agent that is away', () => {
     expect(logger.info).toHaveBeenCalledTimes(1)
   })
 
-  it('is not knocked at more often because the game changes', async () => {
+  it('is not called more often when the game changes', async () => {
     const agent = await fakeAgent()
     agent.reply = (_heard, response) => void response.writeHead(503).end()
     const gsdk = await startAgainst(agent, { timing: { retryInitialMs: 200, retryMaxMs: 200 } })
@@ -91,7 +94,7 @@ describe('an agent that is away', () => {
     expect(agent.beats.length).toBeLessThanOrEqual(2 + Math.ceil((performance.now() - startedAt) / 100))
   })
 
-  it('does not bring down a game whose logger throws', async () => {
+  it('does not crash a game whose logger throws', async () => {
     const agent = await fakeAgent()
     agent.reply = (_heard, response) => void response.writeHead(503).end()
     const broken = () => {
@@ -114,15 +117,15 @@ describe('an agent that is away', () => {
     },
   )
 
-  it('is tried again after a wait that grows and is partly random', () => {
+  it('is retried after a delay that grows and is partly random', () => {
     const longest = [1, 2, 3, 4, 5].map((failures) => retryDelayOf(failures, 1, defaultTiming))
     expect(longest).toEqual([500, 1000, 2000, 3000, 3000])
     expect(retryDelayOf(3, 0, defaultTiming)).toBe(1000)
   })
 })
 
-describe('an agent that is odd but right', () => {
-  it('is understood when it answers in chunks and slowly', async () => {
+describe('an unusual but correct agent', () => {
+  it('may answer slowly and in chunks', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     agent.reply = (heard, response) => {
@@ -133,7 +136,7 @@ describe('an agent that is odd but right', () => {
       const next = () => {
         const some = parts.splice(0, 40)
         if (some.length === 0) return void response.end()
-        // Byte by byte, so that characters of two bytes are split.
+        // Byte by byte, to split two-byte characters.
         for (const part of some) response.write(part)
         setImmediate(next)
       }

@@ -36,7 +36,7 @@ describe('the configuration of a game server', () => {
     expect(config.raw['vmId']).toBe('node-1')
   })
 
-  it('is understood from other agents, which write less and spell otherwise', async () => {
+  it('is read in the forms of other agents, which omit fields and spell them differently', async () => {
     const path = await fileOf({
       heartbeatEndpoint: 'agent.internal',
       sessionHostId: guid,
@@ -68,7 +68,7 @@ describe('the configuration of a game server', () => {
     expect((await readConfig({ GSDK_CONFIG_FILE: path })).agent.origin.host).toBe(host)
   })
 
-  it('names the variable and the path when the file is missing', async () => {
+  it('error names the variable and the path when the file is missing', async () => {
     const path = join(await temporaryFolder(), 'none.json')
     const refusal = await refusalOf(start({ env: { GSDK_CONFIG_FILE: path } }))
     expect(FleetError.is(refusal, 'invalid')).toBe(true)
@@ -86,7 +86,7 @@ describe('the configuration of a game server', () => {
       /must be host:port, but is "http/,
     ],
     ['an endpoint with a bad port', { sessionHostId: 'a.b', heartbeatEndpoint: 'a:99999' }, /must be host:port/],
-    ['no id', { heartbeatEndpoint: 'a:1', sessionHostId: '' }, /sessionHostId .* must be a string that is not empty/],
+    ['no id', { heartbeatEndpoint: 'a:1', sessionHostId: '' }, /sessionHostId .* must be a non-empty string/],
   ])('names the variable and the path when the file holds %s', async (_what, content, reason) => {
     const path = await fileOf(content)
     const env = { GSDK_CONFIG_FILE: path, HEARTBEAT_ENDPOINT: 'a:1', SESSION_HOST_ID: 'a.b' }
@@ -96,13 +96,13 @@ describe('the configuration of a game server', () => {
     expect(String(refusal)).toContain(`${path} named by GSDK_CONFIG_FILE`)
   })
 
-  it('says what is needed when nothing is set', async () => {
+  it('error says what to set when nothing is set', async () => {
     const refusal = await refusalOf(start({ env: {} }))
     expect(FleetError.is(refusal, 'invalid')).toBe(true)
     expect(String(refusal)).toMatch(/GSDK_CONFIG_FILE is not set.*HEARTBEAT_ENDPOINT and SESSION_HOST_ID/)
   })
 
-  it('falls back to the environment, and says so when a file was named', async () => {
+  it('falls back to the environment, with a notice when a file was named', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     const fallback = {
@@ -124,7 +124,7 @@ describe('the configuration of a game server', () => {
     expect(silent.notice).toBeUndefined()
   })
 
-  it('may hold an id that is not safe in a path', async () => {
+  it('may contain an id that needs encoding in a path', async () => {
     const agent = await fakeAgent()
     const { GSDK_CONFIG_FILE } = await configuredFor(agent.endpoint, { sessionHostId: 'a/b?c#d é' })
     await startAgainst(agent, { env: { GSDK_CONFIG_FILE } })

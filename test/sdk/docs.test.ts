@@ -1,4 +1,4 @@
-/** docs/reference/sdk.md says what the SDK does: its programs are compiled and run, its tables hold the names that the code has. */
+/** Compares docs/reference/sdk.md with the SDK: its programs are compiled and run, its tables list what exists. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
@@ -16,18 +16,18 @@ beforeAll(async () => {
   page = await readFile(join(root, 'docs/reference/sdk.md'), 'utf8')
 })
 
-/** The first program of a language on the page. */
+/** The page's first program in a language. */
 function program(language: string): string {
   return new RegExp(`^\`\`\`${language}\n([^]*?)^\`\`\`$`, 'm').exec(page)?.[1] ?? ''
 }
 
-/** The first column of the table whose first heading is this. */
+/** The first column of the table with this first heading. */
 function column(heading: string): string[] {
   const table = new RegExp(`^\\| ${heading} .*\n\\| -.*\n((?:\\|.*\n)+)`, 'm').exec(page)?.[1] ?? ''
   return table.split('\n').flatMap((row) => /^\| `([^`]+)`/.exec(row)?.[1] ?? [])
 }
 
-/** What the compiler says to the program as a module of this package, which is never written. */
+/** Compiler errors of the program, as a module that is never written to disk. */
 function typeErrors(text: string): string[] {
   const file = join(root, 'test/sdk/program-of-the-page.mts')
   const read = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => ts.sys.readFile(path))
@@ -45,7 +45,7 @@ function typeErrors(text: string): string[] {
   return found.map((problem) => ts.flattenDiagnosticMessageText(problem.messageText, '\n'))
 }
 
-/** Starts a program of the page as a game server, and waits until it was allocated. */
+/** Starts a program as a game server and waits until it is allocated. */
 async function playUntilActive(text: string, format: string): Promise<{ readonly output: () => string }> {
   const probe = createServer().listen(0, '127.0.0.1')
   await once(probe, 'listening')

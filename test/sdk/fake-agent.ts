@@ -1,6 +1,6 @@
 /**
- * An agent on a real socket, for what a real one is never to do: refuse, hang, answer nonsense. It keeps what it heard.
- * Also starts SDKs that speak to it, quickly, and stops them when the test is over.
+ * An agent on a real socket that can do what a real one must not: refuse, hang, answer nonsense. Records what it receives.
+ * Also starts SDKs against it with short intervals, and stops them after the test.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -29,7 +29,7 @@ export interface FakeAgent {
   readonly endpoint: string
   readonly beats: Heard[]
   readonly introductions: Heard[]
-  /** Counts, since the start. */
+  /** Connections in all, and how many were open at once. */
   readonly seen: { connections: number; atOnce: number; mostAtOnce: number }
   /** Answers heartbeats. */
   reply: Reply
@@ -49,12 +49,12 @@ export const sessionConfig = Object.freeze({
   metadata: { map: 'dust' },
 })
 
-/** An answer as the fleet gives it. */
+/** A fleet's answer. */
 export function says(operation: string, more: object = {}, intervalMs = 20): Reply {
   return (_heard, response) => sendJson(response, { operation, nextHeartbeatIntervalMs: intervalMs, ...more })
 }
 
-/** Active to the first heartbeat StandingBy, as the fleet does; the session in every answer from then on. */
+/** Answers Active to the first StandingBy heartbeat, and includes the session from then on, as a fleet does. */
 export function allocates(intervalMs = 20): Reply {
   return (heard, response, request) => {
     const operation = heard.state === 'StandingBy' ? 'Active' : 'Continue'
@@ -130,7 +130,7 @@ function heardOf(request: IncomingMessage, text: string): Heard {
   }
 }
 
-/** Quick enough for a test, and patient with a busy machine. */
+/** Short intervals, and timeouts long enough for a busy machine. */
 export const quick: SdkTiming = {
   heartbeatIntervalMs: 20,
   minHeartbeatIntervalMs: 10,
@@ -145,14 +145,14 @@ export function recordingLogger() {
   return { debug: vi.fn(), info: vi.fn(), warn: vi.fn(), error: vi.fn() }
 }
 
-/** A folder that goes when the test is over. */
+/** A folder that is removed after the test. */
 export async function temporaryFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'gamekeeper-sdk-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
   return folder
 }
 
-/** A configuration file as the fleet writes it; returns the environment that names it. */
+/** Writes a configuration file as a fleet does; returns the environment that names it. */
 export async function configuredFor(
   endpoint: string,
   more: Partial<SdkConfigInput> = {},
@@ -175,7 +175,7 @@ export async function configuredFor(
   return { GSDK_CONFIG_FILE: path, folder }
 }
 
-/** A started SDK that speaks to this agent. */
+/** Starts an SDK against this agent. */
 export async function startAgainst(agent: { readonly endpoint: string }, options: StartOptions = {}): Promise<Gsdk> {
   const env = await configuredFor(agent.endpoint)
   const gsdk = await start({

@@ -5,7 +5,7 @@ import { introduction } from '../../src/sdk/gsdk.js'
 import { allocates, fakeAgent, recordingLogger, says, startAgainst, until } from './fake-agent.js'
 
 describe('heartbeats', () => {
-  it('begin by themselves, as Initializing, in the form that the wire asks for', async () => {
+  it('start on their own, as Initializing, in the format of the protocol', async () => {
     const agent = await fakeAgent()
     await startAgainst(agent)
     await until(() => agent.beats.length >= 2)
@@ -17,7 +17,7 @@ describe('heartbeats', () => {
     })
   })
 
-  it('are preceded by nothing, and the SDK names itself once', async () => {
+  it('come first, and the SDK introduces itself once after them', async () => {
     const agent = await fakeAgent()
     await startAgainst(agent)
     await until(() => agent.beats.length >= 4)
@@ -44,13 +44,13 @@ describe('heartbeats', () => {
     expect(logger.warn).not.toHaveBeenCalled()
   })
 
-  it('keep the interval that the agent asks for', async () => {
+  it("follow the agent's interval", async () => {
     const agent = await fakeAgent()
     agent.reply = says('Continue', {}, 120)
     await startAgainst(agent)
     await until(() => agent.beats.length >= 5)
     const gaps = agent.beats.slice(1).map((beat, i) => beat.atMs - (agent.beats[i]?.atMs ?? 0))
-    // Never earlier (a timer may be 1 ms early by rounding, and the wait starts with the answer).
+    // Never earlier; a timer may be 1 ms early by rounding, and the interval starts with the answer.
     expect(Math.min(...gaps)).toBeGreaterThan(115)
   })
 
@@ -65,7 +65,7 @@ describe('heartbeats', () => {
     expect(intervalOf(asked, defaultTiming)).toBe(waited)
   })
 
-  it.each(['"1000"', 'null', '-5', '1e999', '{}'])('survive an interval of %s', async (interval) => {
+  it.each(['"1000"', 'null', '-5', '1e999', '{}'])('ignore an invalid interval: %s', async (interval) => {
     const agent = await fakeAgent()
     agent.reply = (_heard, response) => {
       response.end(`{"operation":"Continue","nextHeartbeatIntervalMs":${interval}}`)
@@ -74,7 +74,7 @@ describe('heartbeats', () => {
     await until(() => agent.beats.length >= 3)
   })
 
-  it('come at once when the state changes, however long the interval', async () => {
+  it('are sent at once when the state changes, however long the interval', async () => {
     const agent = await fakeAgent()
     agent.reply = allocates(30_000)
     const gsdk = await startAgainst(agent)
@@ -84,7 +84,7 @@ describe('heartbeats', () => {
     expect(agent.beats.map((beat) => beat.state)).toEqual(['Initializing', 'StandingBy', 'Active'])
   })
 
-  it('come at once when players change, many changes in one', async () => {
+  it('are sent at once when players change, one for several changes', async () => {
     const agent = await fakeAgent()
     agent.reply = says('Continue', {}, 30_000)
     const gsdk = await startAgainst(agent)
@@ -93,7 +93,7 @@ describe('heartbeats', () => {
     await until(() => agent.beats.length === 2)
     expect(agent.last()?.players).toHaveLength(100)
 
-    // A swap leaves the length as it is, and an empty list is news too.
+    // A swap keeps the length; an empty list is a change, too.
     gsdk.updateConnectedPlayers(['amie', 'bob'])
     await until(() => agent.beats.length === 3)
     gsdk.updateConnectedPlayers(['amie', 'cleo'])
@@ -104,7 +104,7 @@ describe('heartbeats', () => {
     expect(agent.last()?.players).toEqual([])
   })
 
-  it('are not brought forward by the same list again, nor by changes more often than the gap', async () => {
+  it('are not brought forward by an unchanged list, nor more often than the gap allows', async () => {
     const agent = await fakeAgent()
     agent.reply = says('Continue', {}, 30_000)
     const gsdk = await startAgainst(agent)
@@ -127,7 +127,7 @@ describe('heartbeats', () => {
     expect(agent.beats).toHaveLength(before + 1)
   })
 
-  it('are never two at once, and a change during one is told right after it', async () => {
+  it('are sent one at a time, and a change during one is sent right after it', async () => {
     const agent = await fakeAgent()
     const held: (() => void)[] = []
     agent.reply = (heard, response, request) => {
@@ -153,7 +153,7 @@ describe('heartbeats', () => {
     expect(agent.seen.connections).toBe(1)
   })
 
-  it('do not mind that the agent closes a kept connection just when they use it', async () => {
+  it('survive that the agent closes the kept-alive connection as they use it', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     const used = new WeakSet<object>()
@@ -168,7 +168,7 @@ describe('heartbeats', () => {
     expect(logger.warn).not.toHaveBeenCalled()
   })
 
-  it('do not mind that the agent closes an idle connection', async () => {
+  it('survive that the agent closes an idle connection', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     await startAgainst(agent, { logger })
@@ -185,7 +185,7 @@ describe('heartbeats', () => {
 })
 
 describe('health', () => {
-  it('is what the game says, asked anew for each heartbeat', async () => {
+  it('is asked of the game for each heartbeat', async () => {
     const agent = await fakeAgent()
     let healthy = true
     await startAgainst(agent, { health: () => healthy })
@@ -196,7 +196,7 @@ describe('health', () => {
     await until(() => agent.last()?.health === 'Healthy')
   })
 
-  it('is Unhealthy when the callback throws, which is logged once each time it begins to', async () => {
+  it('is Unhealthy while the callback throws, which is logged once', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     let broken = true
@@ -218,11 +218,11 @@ describe('health', () => {
     expect(logger.error).toHaveBeenCalledTimes(2)
   })
 
-  it('survives a callback that is asynchronous by mistake, and says so', async () => {
+  it('tolerates an asynchronous callback, and logs it', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     const mistaken: () => unknown = () => Promise.reject(new Error('no world'))
-    // @ts-expect-error what a JavaScript game may do
+    // @ts-expect-error possible in JavaScript
     await startAgainst(agent, { health: mistaken, logger })
     await until(() => agent.beats.length >= 3)
     expect(logger.error).toHaveBeenCalledTimes(1)

@@ -11,7 +11,7 @@ import {
 } from './fake-agent.js'
 
 describe('readyForPlayers', () => {
-  it('reports StandingBy, and resolves with the session when the server is allocated', async () => {
+  it('reports StandingBy and resolves with the session when the server is allocated', async () => {
     const agent = await fakeAgent()
     const gsdk = await startAgainst(agent)
     expect(gsdk.state).toBe('Initializing')
@@ -27,7 +27,7 @@ describe('readyForPlayers', () => {
     await until(() => agent.last()?.state === 'Active')
   })
 
-  it('is the same promise however often it is called, before and after', async () => {
+  it('returns the same promise each time, before and after the allocation', async () => {
     const agent = await fakeAgent()
     agent.reply = allocates()
     const { readyForPlayers } = await startAgainst(agent)
@@ -39,19 +39,19 @@ describe('readyForPlayers', () => {
     expect(agent.beats.filter((beat) => beat.state === 'StandingBy')).toHaveLength(1)
   })
 
-  it('takes a session without cookie, players and metadata', async () => {
+  it('accepts a session without cookie, players and metadata', async () => {
     const agent = await fakeAgent()
     agent.reply = says('Active', { sessionConfig: { sessionId: 's' } })
     const gsdk = await startAgainst(agent)
     expect(await gsdk.readyForPlayers()).toEqual({ sessionId: 's', initialPlayers: [], metadata: {} })
   })
 
-  it('is not bothered by Active a second time, nor by the session in every Continue', async () => {
+  it('ignores a second Active, and the session in later answers', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     agent.reply = says('Active', { sessionConfig })
     const gsdk = await startAgainst(agent, { logger })
-    // The first answer comes before the game is ready: that one is odd.
+    // The first answer arrives before the game is ready, which is unexpected.
     await gsdk.readyForPlayers()
     const heard = agent.beats.length
     agent.reply = says('Active', { sessionConfig: { ...sessionConfig, sessionId: 'another' } })
@@ -63,7 +63,7 @@ describe('readyForPlayers', () => {
     expect(logger.error).not.toHaveBeenCalled()
   })
 
-  it('does not take an answer to the heartbeat before it for its own', async () => {
+  it('ignores an Active that answers an earlier heartbeat', async () => {
     const agent = await fakeAgent()
     let answer = () => {}
     agent.reply = (_heard, response) => {
@@ -79,7 +79,7 @@ describe('readyForPlayers', () => {
     await until(() => gsdk.state === 'Active')
   })
 
-  it('ignores what it does not understand, and says each thing once', async () => {
+  it('ignores answers that it does not understand, and logs each once', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     agent.reply = says('Active', { sessionConfig })
@@ -100,15 +100,15 @@ describe('readyForPlayers', () => {
     agent.reply = allocates()
     await ready
     expect(logger.warn.mock.calls.map(([, message]) => String(message))).toEqual([
-      expect.stringContaining('not ready for players'),
+      expect.stringContaining('before readyForPlayers'),
       expect.stringContaining('without a session'),
       expect.stringContaining('Quarantine'),
     ])
   })
 })
 
-describe('being told to terminate', () => {
-  it('runs every callback once, and reports Terminating from then on', async () => {
+describe('termination', () => {
+  it('runs every callback once and reports Terminating from then on', async () => {
     const agent = await fakeAgent()
     const first = vi.fn()
     const second = vi.fn()
@@ -121,7 +121,7 @@ describe('being told to terminate', () => {
     expect(gsdk.state).toBe('Terminating')
   })
 
-  it('survives callbacks that throw and reject, and logs them', async () => {
+  it('logs callbacks that throw or reject', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     const last = vi.fn()
@@ -138,7 +138,7 @@ describe('being told to terminate', () => {
     expect(messages).toEqual(['thrown', 'rejected'])
   })
 
-  it('calls a callback that is registered too late at once', async () => {
+  it('calls a callback at once when it is registered afterwards', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     const gsdk = await startAgainst(agent, { logger })
@@ -172,7 +172,7 @@ describe('being told to terminate', () => {
 })
 
 describe('stop', () => {
-  it('ends heartbeats, may be called twice, and leaves no listener behind', async () => {
+  it('ends heartbeats and removes the signal handler; calling it twice is harmless', async () => {
     const agent = await fakeAgent()
     const listeners = process.listenerCount('SIGTERM')
     const gsdk = await startAgainst(agent, { onTerminate: () => {} })
@@ -186,37 +186,40 @@ describe('stop', () => {
     gsdk.onTerminate(() => {})
     expect(process.listenerCount('SIGTERM')).toBe(listeners)
 
-    // Another SDK's ten heartbeats are time enough for one of the stopped one's.
+    // In the time of another SDK's ten heartbeats the stopped one would have sent one.
     const other = await fakeAgent()
     await startAgainst(other)
     await until(() => other.beats.length >= 10)
     expect(agent.beats).toHaveLength(heard)
   })
 
-  it.each(['Active', 'Terminate'])('ignores an answer %s that comes later, and asks no more', async (operation) => {
-    const agent = await fakeAgent()
-    const logger = recordingLogger()
-    const ended = vi.fn()
-    const allocated = vi.fn()
-    let answerLate = () => {}
-    const gsdk = await startAgainst(agent, { logger, onTerminate: ended })
-    void gsdk.readyForPlayers().then(allocated)
-    agent.reply = (_heard, response) => {
-      answerLate = () => sendJson(response, { operation, nextHeartbeatIntervalMs: 20, sessionConfig })
-    }
-    await until(() => agent.last()?.state === 'StandingBy' && agent.seen.atOnce === 1)
-    const heard = agent.beats.length
-    gsdk.stop()
-    answerLate()
-    await until(() => agent.seen.atOnce === 0)
+  it.each(['Active', 'Terminate'])(
+    'ignores the answer %s that arrives later, and sends nothing more',
+    async (operation) => {
+      const agent = await fakeAgent()
+      const logger = recordingLogger()
+      const ended = vi.fn()
+      const allocated = vi.fn()
+      let answerLate = () => {}
+      const gsdk = await startAgainst(agent, { logger, onTerminate: ended })
+      void gsdk.readyForPlayers().then(allocated)
+      agent.reply = (_heard, response) => {
+        answerLate = () => sendJson(response, { operation, nextHeartbeatIntervalMs: 20, sessionConfig })
+      }
+      await until(() => agent.last()?.state === 'StandingBy' && agent.seen.atOnce === 1)
+      const heard = agent.beats.length
+      gsdk.stop()
+      answerLate()
+      await until(() => agent.seen.atOnce === 0)
 
-    const other = await fakeAgent()
-    await startAgainst(other)
-    await until(() => other.beats.length >= 5)
-    expect(agent.beats).toHaveLength(heard)
-    expect(gsdk.state).toBe('StandingBy')
-    expect(allocated).not.toHaveBeenCalled()
-    expect(ended).not.toHaveBeenCalled()
-    expect(logger.warn).not.toHaveBeenCalled()
-  })
+      const other = await fakeAgent()
+      await startAgainst(other)
+      await until(() => other.beats.length >= 5)
+      expect(agent.beats).toHaveLength(heard)
+      expect(gsdk.state).toBe('StandingBy')
+      expect(allocated).not.toHaveBeenCalled()
+      expect(ended).not.toHaveBeenCalled()
+      expect(logger.warn).not.toHaveBeenCalled()
+    },
+  )
 })

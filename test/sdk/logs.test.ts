@@ -12,7 +12,7 @@ function silence(stream: 'stdout' | 'stderr') {
 }
 
 describe('logs', () => {
-  it('go to a file in the log folder, with their time, and to stdout', async () => {
+  it('go to a file in the log folder, with timestamps, and to stdout', async () => {
     const printed = silence('stdout')
     const folder = join(await temporaryFolder(), 'made', 'when', 'needed')
     const logs = createLogs(folder)
@@ -28,7 +28,7 @@ describe('logs', () => {
     expect(printed.mock.calls).toEqual([['round 1\n'], ['round 2\n']])
   })
 
-  it('go to stdout alone when the folder cannot be written, which is said once', async () => {
+  it('go to stdout only when the folder is not writable, with one warning', async () => {
     const printed = silence('stdout')
     const complaints = silence('stderr')
     const file = join(await temporaryFolder(), 'a-file')
@@ -40,7 +40,7 @@ describe('logs', () => {
     expect(complaints).toHaveBeenCalledExactlyOnceWith(expect.stringContaining('cannot be written'))
   })
 
-  it('go to stdout alone when the fleet names no folder', () => {
+  it('go to stdout only when the fleet names no folder', () => {
     const printed = silence('stdout')
     const logs = createLogs(undefined)
     logs.write('round 1')
@@ -48,7 +48,7 @@ describe('logs', () => {
     expect(printed).toHaveBeenCalledExactlyOnceWith('round 1\n')
   })
 
-  it('hold what the SDK has to say, unless it was given a logger', async () => {
+  it("contain the SDK's own messages, unless it has a logger", async () => {
     silence('stdout')
     const agent = await fakeAgent()
     const { GSDK_CONFIG_FILE } = await configuredFor(agent.endpoint)

@@ -1,4 +1,4 @@
-/** The built SDK inside processes of its own: what keeps them alive, what ends them, and that nothing crashes them. */
+/** The built SDK in separate processes: what keeps them alive, what ends them, and that nothing crashes them. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -13,9 +13,10 @@ interface Game {
   ended(): Promise<{ readonly code: number | null; readonly signal: string | null }>
 }
 
-const quick = '{ minHeartbeatIntervalMs: 10, heartbeatIntervalMs: 20, requestTimeoutMs: 3_000, retryInitialMs: 20, retryMaxMs: 40 }'
+const quick =
+  '{ minHeartbeatIntervalMs: 10, heartbeatIntervalMs: 20, requestTimeoutMs: 3_000, retryInitialMs: 20, retryMaxMs: 40 }'
 
-/** Runs the text of a game, as an ES module or as CommonJS. */
+/** Runs a game's source as an ES module or as CommonJS. */
 async function play(agent: FakeAgent, text: string, format: 'module' | 'commonjs' = 'module'): Promise<Game> {
   const { GSDK_CONFIG_FILE } = await configuredFor(agent.endpoint)
   const load =
@@ -41,15 +42,15 @@ async function play(agent: FakeAgent, text: string, format: 'module' | 'commonjs
   }
 }
 
-describe('a process with a started SDK', () => {
-  it('ends when the game has nothing left to do', async () => {
+describe('a process that has started the SDK', () => {
+  it('exits when the game has nothing left to do', async () => {
     const agent = await fakeAgent()
     const game = await play(agent, 'await start({ timing, onTerminate() {} })')
     expect(await game.ended()).toEqual({ code: 0, signal: null })
     expect(game.output.err).toBe('')
   })
 
-  it('ends even while the agent hangs', async () => {
+  it('exits even while the agent hangs', async () => {
     const agent = await fakeAgent()
     agent.reply = () => {}
     const game = await play(
@@ -60,7 +61,7 @@ describe('a process with a started SDK', () => {
     expect(agent.beats).toHaveLength(1)
   })
 
-  it('lives while it waits to be allocated, and no longer', async () => {
+  it('stays alive while it waits to be allocated, and no longer', async () => {
     const agent = await fakeAgent()
     const game = await play(
       agent,
@@ -73,7 +74,7 @@ describe('a process with a started SDK', () => {
     expect(game.output.out).toBe(`${sessionConfig.sessionCookie}\n`)
   })
 
-  it('ends when stopped while it waits to be allocated', async () => {
+  it('exits when stopped while it waits to be allocated', async () => {
     const agent = await fakeAgent()
     const game = await play(
       agent,
@@ -96,7 +97,7 @@ describe('a process with a started SDK', () => {
 })
 
 describe('SIGTERM', () => {
-  it('ends a game that registers nothing', async () => {
+  it('ends a game without callbacks', async () => {
     const agent = await fakeAgent()
     const game = await play(agent, 'const gsdk = await start({ timing }); await gsdk.readyForPlayers()')
     await until(() => agent.last()?.state === 'StandingBy')
@@ -104,7 +105,7 @@ describe('SIGTERM', () => {
     expect(await game.ended()).toEqual({ code: null, signal: 'SIGTERM' })
   })
 
-  it('is being told to terminate for one that does: callbacks run once, and more signals do not cut them short', async () => {
+  it('runs the callbacks once, and further signals do not interrupt them', async () => {
     const agent = await fakeAgent()
     const game = await play(
       agent,
@@ -127,7 +128,7 @@ describe('SIGTERM', () => {
     expect(game.output.out.match(/goodbye \d/g)).toEqual(['goodbye 1'])
   })
 
-  it("is the game's own when the option says so", async () => {
+  it('is left to the game with handleSigterm: false', async () => {
     const agent = await fakeAgent()
     const game = await play(
       agent,
@@ -140,8 +141,8 @@ describe('SIGTERM', () => {
   })
 })
 
-describe('the game is never crashed', () => {
-  it('by an agent that is away, by its own callbacks, or by both', async () => {
+describe('the game does not crash', () => {
+  it('when the agent is unreachable, its callbacks fail, or both', async () => {
     const agent = await fakeAgent()
     const game = await play(
       agent,
@@ -164,7 +165,7 @@ describe('the game is never crashed', () => {
     expect(game.output.err).toBe('')
   })
 
-  it('nor is its agent thought to be away because the game blocked its process', async () => {
+  it('and blocking its process does not make its agent look unreachable', async () => {
     const agent = await fakeAgent()
     const game = await play(
       agent,
@@ -178,7 +179,7 @@ describe('the game is never crashed', () => {
     expect(game.output.out).toBe('')
   })
 
-  it('by writing its log when nobody reads its output any more', async () => {
+  it('when it writes its log after the reader of its output has exited', async () => {
     const agent = await fakeAgent()
     const game = await play(
       agent,

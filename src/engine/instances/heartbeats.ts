@@ -92,7 +92,7 @@ export class Heartbeats {
 
 /**
  * True when the end is on record, was reported by the game, or follows a session. Until an idle server's end is durable, a new
- * leader would not know of it and could allocate the server, so the game must not be told to terminate yet.
+ * leader would not know of it and could allocate the server, so the game must not get Terminate yet.
  */
 function isEndCertain({ record, stored, recordDeleted, build }: ServerEntry): boolean {
   if (record.session !== undefined || record.ending?.reason === 'Exited') return true

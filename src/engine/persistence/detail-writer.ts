@@ -82,7 +82,7 @@ export class DetailWriter {
           ? await details.create(detail)
           : await details.update(detail, entry.detailRevision)
     } catch (error) {
-      // The game's current list is authoritative: the next write replaces whatever is stored.
+      // The game's current list is authoritative: the next write replaces the stored one.
       await this.#readBack(entry)
       throw error
     }

@@ -36,7 +36,7 @@ function counting(): BackendListener & { readonly heard: { changed: number; gone
 describeOnEngine('an engine that hangs', () => {
   it('fails each call at its timeout, and serves later calls once it responds again', async () => {
     const between = await proxy()
-    const backend = await open({ docker: between.docker, readTimeoutMs: 700, changeTimeoutMs: 900 })
+    const backend = await open({ docker: between.docker, readTimeoutMs: 2_700, changeTimeoutMs: 2_900 })
     const spec = specOf('sleep 600', { ports: [7777] })
     const running = await backend.create(spec)
     const listener = counting()
@@ -56,7 +56,7 @@ describeOnEngine('an engine that hangs', () => {
         reason: {
           code: 'unavailable',
           retryable: true,
-          message: expect.stringMatching(/did not .* within 0\.[79] s$/),
+          message: expect.stringMatching(/did not .* within 2\.[79] s$/),
         },
       })
     }
@@ -71,7 +71,7 @@ describeOnEngine('an engine that hangs', () => {
 
   it('creates no second container when its answer to a create is lost', async () => {
     const between = await proxy()
-    const backend = await open({ docker: between.docker, readTimeoutMs: 700, changeTimeoutMs: 900 })
+    const backend = await open({ docker: between.docker, readTimeoutMs: 2_700, changeTimeoutMs: 2_900 })
     await backend.list()
     const spec = specOf('sleep 600', { ports: [7777] })
     const created = backend.create(spec)
