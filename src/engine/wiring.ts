@@ -98,7 +98,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const watcher = new InstanceWatcher(ctx, {
     running: (entry) => heartbeats.expect(entry),
     heartbeat,
-    stuck: (entry, reason) => startFailures.startReport(entry, reason),
+    startBlocked: (entry, reason) => startFailures.startReport(entry, reason),
     adopt: (found) => adoption.adopt(found),
   })
   const ticker = new Ticker(ctx, { timeouts: new Timeouts(ctx, conditions), watcher, details })
@@ -120,14 +120,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const operations = new BuildOperations(ctx, { creation, events, waitQueue, writer: builds })
   const changes = new ChangeHandlers(ctx, { builds: operations, conditions, drainer, events, startFailures, waitQueue })
   const adoption = new ServerAdoption(ctx, { loader, writer, changes })
-  const resync = new StoreResync(ctx, {
-    adoptBuild: (found) => creation.adopt(found),
-    findLostBuilds: () => creation.recoverUncertain(),
-    builds,
-    buildGone: (build) => operations.recordDeleted(build),
-    adoptServer: (found) => adoption.adopt(found),
-    checkServer: (entry) => adoption.refresh(entry),
-  })
+  const resync = storeResync(ctx, builds, creation, operations, adoption)
 
   function heartbeat(hostId: string, beat: Heartbeat): HeartbeatAnswer {
     return heartbeats.receive(hostId, beat, () =>
@@ -184,6 +177,23 @@ function engineContext(
     stopError: () => guard.closedWith ?? state.stopError,
     deposedError: () => guard.closedWith,
   }
+}
+
+function storeResync(
+  ctx: EngineContext,
+  builds: BuildWriter,
+  creation: BuildCreation,
+  operations: BuildOperations,
+  adoption: ServerAdoption,
+): StoreResync {
+  return new StoreResync(ctx, {
+    adoptBuild: (found) => creation.adopt(found),
+    recoverUncertainBuilds: () => creation.recoverUncertain(),
+    builds,
+    buildGone: (build) => operations.recordDeleted(build),
+    adoptServer: (found) => adoption.adopt(found),
+    refreshServer: (entry) => adoption.refresh(entry),
+  })
 }
 
 interface ReconcilePartDependencies {

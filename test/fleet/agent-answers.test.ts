@@ -1,4 +1,4 @@
-/** What a game's heartbeats are answered: the rules of the wire, as the fleet keeps them. */
+/** How the fleet answers heartbeats. */
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, only, playing, session, stage, untilReady } from './stage.js'
 
@@ -31,14 +31,14 @@ const config = {
 
 describe('before a match', () => {
   it.each(['Initializing', 'StandingBy', 'Active', 'Invalid'] as const)(
-    'a heartbeat %s is answered to continue, without a session',
+    'a heartbeat %s is answered with Continue and no session',
     async (state) => {
       const { server } = await opened()
       expect(server.heartbeat({ state })).toEqual({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 })
     },
   )
 
-  it('no game is told of a session that is not durable yet', async () => {
+  it('no heartbeat answer contains a session that is not durable yet', async () => {
     const { scene, fleet, server } = await opened()
     server.ready()
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
@@ -52,7 +52,7 @@ describe('before a match', () => {
 })
 
 describe('during a match', () => {
-  it('the first heartbeat StandingBy is answered Active, with the whole session', async () => {
+  it('the first StandingBy heartbeat is answered with Active and the whole session', async () => {
     const { server } = await matched()
     expect(server.heartbeat()).toEqual({
       operation: 'Active',
@@ -61,7 +61,7 @@ describe('during a match', () => {
     })
   })
 
-  it('every later heartbeat is answered to continue, with the whole session', async () => {
+  it('every later heartbeat is answered with Continue and the whole session', async () => {
     const { server } = await matched()
     server.heartbeat()
     for (const state of ['Active', 'Active', 'Initializing', 'Invalid'] as const) {
@@ -73,21 +73,21 @@ describe('during a match', () => {
     }
   })
 
-  it('what was not given is left out, never null', async () => {
+  it('fields that the allocation did not set are absent, never null', async () => {
     const { fleet, server } = await opened()
     server.ready()
     await fleet.allocate(ask(1))
     expect(server.heartbeat().sessionConfig).toEqual({ sessionId: session(1), initialPlayers: [], metadata: {} })
   })
 
-  it('the game has the metadata of its build, every character of it', async () => {
+  it('the answer contains the metadata of the build unchanged', async () => {
     const buildMetadata = { map: 'dust,2?a=b', 'a,b': '?' }
     const { server } = await matched({ buildMetadata })
     expect(server.heartbeat().sessionConfig?.metadata).toEqual(buildMetadata)
     expect(server.spec.sdk.buildMetadata).toEqual(buildMetadata)
   })
 
-  it('a game has the metadata that it was started with, also while its build changes', async () => {
+  it('a game gets the metadata that it was started with, also after its build has changed', async () => {
     const scene = stage({ memory: { script: ({ sdk }) => ({ autoReady: sdk.buildMetadata['mode'] === 'duel' }) } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 4, buildMetadata: { mode: 'duel' } }))
@@ -99,7 +99,7 @@ describe('during a match', () => {
     expect((await playing(scene, fleet, 1)).session?.metadata).toEqual({ mode: 'duel' })
   })
 
-  it('a game that had not heard of it learns of it with its next heartbeat, also after silence', async () => {
+  it('a game that missed the first answer gets its session with its next heartbeat, also after silence', async () => {
     const { scene, fleet, server } = await opened()
     server.ready()
     server.silence()
@@ -112,7 +112,7 @@ describe('during a match', () => {
 
 describe('at the end', () => {
   it.each(['StandingBy', 'Active', 'Initializing', 'Invalid'] as const)(
-    'a heartbeat %s of a server that is to go is answered Terminate',
+    'a heartbeat %s of a Terminating server is answered with Terminate',
     async (state) => {
       const { fleet, server } = await matched()
       server.heartbeat()
@@ -121,7 +121,7 @@ describe('at the end', () => {
     },
   )
 
-  it('no idle game is told to terminate before its end is on record', async () => {
+  it('an idle game is not told to terminate before its record says Terminating', async () => {
     const { scene, fleet, server } = await opened()
     server.ready()
     await scene.clock.settle()
@@ -134,7 +134,7 @@ describe('at the end', () => {
     expect(await fleet.servers.list()).toEqual([])
   })
 
-  it('a game is told of the end of its match at once, also while the store is slow', async () => {
+  it('a game with a match is told to terminate at once, also while the store is slow', async () => {
     const { scene, fleet, server } = await matched()
     server.heartbeat()
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
@@ -153,8 +153,8 @@ describe('at the end', () => {
   })
 })
 
-describe('an id that no server has', () => {
-  it('is told to terminate, and not whether the name exists', async () => {
+describe('a heartbeat with an unknown id', () => {
+  it('is answered with Terminate, and does not reveal whether the name exists', async () => {
     const { fleet, server } = await opened()
     const terminate = { operation: 'Terminate', nextHeartbeatIntervalMs: 1_000 }
     for (const id of [`${server.ref.name}.guess`, `${server.ref.name}.`, server.ref.name, 'nobody.guess', '', '.']) {
@@ -163,7 +163,7 @@ describe('an id that no server has', () => {
     }
   })
 
-  it('cannot speak for a server', async () => {
+  it('does not count as a heartbeat of a server', async () => {
     const { scene, fleet, server } = await opened()
     fleet.heartbeat(`${server.ref.name}.guess`, { state: 'StandingBy', ...players, players: ['mallory'] })
     await scene.clock.advance(1_000)
@@ -171,7 +171,7 @@ describe('an id that no server has', () => {
     expect((await fleet.details.get(server.ref)).spec.connectedPlayers).toEqual([])
   })
 
-  it('is told to continue until the first list of the backend is there', async () => {
+  it('is answered with Continue until the first list of instances has arrived', async () => {
     const scene = stage()
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -189,8 +189,8 @@ describe('an id that no server has', () => {
   })
 })
 
-describe('the pace of heartbeats', () => {
-  it('is what the fleet says', async () => {
+describe('the heartbeat interval', () => {
+  it('is the one that the fleet is configured with', async () => {
     const scene = stage({ memory: { script: 'manual' }, limits: { heartbeatIntervalMs: 5_000, silenceMs: 20_000 } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -201,7 +201,7 @@ describe('the pace of heartbeats', () => {
     expect(scene.eventsOf('ServerEnding')).toEqual([])
   })
 
-  it('is never so slow that whoever keeps it is taken for silent', async () => {
+  it('is never so long that a game that keeps it counts as silent', async () => {
     const scene = stage({ limits: { heartbeatIntervalMs: 15_000 } })
     await expect(scene.open()).rejects.toMatchObject({
       code: 'invalid',
@@ -209,7 +209,7 @@ describe('the pace of heartbeats', () => {
     })
   })
 
-  it('is never faster than one a second', async () => {
+  it('is never shorter than a second', async () => {
     const scene = stage({ limits: { heartbeatIntervalMs: 500 } })
     await expect(scene.open()).rejects.toMatchObject({ code: 'invalid' })
   })

@@ -1,4 +1,4 @@
-/** Decisions, "Allocation": what each call is answered, and which server it gets. */
+/** Allocation: which server a call gets, and which error. */
 import { FleetError } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
 import {
@@ -27,7 +27,7 @@ async function standing(count: number, wish: Parameters<typeof aBuild>[0] = {}) 
   return { scene, fleet }
 }
 
-/** Lets the servers of a manual stage become ready, in this order. */
+/** Makes the servers of a manual stage ready, in this order. */
 function becomeReady({ backend }: Stage, ...indexes: readonly number[]): readonly string[] {
   return indexes.map((index) => {
     const server = nth(backend.servers(), index)
@@ -37,7 +37,7 @@ function becomeReady({ backend }: Stage, ...indexes: readonly number[]): readonl
 }
 
 describe('an allocation', () => {
-  it('gets the address, the ports and the session of a server, which is Active and replaced from then on', async () => {
+  it('returns the address, ports and session of a server, which becomes Active and is replaced', async () => {
     const { scene, fleet } = await standing(2, { portsToExpose: [7777, 7778] })
     const given = await fleet.allocate(ask(1))
     const server = await playing(scene, fleet, 1)
@@ -51,7 +51,7 @@ describe('an allocation', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingByReadyDesired: '2/2' })
   })
 
-  it('is durable before it is answered', async () => {
+  it('is durable before the call resolves', async () => {
     const { scene, fleet } = await standing(1)
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 3_000 } : undefined)
     const call = watched(fleet.allocate(ask(1)))
@@ -64,7 +64,7 @@ describe('an allocation', () => {
     expect(kept).toContain(session(1))
   })
 
-  it('gets the server that has been ready for longest', async () => {
+  it('gets the server that has been ready longest', async () => {
     const scene = stage(manual)
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 3 }))
@@ -76,14 +76,14 @@ describe('an allocation', () => {
     }
   })
 
-  it('is answered at once: a lone request waits for no batch', async () => {
+  it('resolves at once: a single request does not wait for a batch', async () => {
     const { scene, fleet } = await standing(1)
     const before = scene.clock.elapsed()
     await fleet.allocate(ask(1))
     expect(scene.clock.elapsed()).toBe(before)
   })
 
-  it('costs one write, and reads nothing', async () => {
+  it('makes one write and no reads', async () => {
     const { scene, fleet } = await standing(3)
     await scene.clock.advance(5_000)
     const before = scene.calls.length
@@ -106,18 +106,18 @@ describe('an allocation', () => {
     expect((await statusOf(fleet)).currentActive).toBe(0)
   })
 
-  it.each([-1, Number.NaN, 60_001, Infinity])('with %s ms to wait is invalid', async (waitMs) => {
+  it.each([-1, Number.NaN, 60_001, Infinity])('with waitMs %s is invalid', async (waitMs) => {
     const { fleet } = await standing(1)
     expect((await failureOf(fleet.allocate(ask(1), { waitMs }))).code).toBe('invalid')
   })
 
-  it('from a build that nobody has is not found', async () => {
+  it('with an unknown buildID fails with not-found', async () => {
     const { fleet } = await standing(1)
     const { code, message } = await failureOf(fleet.allocate(ask(1, { buildID: 'duel' })))
     expect([code, message]).toEqual(['not-found', 'no build has the buildID "duel"'])
   })
 
-  it('with no server standing by is refused, and may be tried again soon', async () => {
+  it('with no server standing by fails with a retryable error', async () => {
     const scene = stage(manual)
     const fleet = await scene.open()
     await fleet.builds.create(aBuild())
@@ -126,7 +126,7 @@ describe('an allocation', () => {
     expect(FleetError.is(error) && error.message).toContain('arena')
   })
 
-  it('with all servers in use is told apart: a match has to end first', async () => {
+  it('with all servers in use fails with an error of its own', async () => {
     const { fleet } = await standing(1, { max: 1 })
     await fleet.allocate(ask(1))
     const { code, message } = await failureOf(fleet.allocate(ask(2)))
@@ -136,14 +136,14 @@ describe('an allocation', () => {
     ])
   })
 
-  it('with the last server on its way to another session is told the same', async () => {
+  it('fails with that error too while the last server is being allocated to another session', async () => {
     const { fleet } = await standing(1, { max: 1 })
     const first = fleet.allocate(ask(1))
     expect((await failureOf(fleet.allocate(ask(2)))).code).toBe('max-reached')
     expect((await first).SessionID).toBe(session(1))
   })
 
-  it('from an Unhealthy build that has none left is told that it gets no new ones', async () => {
+  it('fails with an explanation when the build is Unhealthy and has no servers left', async () => {
     const { scene, fleet } = await standing(1, { crashesToMarkUnhealthy: 1 })
     only(scene.backend.servers()).exit(1)
     await scene.clock.advance(5_000)
@@ -155,7 +155,7 @@ describe('an allocation', () => {
     ])
   })
 
-  it('never gets a server that is Unhealthy', async () => {
+  it('never gets an Unhealthy server', async () => {
     const scene = stage(manual)
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 2, max: 2 }))
@@ -167,7 +167,7 @@ describe('an allocation', () => {
     expect((await failureOf(fleet.allocate(ask(2)))).code).toBe('none-standing-by')
   })
 
-  it('gets a server that was Unhealthy and is well again', async () => {
+  it('gets a server that was Unhealthy and has recovered', async () => {
     const scene = stage(manual)
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -183,7 +183,7 @@ describe('an allocation', () => {
     expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
   })
 
-  it('never gets a server whose address is not known yet', async () => {
+  it('never gets a server without a known address', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     scene.faults.events = ({ type }) => (type === 'changed' ? { kind: 'delay', ms: 3_000 } : undefined)
     scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'delay-reply', ms: 5_000 } : undefined)
@@ -197,7 +197,7 @@ describe('an allocation', () => {
     expect((await fleet.allocate(ask(1))).IPV4Address).toBe(only(scene.backend.servers()).instance.address)
   })
 
-  it('still gets the healthy servers of a build that is Unhealthy', async () => {
+  it('gets the servers of an Unhealthy build that are standing by', async () => {
     const { scene, fleet } = await standing(2, { crashesToMarkUnhealthy: 1 })
     nth(scene.backend.servers(), 0).exit(1)
     await scene.clock.advance(100)
@@ -206,7 +206,7 @@ describe('an allocation', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 0 })
   })
 
-  it('keeps builds apart, whichever has servers left', async () => {
+  it('never takes a server of another build', async () => {
     const { scene, fleet } = await standing(1, { max: 1 })
     await fleet.builds.create(aBuild({ name: 'duel', standingBy: 1 }))
     await untilReady(scene, fleet, 1, 'duel')
@@ -216,7 +216,7 @@ describe('an allocation', () => {
     expect((await playing(scene, fleet, 2)).spec.build.name).toBe('duel')
   })
 
-  it('tells of itself, with how long it waited', async () => {
+  it('emits an event with the time that the caller waited', async () => {
     const { scene, fleet } = await standing(1)
     await fleet.allocate(ask(1))
     const server = await playing(scene, fleet, 1)
@@ -228,7 +228,7 @@ describe('an allocation', () => {
     })
   })
 
-  it('is not harmed by a listener that throws', async () => {
+  it('succeeds although an event listener throws', async () => {
     const { fleet } = await standing(1)
     fleet.on('Allocated', () => {
       throw new Error('a listener of the host')
@@ -237,7 +237,7 @@ describe('an allocation', () => {
   })
 })
 
-describe('a hundred allocations at once', () => {
+describe('a hundred parallel allocations', () => {
   it('get a hundred servers', async () => {
     const { scene, fleet } = await standing(100, { max: 150 })
     const given = await Promise.all(Array.from({ length: 100 }, (_, n) => fleet.allocate(ask(n))))
@@ -247,7 +247,7 @@ describe('a hundred allocations at once', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 100, currentStandingBy: 50 })
   })
 
-  it('get as many servers as there are, and the others are refused', async () => {
+  it('get all servers there are, and the others fail', async () => {
     const { fleet } = await standing(10, { max: 10 })
     const calls = await Promise.allSettled(Array.from({ length: 100 }, (_, n) => fleet.allocate(ask(n))))
     expect(calls.filter(({ status }) => status === 'fulfilled').length).toBe(10)

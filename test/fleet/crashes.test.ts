@@ -1,4 +1,4 @@
-/** Crashes: counted once each, whatever happens to the host; answered with pauses; and what an Unhealthy build still does. */
+/** Crashes: each counted once whatever happens to the host, followed by a back-off; and what an Unhealthy build still does. */
 import type { Backend, Instance } from 'gamekeeper'
 import type { CallFault, FaultyCall } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
@@ -13,7 +13,7 @@ async function standing(wish: Parameters<typeof aBuild>[0] = {}, options: StageO
 }
 
 describe('a crash', () => {
-  it('is in the durable count before the record that tells of it is removed', async () => {
+  it('is counted durably before the record of its server is deleted', async () => {
     const { scene } = await standing()
     const before = scene.calls.length
     only(scene.backend.servers()).exit(1)
@@ -26,7 +26,7 @@ describe('a crash', () => {
     ])
   })
 
-  it('of hundreds at once is counted once each, and the list of those counted does not grow without end', async () => {
+  it('is counted once when hundreds of servers crash together, and the list of counted servers stays bounded', async () => {
     const { scene, fleet } = await standing({ standingBy: 300, max: 300 }, { limits: { maxCreatesPerReconcile: 300 } })
     for (const server of scene.backend.servers()) server.exit(1)
     await scene.clock.advance(600_000)
@@ -44,7 +44,7 @@ describe('a crash', () => {
     { when: 'long before', fault: { kind: 'delay-effect', ms: 2_000 } },
   ]
   it.each([0, 1, 2, 3, 4, 5].flatMap((n) => moments.map((moment) => ({ n, ...moment }))))(
-    'is counted once though the host dies $when call $n',
+    'is counted once when the host dies $when call $n',
     async ({ n, fault }) => {
       const { scene, fleet } = await standing({ standingBy: 1, max: 1 })
       await scene.clock.advance(2_500)
@@ -70,7 +70,7 @@ describe('a crash', () => {
     },
   )
 
-  it('is counted once though nobody knew for a while whether its count was written', async () => {
+  it('is counted once when the outcome of its write was unknown for a while', async () => {
     const { scene, fleet } = await standing()
     let calls = 0
     scene.faults.store = ({ method }) => {
@@ -85,7 +85,7 @@ describe('a crash', () => {
     expect(only(await scene.records.builds.list()).record.crashes).toBe(1)
   })
 
-  it('while no host is there is counted once by the next', async () => {
+  it('is counted once by the next host when no host was running', async () => {
     const { scene, fleet } = await standing({ standingBy: 3 })
     await fleet.close()
     const [first, second] = scene.backend.servers()
@@ -100,7 +100,7 @@ describe('a crash', () => {
     expect(await statusOf(third)).toMatchObject({ crashesCount: 1, currentStandingBy: 3 })
   })
 
-  it('count survives restarts', async () => {
+  it('stays counted across restarts', async () => {
     const { scene, fleet } = await standing()
     for (let i = 0; i < 3; i++) {
       nth(scene.backend.servers(), 0).exit(1)
@@ -113,7 +113,7 @@ describe('a crash', () => {
     expect((await statusOf(next)).crashesCount).toBe(3)
   })
 
-  it('count is not inherited by a later build of that name', async () => {
+  it('does not count for a later build with the same name', async () => {
     const { scene, fleet } = await standing({ crashesToMarkUnhealthy: 1 })
     only(scene.backend.servers()).exit(1)
     await scene.clock.advance(100)
@@ -124,7 +124,7 @@ describe('a crash', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, health: 'Healthy' })
   })
 
-  it('of a deleted build’s server does not count for the build that has its name now', async () => {
+  it('of a deleted build’s server does not count for a build that has taken its name', async () => {
     const { scene, fleet } = await standing(
       { graceSeconds: 60 },
       { memory: { script: () => ({ ignoresTerminate: true }) } },
@@ -138,7 +138,7 @@ describe('a crash', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
   })
 
-  it('makes the condition Crashing true, which ends when servers stay up', async () => {
+  it('sets the condition Crashing, which is cleared when servers stay up', async () => {
     const { scene, fleet } = await standing()
     only(scene.backend.servers()).exit(3)
     await scene.clock.settle()
@@ -158,7 +158,7 @@ describe('creation after crashes', () => {
   const createdAt = ({ calls }: ReturnType<typeof stage>) =>
     calls.filter(({ method }) => method === 'create').map(({ atMs }) => atMs)
 
-  it('pauses for 1 s, 2 s, 4 s and so on, to 60 s', async () => {
+  it('backs off for 1 s, 2 s, 4 s and so on, up to 60 s', async () => {
     const scene = stage(bad)
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -168,7 +168,7 @@ describe('creation after crashes', () => {
     expect(pauses.slice(0, 9)).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000])
   })
 
-  it('is bounded: a bad template makes no more than some hundred servers in an hour, not thousands', async () => {
+  it('is bounded: a bad template creates some hundred servers an hour, not thousands', async () => {
     const scene = stage(bad)
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 2, max: 10 }))
@@ -177,7 +177,7 @@ describe('creation after crashes', () => {
     expect((await statusOf(fleet)).crashesCount).toBe(createdAt(scene).length)
   })
 
-  it('is bounded too when servers exit with 0 though nobody has played on them', async () => {
+  it('is bounded too when servers exit with 0 without a session', async () => {
     const scene = stage({ memory: { script: () => ({ exitsWith: 0 }) } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 2, max: 10 }))
@@ -186,7 +186,7 @@ describe('creation after crashes', () => {
     expect((await statusOf(fleet)).crashesCount).toBe(0)
   })
 
-  it('is bounded too when the backend refuses every start', async () => {
+  it('is bounded too when the backend rejects every create', async () => {
     const scene = stage()
     scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'refuse' } : undefined)
     const fleet = await scene.open()
@@ -196,7 +196,7 @@ describe('creation after crashes', () => {
     expect((await fleet.servers.list()).length).toBe(2)
   })
 
-  it('is bounded too for callers who wait', async () => {
+  it('is bounded too while callers wait', async () => {
     const scene = stage(bad)
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 0, max: 10 }))
@@ -207,7 +207,7 @@ describe('creation after crashes', () => {
     expect(createdAt(scene).length).toBeLessThan(200)
   })
 
-  it('does not pause for a build beside it', async () => {
+  it('does not back off for another build', async () => {
     const scene = stage({ memory: { script: (spec) => (spec.build.name === 'bad' ? { exitsWith: 1 } : {}) } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ name: 'bad', standingBy: 1 }))
@@ -217,7 +217,7 @@ describe('creation after crashes', () => {
     expect((await statusOf(fleet)).currentStandingBy).toBe(3)
   })
 
-  it('begins with the first pause again after a server stayed up for 60 s', async () => {
+  it('starts with the shortest back-off again after a server has stayed up for 60 s', async () => {
     const { scene } = await standing({ standingBy: 1, max: 1 })
     const crash = async () => {
       const at = scene.clock.elapsed()
@@ -231,7 +231,7 @@ describe('creation after crashes', () => {
     expect(await crash()).toBe(1_000)
   })
 
-  it('takes many crashes at once for one reason to pause', async () => {
+  it('backs off once for many crashes at the same time', async () => {
     const { scene, fleet } = await standing({ standingBy: 10, max: 10 })
     const at = scene.clock.elapsed()
     for (const server of scene.backend.servers()) server.exit(1)
@@ -242,8 +242,8 @@ describe('creation after crashes', () => {
   })
 })
 
-describe('creation after ends that are nobody’s fault', () => {
-  /** What exits was ended by its machine. */
+describe('creation after ends that are no crashes', () => {
+  /** Makes an exited instance one that its machine has ended. */
   function blaming(inner: Backend): Backend {
     const told = ({ exitCode: _, ...instance }: Instance): Instance =>
       instance.phase === 'exited' ? { ...instance, interrupted: true, reason: 'OutOfcpu: no room for it' } : instance
@@ -263,7 +263,7 @@ describe('creation after ends that are nobody’s fault', () => {
     return { scene, fleet, creations }
   }
 
-  it('is bounded when they come before servers stand by, and the build says why all the while', async () => {
+  it('is bounded when they come before servers are standing by, and a condition says why', async () => {
     const options: StageOptions = { memory: { script: () => ({ cannotStart: 'no room' }) } }
     const { scene, fleet, creations } = await scenes(options, { standingBy: 2, max: 10 })
     for (let minute = 0; minute < 60; minute++) {
@@ -278,7 +278,7 @@ describe('creation after ends that are nobody’s fault', () => {
     expect(scene.eventsOf('ConditionChanged').length).toBe(1)
   })
 
-  it('is as ever once servers come to run, and nothing is told of it any more', async () => {
+  it('is normal again once servers run, and the condition is cleared', async () => {
     let room = false
     const options: StageOptions = { memory: { script: () => (room ? {} : { cannotStart: 'no room' }) } }
     const { scene, fleet } = await scenes(options, { standingBy: 2, max: 10 })
@@ -289,7 +289,7 @@ describe('creation after ends that are nobody’s fault', () => {
     expect(await statusOf(fleet)).not.toHaveProperty('conditions')
   })
 
-  it('does not wait when servers that stood by went down with their machine', async () => {
+  it('does not back off when servers that were standing by went down with their machine', async () => {
     const { scene, fleet, creations } = await scenes({}, { standingBy: 3, max: 3 })
     await untilReady(scene, fleet, 3)
     await scene.clock.advance(2_000)
@@ -299,7 +299,7 @@ describe('creation after ends that are nobody’s fault', () => {
     expect([creations().length, (await statusOf(fleet)).conditions]).toEqual([6, undefined])
   })
 
-  it('does not wait when somebody wanted them to end', async () => {
+  it('does not back off when servers were terminated on purpose', async () => {
     const { scene, fleet, creations } = await scenes({ memory: { script: 'manual' } }, { standingBy: 2, max: 3 })
     await scene.clock.advance(1_000)
     await fleet.builds.patch('arena', { standingBy: 0 })
@@ -328,7 +328,7 @@ describe('an Unhealthy build', () => {
     return { scene, fleet }
   }
 
-  it('gets no new servers, also when callers wait', async () => {
+  it('gets no new servers, even when callers wait', async () => {
     const { scene, fleet } = await unhealthy()
     const before = scene.calls.filter(({ method }) => method === 'create').length
     for (const n of [2, 3, 4]) void fleet.allocate(ask(n), { waitMs: 60_000 }).catch(() => {})
@@ -336,7 +336,7 @@ describe('an Unhealthy build', () => {
     expect(scene.calls.filter(({ method }) => method === 'create').length).toBe(before)
   })
 
-  it('still hands out what stands by, cleans up, counts and scales down', async () => {
+  it('still allocates servers that are standing by, cleans up, counts crashes and scales down', async () => {
     const { scene, fleet } = await unhealthy()
     await fleet.allocate(ask(2))
     ;(await playing(scene, fleet, 2)).exit(1)
@@ -349,14 +349,14 @@ describe('an Unhealthy build', () => {
     expect(scene.backend.servers().length).toBe(1)
   })
 
-  it('is told of once', async () => {
+  it('is reported once', async () => {
     const { scene, fleet } = await unhealthy()
     await fleet.builds.patch('arena', { standingBy: 3 })
     await scene.clock.advance(1_000)
     expect(scene.eventsOf('BuildHealthChanged').map(({ health }) => health)).toEqual(['Unhealthy'])
   })
 
-  it('stays so across a restart', async () => {
+  it('stays Unhealthy across a restart', async () => {
     const { scene, fleet } = await unhealthy()
     await fleet.close()
     const next = await scene.open()
@@ -364,13 +364,13 @@ describe('an Unhealthy build', () => {
     expect(await statusOf(next)).toMatchObject({ health: 'Unhealthy', crashesCount: 2, currentStandingBy: 2 })
   })
 
-  it('is not healed by a patch, which changes standingBy and max alone', async () => {
+  it('stays Unhealthy after a patch of standingBy and max', async () => {
     const { fleet } = await unhealthy()
     await fleet.builds.patch('arena', { standingBy: 5, max: 9 })
     expect(await statusOf(fleet)).toMatchObject({ health: 'Unhealthy', crashesCount: 2 })
   })
 
-  it('is healed by a higher limit', async () => {
+  it('becomes Healthy with a higher limit', async () => {
     const { scene, fleet } = await unhealthy()
     await fleet.builds.update('arena', { crashesToMarkUnhealthy: 10 })
     expect(await statusOf(fleet)).toMatchObject({ health: 'Healthy', crashesCount: 2 })

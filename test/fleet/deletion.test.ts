@@ -1,4 +1,4 @@
-/** Deleting a server and deleting a build: who is told, who has how long, and what is there afterwards. */
+/** Deleting servers and builds: what games and callers learn, grace periods, and what is left afterwards. */
 import { describe, expect, it } from 'vitest'
 import {
   aBuild,
@@ -32,7 +32,7 @@ async function matched(wish: Parameters<typeof aBuild>[0] = {}, options: StageOp
 }
 
 describe('a deleted server', () => {
-  it('that is idle is ended and replaced, and no crash', async () => {
+  it('that is idle is terminated and replaced, and does not count as a crash', async () => {
     const { scene, fleet } = await standing()
     const server = only(scene.backend.servers())
     await fleet.servers.delete(server.ref)
@@ -43,7 +43,7 @@ describe('a deleted server', () => {
     expect((await failureOf(fleet.servers.get(server.ref))).code).toBe('not-found')
   })
 
-  it('is Terminating on record when the call is answered', async () => {
+  it('has a Terminating record when the call resolves', async () => {
     const { scene, fleet, server } = await matched({}, stubborn)
     await fleet.servers.delete(server.ref)
     const kept = await scene.records.servers.get(server.ref)
@@ -54,7 +54,7 @@ describe('a deleted server', () => {
     })
   })
 
-  it('with a match is told by its next heartbeat, and ends by itself', async () => {
+  it('with a match learns it by its next heartbeat and ends by itself', async () => {
     const { scene, fleet, server } = await matched()
     await fleet.servers.delete(server.ref)
     await scene.clock.advance(1_500)
@@ -63,7 +63,7 @@ describe('a deleted server', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, currentActive: 0 })
   })
 
-  it('with a match is told first, and ended by its backend after half of its grace period', async () => {
+  it('with a match is told first, and terminated by the backend after half of its grace period', async () => {
     const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
     const before = scene.clock.elapsed()
     await fleet.servers.delete(server.ref)
@@ -77,7 +77,7 @@ describe('a deleted server', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('with a match has its whole grace period with its backend when it talks no more', async () => {
+  it('with a match gets its whole grace period from the backend when it sends no heartbeats', async () => {
     const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
     server.silence()
     await scene.clock.advance(15_000)
@@ -91,7 +91,7 @@ describe('a deleted server', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('without a match is ended by its backend at once, within its grace period', async () => {
+  it('without a match is terminated by the backend at once, with its grace period', async () => {
     const { scene, fleet } = await standing({ graceSeconds: 20 }, stubborn)
     const server = only(scene.backend.servers())
     await fleet.servers.delete(server.ref)
@@ -115,7 +115,7 @@ describe('a deleted server', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('is replaced at once, not when it is gone', async () => {
+  it('is replaced at once, not only when it is gone', async () => {
     const { scene, fleet, server } = await matched({ graceSeconds: 60 }, stubborn)
     await fleet.servers.delete(server.ref)
     await scene.clock.advance(1_000)
@@ -125,7 +125,7 @@ describe('a deleted server', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 1 })
   })
 
-  it('keeps its session until it is gone: a retry does not open a second match beside it', async () => {
+  it('keeps its session until it is gone, so that a retry does not start a second match', async () => {
     const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
     const given = await fleet.allocate(ask(1))
     await fleet.servers.delete(server.ref)
@@ -134,7 +134,7 @@ describe('a deleted server', () => {
     expect(await fleet.allocate(ask(1))).not.toEqual(given)
   })
 
-  it('can be deleted again: nothing changes', async () => {
+  it('can be deleted again without effect', async () => {
     const { scene, fleet, server } = await matched({}, stubborn)
     await Promise.all([fleet.servers.delete(server.ref), fleet.servers.delete(server.ref)])
     await scene.clock.advance(10_000)
@@ -144,12 +144,12 @@ describe('a deleted server', () => {
     expect(scene.eventsOf('ServerEnding').length).toBe(1)
   })
 
-  it('that nobody knows is not found', async () => {
+  it('that does not exist fails with not-found', async () => {
     const { fleet } = await standing()
     expect((await failureOf(fleet.servers.delete('arena-zzzzz'))).code).toBe('not-found')
   })
 
-  it('whose end cannot be written now is ended all the same, later', async () => {
+  it('is terminated later when its record cannot be written now', async () => {
     const { scene, fleet } = await standing()
     const server = only(scene.backend.servers())
     scene.faults.store = () => ({ kind: 'refuse' })
@@ -164,7 +164,7 @@ describe('a deleted server', () => {
 })
 
 describe('a deleted build', () => {
-  it('ends all its servers, Active ones included', async () => {
+  it('terminates all its servers, including Active ones', async () => {
     const { scene, fleet } = await standing({ standingBy: 3, max: 5 })
     await fleet.allocate(ask(1))
     await scene.clock.advance(1_000)
@@ -175,7 +175,7 @@ describe('a deleted build', () => {
     expect(await scene.records.details.list()).toEqual([])
   })
 
-  it('is gone when the call is answered: it and its buildID are not found, and its name is free', async () => {
+  it('is gone when the call resolves: its name and buildID are not found, and are free again', async () => {
     const { scene, fleet } = await matched({ graceSeconds: 60 }, stubborn)
     await fleet.builds.delete('arena')
     expect((await failureOf(fleet.builds.get('arena'))).code).toBe('not-found')
@@ -184,7 +184,7 @@ describe('a deleted build', () => {
     await fleet.builds.create(aBuild({ standingBy: 2, max: 2 }))
     await untilReady(scene, fleet, 2)
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 2, currentActive: 0 })
-    // The servers of before are on their way out beside it, and count for nothing.
+    // The servers of the deleted build are still terminating and do not count.
     expect((await serversBy(fleet, 'Terminating')).length).toBe(2)
     expect((await fleet.servers.list({ build: 'arena' })).length).toBe(2)
     await fleet.allocate(ask(8))
@@ -193,7 +193,7 @@ describe('a deleted build', () => {
     expect((await fleet.servers.list()).length).toBe(2)
   })
 
-  it('leaves its matches their grace period after a restart of the host', async () => {
+  it('gives its matches their grace period across a restart of the host', async () => {
     const { scene, fleet, server } = await matched({ graceSeconds: 600 }, stubborn)
     await fleet.builds.delete('arena')
     scene.crash()
@@ -204,7 +204,7 @@ describe('a deleted build', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('with servers that are just begun leaves nothing behind', async () => {
+  it('leaves nothing behind when its servers are just being created', async () => {
     const scene = stage({ memory: { createLatencyMs: 1_000 } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 5, max: 5 }))
@@ -215,7 +215,7 @@ describe('a deleted build', () => {
     expect(scene.eventsOf('OrphanFound')).toEqual([])
   })
 
-  it('has its servers ended by the next host when this one dies', async () => {
+  it('has its servers terminated by the next host when this one dies', async () => {
     const { scene, fleet } = await matched({ graceSeconds: 10 }, stubborn)
     await fleet.builds.delete('arena')
     scene.crash()
@@ -225,7 +225,7 @@ describe('a deleted build', () => {
     expect([scene.backend.servers(), await next.servers.list()]).toEqual([[], []])
   })
 
-  it('has its servers ended by the next host though their end was not written before this one died', async () => {
+  it('has its servers terminated by the next host when this one dies before writing their records', async () => {
     const { scene, fleet } = await standing({ standingBy: 3, max: 3 })
     scene.faults.store = ({ method }) => {
       if (method !== 'servers.update') return undefined
@@ -241,14 +241,14 @@ describe('a deleted build', () => {
     expect(await scene.records.servers.list()).toEqual([])
   })
 
-  it('is deleted though the reply was lost', async () => {
+  it('is deleted when the reply of the store is lost', async () => {
     const { scene, fleet } = await standing()
     scene.faults.store = ({ method }) => (method === 'builds.delete' ? { kind: 'lose-reply' } : undefined)
     await fleet.builds.delete('arena')
     expect(await fleet.builds.list()).toEqual([])
   })
 
-  it('is deleted though nobody could read back what became of it at first', async () => {
+  it('is deleted when the outcome could not be read back at first', async () => {
     const { scene, fleet } = await standing()
     scene.faults.store = ({ method }) =>
       method === 'builds.delete' ? { kind: 'lose-reply' } : method === 'builds.get' ? { kind: 'refuse' } : undefined
@@ -258,7 +258,7 @@ describe('a deleted build', () => {
     expect([await fleet.builds.list(), await fleet.servers.list(), scene.backend.servers()]).toEqual([[], [], []])
   })
 
-  it('is deleted also by hand, in a store that others write to, and its waiting callers are told', async () => {
+  it('can be deleted directly in a shared store, and its waiting callers get an error', async () => {
     const scene = stage({ memory: { script: 'manual' }, limits: { resyncIntervalMs: 10_000 } })
     const fleet = await scene.open({ store: { ...scene.records, shared: true } })
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -271,7 +271,7 @@ describe('a deleted build', () => {
     expect([await fleet.builds.list(), await fleet.servers.list(), scene.backend.servers()]).toEqual([[], [], []])
   })
 
-  it('is kept, with its servers, when the store refuses', async () => {
+  it('is kept with its servers when the store rejects the deletion', async () => {
     const { scene, fleet } = await standing()
     scene.faults.store = ({ method }) => (method === 'builds.delete' ? { kind: 'refuse' } : undefined)
     expect((await failureOf(fleet.builds.delete('arena'))).code).toBe('unavailable')
@@ -279,7 +279,7 @@ describe('a deleted build', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 1 })
   })
 
-  it('gives nobody a server that is ending', async () => {
+  it('does not allocate a server that is terminating', async () => {
     const { scene, fleet } = await standing({ standingBy: 2, max: 2 })
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
     const call = fleet.allocate(ask(1))
@@ -292,7 +292,7 @@ describe('a deleted build', () => {
   })
 })
 
-it('tells a game of its session until the end of both', async () => {
+it('answers heartbeats with the session until the server is gone', async () => {
   const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
   await fleet.servers.delete(server.ref)
   await scene.clock.advance(5_000)

@@ -1,9 +1,9 @@
-/** Draining a server, a build, the fleet: nothing new, idle servers end, matches go on unless it is asked otherwise. */
+/** Draining a server, a build or the fleet: nothing new, idle servers terminate, matches go on unless the caller says otherwise. */
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, failureOf, only, playing, serversBy, stage, statusOf, untilReady, watched } from './stage.js'
 
 describe('a drain of the fleet', () => {
-  it('ends idle servers, refuses allocations, and waits for the last match', async () => {
+  it('terminates idle servers, rejects allocations, and waits for the last match', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild())
@@ -23,7 +23,7 @@ describe('a drain of the fleet', () => {
     expect(s.eventsOf('DrainProgress').at(-1)).toMatchObject({ remaining: 0, active: 0 })
   })
 
-  it('dismisses callers who wait', async () => {
+  it('rejects callers that wait', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 0, max: 0 }))
@@ -33,7 +33,7 @@ describe('a drain of the fleet', () => {
     expect((await waiting).code).toBe('draining')
   })
 
-  it('gives up at the deadline, and the match goes on', async () => {
+  it('resolves at the deadline, and the match goes on', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild())
@@ -46,7 +46,7 @@ describe('a drain of the fleet', () => {
     expect(match.phase).toBe('running')
   })
 
-  it('ends matches too when it is asked to', async () => {
+  it('terminates Active servers too when active is terminate', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild())
@@ -65,7 +65,7 @@ describe('a drain of the fleet', () => {
 })
 
 describe('a drain of one build', () => {
-  it('leaves the others alone, outlasts a restart, and ends with resume', async () => {
+  it('leaves other builds alone, survives a restart, and ends with resume', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild())
@@ -88,7 +88,7 @@ describe('a drain of one build', () => {
 })
 
 describe('a drain of one build that is resumed', () => {
-  it('ends with what is left, and says no more', async () => {
+  it('resolves with the remaining servers, and reports no more progress', async () => {
     const { s, fleet, match } = await withMatch()
     const drained = watched(fleet.builds.drain('arena'))
     await s.clock.advance(5_000)
@@ -103,7 +103,7 @@ describe('a drain of one build that is resumed', () => {
     expect(s.eventsOf('DrainProgress')).toHaveLength(progress)
   })
 
-  it('ends, though it is resumed before it has begun', async () => {
+  it('resolves when the build is resumed before the drain has begun', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 3 }))
@@ -115,12 +115,12 @@ describe('a drain of one build that is resumed', () => {
     await untilReady(s, fleet, 3)
   })
 
-  it('ends no server when it was never in force', async () => {
+  it('terminates no server when it never took effect', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 3 }))
     await untilReady(s, fleet, 3)
-    // What comes while a write is on its way is written together.
+    // Changes that come during a write are written together.
     s.faults.store = ({ method }) => (method === 'builds.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
     void fleet.builds.patch('arena', { max: 9 })
     const drained = watched(fleet.builds.drain('arena'))
@@ -131,7 +131,7 @@ describe('a drain of one build that is resumed', () => {
     expect(s.eventsOf('DrainProgress')).toEqual([])
   })
 
-  it('spares one for good that was being handed out, though nobody gets it after all', async () => {
+  it('leaves alone a server that was being allocated, even when the allocation fails', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -151,8 +151,8 @@ describe('a drain of one build that is resumed', () => {
   })
 })
 
-describe('whoever waits for a drain', () => {
-  it('hears nothing of the servers of others', async () => {
+describe('the caller of a drain', () => {
+  it('gets progress of the drained servers only', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
@@ -173,7 +173,7 @@ describe('whoever waits for a drain', () => {
     expect(s.eventsOf('DrainProgress').slice(progress)).toMatchObject([{ remaining: 0, active: 0 }])
   })
 
-  it('may stop waiting while the drain is being written', async () => {
+  it('can stop waiting while the condition is being written', async () => {
     const { s, fleet } = await withMatch()
     s.faults.store = ({ method }) => (method === 'builds.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
     const aborter = new AbortController()
@@ -185,7 +185,7 @@ describe('whoever waits for a drain', () => {
     expect(await statusOf(fleet)).toMatchObject({ conditions: [{ type: 'Draining' }] })
   })
 
-  it('is told what is left when the host closes while the drain is being written', async () => {
+  it('gets the number of remaining servers when the host closes while the condition is being written', async () => {
     const { s, fleet } = await withMatch()
     s.faults.store = ({ method }) => (method === 'builds.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
     const drained = watched(fleet.builds.drain('arena'))
@@ -221,7 +221,7 @@ describe('the options of a drain', () => {
     await fleet.allocate(ask(2))
   })
 
-  it('may be undefined, which is the default, and 0, which waits for nobody', async () => {
+  it('may be undefined, which is the default, and 0, which does not wait', async () => {
     const { s, fleet, match } = await withMatch()
     const options: object = { active: undefined, deadlineMs: 0 }
     const drained = watched(fleet.builds.drain('arena', options))
@@ -233,7 +233,7 @@ describe('the options of a drain', () => {
 })
 
 describe('a drain of one server', () => {
-  it('ends an idle one, which is replaced', async () => {
+  it('terminates an idle server, which is replaced', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
@@ -245,7 +245,7 @@ describe('a drain of one server', () => {
     expect(only(await serversBy(fleet, 'StandingBy')).metadata.name).not.toBe(metadata.name)
   })
 
-  it('ends one that was just being handed out when nobody gets it after all', async () => {
+  it('terminates a server that was being allocated when the allocation fails', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -264,7 +264,7 @@ describe('a drain of one server', () => {
     expect((await playing(s, fleet, 2)).ref.name).not.toBe(metadata.name)
   })
 
-  it('leaves the match to one that was just being handed out', async () => {
+  it('leaves alone a server that was being allocated when the allocation succeeds', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -279,7 +279,7 @@ describe('a drain of one server', () => {
     expect(only(await serversBy(fleet, 'Active')).metadata.name).toBe(metadata.name)
   })
 
-  it('waits for the match of an Active one', async () => {
+  it('waits for the match of an Active server', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1 }))

@@ -1,4 +1,4 @@
-/** One session, one server; one server, one session: however many ask, whatever fails, and whoever comes after. */
+/** One session, one server, and one server, one session: under parallel calls, faults and failover. */
 import type { CallFault } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import {
@@ -27,14 +27,14 @@ async function standing(count: number, max = 10) {
 const sessionsKept = async ({ records }: Stage) =>
   (await records.servers.list()).flatMap(({ record }) => (record.session ? [record.session.id] : []))
 
-/** The next calls of these methods go wrong like this; those after them do not. */
+/** Injects this fault into the next calls of these methods, and none into later ones. */
 function nextCalls({ faults }: Stage, ...script: readonly (readonly [method: string, fault: CallFault])[]): void {
   const left = [...script]
   faults.store = ({ method }) => (left[0]?.[0] === method ? left.shift()?.[1] : undefined)
 }
 
-describe('calls with one session', () => {
-  it('get one server when they come at once', async () => {
+describe('calls for one session', () => {
+  it('get one server when they run in parallel', async () => {
     const { scene, fleet } = await standing(5)
     const given = await Promise.all(Array.from({ length: 20 }, () => fleet.allocate(ask(1))))
     expect(new Set(given.map(({ Ports }) => Ports)).size).toBe(1)
@@ -43,7 +43,7 @@ describe('calls with one session', () => {
     expect((await statusOf(fleet)).currentActive).toBe(1)
   })
 
-  it('get one server when they come at once and spell it differently', async () => {
+  it('get one server when they run in parallel and spell the session differently', async () => {
     const { scene, fleet } = await standing(5)
     const id = 'abcdef00-0000-4000-8000-00000000000a'
     const spellings = [id, id.toUpperCase(), 'ABCDEF00-0000-4000-8000-00000000000a']
@@ -52,7 +52,7 @@ describe('calls with one session', () => {
     expect((await sessionsKept(scene)).length).toBe(1)
   })
 
-  it('get the same server one after another, whatever the buildID names', async () => {
+  it('get the same server one after another, whatever their buildID', async () => {
     const { scene, fleet } = await standing(2)
     const first = await fleet.allocate(ask(1))
     expect(await fleet.allocate(ask(1))).toEqual(first)
@@ -66,7 +66,7 @@ describe('calls with one session', () => {
     await fleet.builds.create(aBuild({ standingBy: 1, max: 5 }))
     const calls = Array.from({ length: 5 }, () => watched(fleet.allocate(ask(1), { waitMs: 10_000 })))
     await scene.clock.advance(1_000)
-    // One session is one caller more to serve, however often it calls.
+    // A session counts as one waiting caller, however often it calls.
     expect(scene.backend.servers().length).toBe(2)
     for (const server of scene.backend.servers()) server.ready()
     await scene.clock.advance(1_000)
@@ -76,7 +76,7 @@ describe('calls with one session', () => {
     expect(await sessionsKept(scene)).toEqual([session(1)])
   })
 
-  it('get one server though the first of them gives up', async () => {
+  it('get one server when the first of them aborts', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -93,7 +93,7 @@ describe('calls with one session', () => {
     expect(second.outcome()).toMatchObject({ value: { SessionID: session(1) } })
   })
 
-  it('wait each for their own time only', async () => {
+  it('each time out after their own waitMs', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -110,7 +110,7 @@ describe('calls with one session', () => {
     expect(patient.outcome()).toMatchObject({ value: { SessionID: session(1) } })
   })
 
-  it('wait for no other server when their time is up, and the one on its way is lost', async () => {
+  it('do not wait for another server when they have timed out and the reserved one is lost', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -129,7 +129,7 @@ describe('calls with one session', () => {
     expect(patient.outcome()).toBe('pending')
   })
 
-  it('go on by themselves when the first of them is refused for what only it asked', async () => {
+  it('go on alone when the first fails for a reason of its own', async () => {
     const { scene, fleet } = await standing(1)
     const nowhere = watched(fleet.allocate(ask(1, { buildID: 'nobody has this' })))
     const arena = watched(fleet.allocate(ask(1)))
@@ -138,7 +138,7 @@ describe('calls with one session', () => {
     expect(arena.outcome()).toMatchObject({ value: { SessionID: session(1) } })
   })
 
-  it('get one server across a restart of the host, and across its crash', async () => {
+  it('get one server across a restart and a crash of the host', async () => {
     const { scene, fleet } = await standing(2)
     const first = await fleet.allocate(ask(1))
     await fleet.close()
@@ -161,7 +161,7 @@ describe('calls with one session', () => {
   })
 })
 
-describe('a hand-out whose write goes wrong', () => {
+describe('an allocation whose write fails', () => {
   it.each<readonly [string, CallFault]>([
     ['lost its reply', { kind: 'lose-reply' }],
     ['was refused', { kind: 'refuse' }],
@@ -179,29 +179,26 @@ describe('a hand-out whose write goes wrong', () => {
     ['lost its reply', { kind: 'lose-reply' }],
     ['was refused', { kind: 'refuse' }],
     ['takes effect later', { kind: 'delay-effect', ms: 5_000 }],
-  ])(
-    'is unavailable when the write %s and cannot be read back, and the same call again settles it',
-    async (_, fault) => {
-      const { scene, fleet } = await standing(3)
-      const down = { kind: 'refuse' } as const
-      scene.faults.store = ({ method }) => (method === 'servers.update' ? fault : down)
-      const error = await failureOf(fleet.allocate(ask(1)))
-      expect(error).toMatchObject({ code: 'unavailable', retryable: true })
-      scene.faults.store = () => down
-      await scene.clock.advance(500)
-      expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
-      scene.faults.store = () => undefined
-      const given = await fleet.allocate(ask(1))
-      await scene.clock.advance(10_000)
-      expect(await fleet.allocate(ask(1))).toEqual(given)
-      expect(await sessionsKept(scene)).toEqual([session(1)])
-      expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 3 })
-    },
-  )
+  ])('fails with unavailable when the write %s and cannot be read back, and a retry settles it', async (_, fault) => {
+    const { scene, fleet } = await standing(3)
+    const down = { kind: 'refuse' } as const
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? fault : down)
+    const error = await failureOf(fleet.allocate(ask(1)))
+    expect(error).toMatchObject({ code: 'unavailable', retryable: true })
+    scene.faults.store = () => down
+    await scene.clock.advance(500)
+    expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
+    scene.faults.store = () => undefined
+    const given = await fleet.allocate(ask(1))
+    await scene.clock.advance(10_000)
+    expect(await fleet.allocate(ask(1))).toEqual(given)
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+    expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 3 })
+  })
 
   it.each([
-    ['by the same call again', 1],
-    ['by nobody, before the same call again', 2_000],
+    ['by a retry', 1],
+    ['without a call, before a retry', 2_000],
   ])('is told once it is known that it had happened, asked for %s', async (_, meanwhileMs) => {
     const { scene, fleet } = await standing(1, 1)
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'lose-reply' } : { kind: 'refuse' })
@@ -215,7 +212,7 @@ describe('a hand-out whose write goes wrong', () => {
     expect(only(scene.eventsOf('Allocated'))).toMatchObject({ sessionID: session(1), server: ref })
   })
 
-  it('is not told when it had not happened, and the next hand-out is, once', async () => {
+  it('emits no event when the write did not happen, and one for the next allocation', async () => {
     const { scene, fleet } = await standing(1, 1)
     scene.faults.store = () => ({ kind: 'refuse' })
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
@@ -226,7 +223,7 @@ describe('a hand-out whose write goes wrong', () => {
     expect(only(scene.eventsOf('Allocated')).sessionID).toBe(session(2))
   })
 
-  it('keeps its server from everybody else while nobody knows', async () => {
+  it('keeps its server reserved while the outcome is unknown', async () => {
     const { scene, fleet } = await standing(1, 1)
     const down = { kind: 'refuse' } as const
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'lose-reply' } : down)
@@ -237,7 +234,7 @@ describe('a hand-out whose write goes wrong', () => {
     expect(await sessionsKept(scene)).toEqual([session(1)])
   })
 
-  it('frees its server without a further call when it had not happened', async () => {
+  it('releases its server without another call when the write did not happen', async () => {
     const { scene, fleet } = await standing(1, 1)
     scene.faults.store = () => ({ kind: 'refuse' })
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
@@ -247,7 +244,7 @@ describe('a hand-out whose write goes wrong', () => {
     expect(await sessionsKept(scene)).toEqual([session(2)])
   })
 
-  it('tells the game when it had happened, though the caller never heard: a retry finds it', async () => {
+  it('answers heartbeats with the session when the write did happen, and a retry finds it', async () => {
     const { scene, fleet } = await standing(1, 1)
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'lose-reply' } : { kind: 'refuse' })
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
@@ -258,7 +255,7 @@ describe('a hand-out whose write goes wrong', () => {
     expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
   })
 
-  it('gives no waiting caller a server whose write is in doubt', async () => {
+  it('does not give a server with an unknown outcome to a waiting caller', async () => {
     const { scene, fleet } = await standing(1, 1)
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'lose-reply' } : { kind: 'refuse' })
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
@@ -269,7 +266,7 @@ describe('a hand-out whose write goes wrong', () => {
     expect(await sessionsKept(scene)).toEqual([session(1)])
   })
 
-  it('gives a waiting caller the server as soon as it is known that the write had not happened', async () => {
+  it('gives the server to a waiting caller once it is known that the write did not happen', async () => {
     const { scene, fleet } = await standing(1, 1)
     scene.faults.store = () => ({ kind: 'refuse' })
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
@@ -280,9 +277,9 @@ describe('a hand-out whose write goes wrong', () => {
   })
 
   it.each<readonly [string, CallFault]>([
-    ['before its write is done', { kind: 'refuse' }],
-    ['after its write is done', { kind: 'hang' }],
-    ['with its write on its way', { kind: 'delay-effect', ms: 2_000 }],
+    ['before its write', { kind: 'refuse' }],
+    ['after its write', { kind: 'hang' }],
+    ['during its write', { kind: 'delay-effect', ms: 2_000 }],
   ])('dies with its host %s, and the next host gives the session one server', async (_, fault) => {
     const { scene, fleet } = await standing(3)
     scene.faults.store = ({ method }) => {
@@ -303,7 +300,7 @@ describe('a hand-out whose write goes wrong', () => {
 })
 
 describe('the write of a host that died', () => {
-  /** Lets the host die with a hand-out on its way that lands two seconds later. */
+  /** Kills the host during an allocation whose write takes effect two seconds later. */
   async function dying(scene: Stage, handOut: () => void) {
     scene.faults.store = ({ method }) => {
       if (method !== 'servers.update') return undefined
@@ -316,7 +313,7 @@ describe('the write of a host that died', () => {
     return scene.open()
   }
 
-  it('and that nobody has asked for again is found when its server is handed out, and stands', async () => {
+  it('stands when no retry came, and is found when its server is allocated again', async () => {
     const { scene, fleet } = await standing(1, 1)
     const next = await dying(scene, () => void fleet.allocate(ask(1)))
     await scene.clock.advance(5_000)
@@ -325,7 +322,7 @@ describe('the write of a host that died', () => {
     expect(await sessionsKept(scene)).toEqual([session(1)])
   })
 
-  it('cannot land upon what the next host has written since', async () => {
+  it('does not take effect after the next host has written the record', async () => {
     const { scene, fleet } = await standing(1, 2)
     const next = await dying(scene, () => void fleet.allocate(ask(1)))
     await next.allocate(ask(2))
@@ -335,7 +332,7 @@ describe('the write of a host that died', () => {
     expect((await sessionsKept(scene)).toSorted()).toEqual([session(1), session(2)])
   })
 
-  it('is undone when its session has got another server from the next host', async () => {
+  it('is undone when the next host has given its session another server', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 2, max: 2 }))
@@ -358,7 +355,7 @@ describe('the write of a host that died', () => {
 })
 
 describe('a conflict', () => {
-  /** Another host has given these servers to sessions of its own. */
+  /** Another host has allocated these servers to sessions of its own. */
   async function takenElsewhere(scene: Stage, count: number): Promise<void> {
     const standing = (await scene.records.servers.list()).filter(({ record }) => record.state === 'StandingBy')
     for (const [index, { record, revision }] of standing.slice(0, count).entries()) {
@@ -367,14 +364,14 @@ describe('a conflict', () => {
     }
   }
 
-  it('is never shown: the next candidate is tried', async () => {
+  it('is never shown to the caller: the next candidate is tried', async () => {
     const { scene, fleet } = await standing(2)
     await takenElsewhere(scene, 1)
     expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
     expect((await sessionsKept(scene)).toSorted()).toEqual([session(1), session(900)])
   })
 
-  it('is never shown, however many candidates in a row are stale', async () => {
+  it('is never shown to the caller, however many candidates in a row are stale', async () => {
     const { scene, fleet } = await standing(10, 20)
     await takenElsewhere(scene, 9)
     expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
@@ -383,21 +380,21 @@ describe('a conflict', () => {
     expect((await statusOf(fleet)).currentActive).toBe(10)
   })
 
-  it('with no candidate left is a refusal, and the servers of others are theirs', async () => {
+  it('without a further candidate fails with none-standing-by, and the other sessions keep their servers', async () => {
     const { scene, fleet } = await standing(2, 2)
     await takenElsewhere(scene, 2)
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('max-reached')
     expect((await fleet.allocate(ask(900))).SessionID).toBe(session(900))
   })
 
-  it('over a change that is none of its business is written upon that', async () => {
+  it('with an unrelated change is resolved by writing again', async () => {
     const { scene, fleet } = await standing(1, 1)
     const { record, revision } = only(await scene.records.servers.list())
     await scene.records.servers.update({ ...record, node: 'renamed' }, revision)
     expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
   })
 
-  it('with records that somebody has deleted ends those servers, and gets another', async () => {
+  it('with deleted records terminates those servers, and gets another', async () => {
     const { scene, fleet } = await standing(3, 5)
     const doomed = (await scene.records.servers.list()).slice(0, 2)
     for (const { record, revision } of doomed) await scene.records.servers.delete(record, revision)
@@ -409,7 +406,7 @@ describe('a conflict', () => {
     for (const { record } of doomed) expect(names).not.toContain(record.name)
   })
 
-  it('with the record of the only server deleted is a refusal, not an endless search', async () => {
+  it('with the record of the only server deleted fails, and does not search forever', async () => {
     const { scene, fleet } = await standing(1, 1)
     const { record, revision } = only(await scene.records.servers.list())
     await scene.records.servers.delete(record, revision)
@@ -421,8 +418,8 @@ describe('a conflict', () => {
   })
 })
 
-describe('a hand-out of a server that is just being written', () => {
-  it('is answered, and told to the game, only when it is durable itself', async () => {
+describe('an allocation of a server that is just being written', () => {
+  it('resolves, and reaches the game, only when it is durable itself', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -440,7 +437,7 @@ describe('a hand-out of a server that is just being written', () => {
   })
 })
 
-describe('a server that ends while it is handed out', () => {
+describe('a server that ends while it is being allocated', () => {
   async function endingMeanwhile() {
     const { scene, fleet } = await standing(2)
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
@@ -450,7 +447,7 @@ describe('a server that ends while it is handed out', () => {
     return { scene, fleet, call, given }
   }
 
-  it('is not the caller’s: another is found', async () => {
+  it('is replaced by another for the caller', async () => {
     const { scene, fleet, call, given } = await endingMeanwhile()
     scene.backend.server(given).exit(1)
     await scene.clock.advance(10_000)
@@ -459,7 +456,7 @@ describe('a server that ends while it is handed out', () => {
     expect(await sessionsKept(scene)).toEqual([session(1)])
   })
 
-  it('keeps its session from every other server until the store has forgotten it', async () => {
+  it('keeps its session from other servers until the store no longer has it', async () => {
     const { scene, fleet, call, given } = await endingMeanwhile()
     scene.backend.server(given).exit(1)
     await scene.clock.settle()

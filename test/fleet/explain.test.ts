@@ -1,10 +1,10 @@
-/** The log of events: why a server was ended, and reading along without missing anything unnoticed. */
+/** The event log: why a server was terminated, and reading it without unnoticed gaps. */
 import { describe, expect, it } from 'vitest'
 import type { EventsDropped, FleetEvent } from 'gamekeeper'
 import { aBuild, ask, failureOf, only, playing, stage, untilReady, watched } from './stage.js'
 
 describe('explain', () => {
-  it('tells in words why a server is gone', async () => {
+  it('says why a server is gone', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
@@ -26,7 +26,7 @@ describe('explain', () => {
     expect(text).toContain(`${metadata.name} is terminating: the process exited with code 3`)
   })
 
-  it('tells of one that is still there as well', async () => {
+  it('explains a server that is still there as well', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
@@ -38,7 +38,7 @@ describe('explain', () => {
     expect(text).toContain(`was allocated to session ${ask(1).sessionID}`)
   })
 
-  it('is not-found for a name that nobody knows', async () => {
+  it('fails with not-found for an unknown name', async () => {
     const fleet = await stage().open()
     expect((await failureOf(fleet.explain('arena-00000'))).code).toBe('not-found')
   })
@@ -66,7 +66,7 @@ describe('events', () => {
     await done
   })
 
-  it('without from begin with what happens next', async () => {
+  it('begin with the next event without from', async () => {
     const s = stage()
     const fleet = await s.open()
     const events = fleet.events()
@@ -76,7 +76,7 @@ describe('events', () => {
     expect(await next).toMatchObject({ value: { type: 'BuildCreated' } })
   })
 
-  it('begin with the call, however late the first of them is taken', async () => {
+  it('begin at the call, however late the first of them is read', async () => {
     const s = stage()
     const fleet = await s.open()
     const events = fleet.events()
@@ -84,7 +84,7 @@ describe('events', () => {
     expect(await events.next()).toMatchObject({ value: { type: 'BuildCreated' } })
   })
 
-  it('end when the fleet is closed on this host, after all that was told before', async () => {
+  it('end when the fleet is closed, after all earlier events', async () => {
     const s = stage()
     const fleet = await s.open()
     const idle = watched(fleet.events().next())
@@ -101,7 +101,7 @@ describe('events', () => {
     expect(read).toEqual(s.events.map(({ type }) => type))
   })
 
-  it('say what is missing when the log is too small', async () => {
+  it('report the events that are missing when the log is too small', async () => {
     const s = stage({ limits: { eventLogSize: 3 } })
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 3 }))

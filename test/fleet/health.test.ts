@@ -1,4 +1,4 @@
-/** Decisions, "Life of a server": silence, and what a game says of its health. The host's absence is nobody's fault. */
+/** Silence and reported health of servers, and a host that was suspended or restarted. */
 import type { GameServer } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, only, playing, stage, type StageOptions, statusOf, untilReady } from './stage.js'
@@ -26,7 +26,7 @@ async function matched(options: StageOptions = manual) {
 }
 
 describe('the first heartbeat', () => {
-  it('is awaited for 60 s from when the process runs', async () => {
+  it('must come within 60 s of the process running', async () => {
     const { scene, fleet, server, shown, why } = await opened()
     await scene.clock.advance(59_500)
     expect(await shown()).toMatchObject({ state: 'Initializing', health: 'Unknown' })
@@ -35,7 +35,7 @@ describe('the first heartbeat', () => {
     expect((await statusOf(fleet)).crashesCount).toBe(1)
   })
 
-  it('is not awaited while an image is pulled, however long that takes', async () => {
+  it('has no timeout while an image is pulled', async () => {
     const { scene, fleet, server, shown, why } = await opened({
       memory: { script: 'manual', startLatencyMs: 1_800_000 },
     })
@@ -54,7 +54,7 @@ describe('the first heartbeat', () => {
     expect(why()).toEqual([])
   })
 
-  it('is not awaited longer because a late event says that the process does not run yet', async () => {
+  it('has no longer timeout because of a late event that says that the process does not run yet', async () => {
     const scene = stage({ memory: { script: 'manual', startLatencyMs: 1_000 } })
     let events = 0
     scene.faults.events = () => (++events === 1 ? { kind: 'delay', ms: 20_000 } : undefined)
@@ -67,7 +67,7 @@ describe('the first heartbeat', () => {
     expect(only(scene.eventsOf('ServerEnding')).reason).toBe('NeverSpoke')
   })
 
-  it('can be given another limit', async () => {
+  it('has a timeout that the build can change', async () => {
     const { scene, why } = await opened({ ...manual, limits: { firstHeartbeatMs: 5_000 } })
     await scene.clock.advance(7_000)
     expect(why()).toEqual(['NeverSpoke'])
@@ -86,7 +86,7 @@ describe('a server that falls silent', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
   })
 
-  it('for less than that is none the worse', async () => {
+  it('for a shorter time stays Healthy', async () => {
     const { scene, fleet, server, why } = await opened()
     for (let i = 0; i < 20; i++) {
       server.ready()
@@ -97,7 +97,7 @@ describe('a server that falls silent', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 1, crashesCount: 0 })
   })
 
-  it('while Active stays Active, with health Unhealthy, for as long as its process runs', async () => {
+  it('while Active stays Active, with health Unhealthy, as long as its process runs', async () => {
     const { scene, fleet, server, shown, why } = await matched()
     server.silence()
     await scene.clock.advance(12_000)
@@ -111,7 +111,7 @@ describe('a server that falls silent', () => {
     expect(why()).toEqual(['Exited'])
   })
 
-  it('while Active is well again when it speaks again, and can fall silent again', async () => {
+  it('while Active recovers with its next heartbeat, and can fall silent again', async () => {
     const { scene, server, shown } = await matched()
     for (let i = 0; i < 3; i++) {
       server.silence()
@@ -124,7 +124,7 @@ describe('a server that falls silent', () => {
     expect(told.slice(1)).toEqual(['Unhealthy', 'Healthy', 'Unhealthy', 'Healthy', 'Unhealthy', 'Healthy'])
   })
 
-  it('does not hide one that falls silent after it', async () => {
+  it('does not hide another that falls silent later', async () => {
     const scene = stage(manual)
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 3, max: 3 }))
@@ -142,7 +142,7 @@ describe('a server that falls silent', () => {
 })
 
 describe('a game that reports Unhealthy', () => {
-  it('always, as some SDKs do without a health callback, is not believed', async () => {
+  it('from the start, as some SDKs do without a health callback, is ignored', async () => {
     const { scene, fleet, server, shown, why } = await opened()
     server.heartbeat({ state: 'StandingBy', health: 'Unhealthy' })
     await scene.clock.advance(600_000)
@@ -168,7 +168,7 @@ describe('a game that reports Unhealthy', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('now and then is none the worse', async () => {
+  it('now and then is not removed', async () => {
     const { scene, server, why } = await opened()
     server.ready()
     for (let i = 0; i < 10; i++) {
@@ -192,8 +192,8 @@ describe('a game that reports Unhealthy', () => {
   })
 })
 
-describe('a host that was away', () => {
-  it('because it was suspended forgives every silence', async () => {
+describe('a host that was suspended or restarted', () => {
+  it('restarts every heartbeat timeout after a suspension', async () => {
     const scene = stage()
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 5, max: 6 }))
@@ -207,7 +207,7 @@ describe('a host that was away', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 5, crashesCount: 0 })
   })
 
-  it('because it was suspended still finds who stays silent, after the full allowance', async () => {
+  it('removes servers that stay silent for the full timeout after a suspension', async () => {
     const { scene, server, why } = await opened()
     server.ready()
     server.silence()
@@ -219,7 +219,7 @@ describe('a host that was away', () => {
     expect(why()).toEqual(['Silent'])
   })
 
-  it('because it was suspended gives servers that had not spoken the full allowance again', async () => {
+  it('restarts the first-heartbeat timeout after a suspension', async () => {
     const { scene, why } = await opened()
     await scene.clock.advance(50_000)
     await scene.clock.suspend(30_000)
@@ -229,7 +229,7 @@ describe('a host that was away', () => {
     expect(why()).toEqual(['NeverSpoke'])
   })
 
-  it('because it was started again gives every server the full allowance again', async () => {
+  it('restarts every heartbeat timeout after a restart', async () => {
     const { scene, fleet, server, why } = await opened()
     server.ready()
     server.silence()
@@ -243,29 +243,26 @@ describe('a host that was away', () => {
     expect(why()).toEqual(['Silent'])
   })
 
-  it.each(['suspended', 'started again'])(
-    'because it was %s grants the longer limit of its build once more',
-    async (how) => {
-      const scene = stage()
-      const fleet = await scene.open()
-      const build = aBuild({ standingBy: 1 })
-      await fleet.builds.create({ ...build, spec: { ...build.spec, health: { silenceSeconds: 300 } } })
-      await untilReady(scene, fleet, 1)
-      await scene.clock.advance(10_000)
-      only(scene.backend.servers()).silence()
-      if (how === 'suspended') await scene.clock.suspend(4_000)
-      else {
-        await fleet.close()
-        await scene.open()
-      }
-      await scene.clock.advance(295_000)
-      expect(scene.eventsOf('ServerEnding')).toEqual([])
-      await scene.clock.advance(7_000)
-      expect(scene.eventsOf('ServerEnding').map(({ reason }) => reason)).toEqual(['Silent'])
-    },
-  )
+  it.each(['suspension', 'restart'])('uses the longer timeout of the build after a %s', async (how) => {
+    const scene = stage()
+    const fleet = await scene.open()
+    const build = aBuild({ standingBy: 1 })
+    await fleet.builds.create({ ...build, spec: { ...build.spec, health: { silenceSeconds: 300 } } })
+    await untilReady(scene, fleet, 1)
+    await scene.clock.advance(10_000)
+    only(scene.backend.servers()).silence()
+    if (how === 'suspension') await scene.clock.suspend(4_000)
+    else {
+      await fleet.close()
+      await scene.open()
+    }
+    await scene.clock.advance(295_000)
+    expect(scene.eventsOf('ServerEnding')).toEqual([])
+    await scene.clock.advance(7_000)
+    expect(scene.eventsOf('ServerEnding').map(({ reason }) => reason)).toEqual(['Silent'])
+  })
 
-  it('because it was busy for a moment hears what was said meanwhile before it judges', async () => {
+  it('handles the heartbeats that queued up while it was busy before it checks timeouts', async () => {
     const scene = stage({ memory: { script: 'manual', heartbeatIntervalMs: 0 } })
     const fleet = await scene.open()
     const build = aBuild({ standingBy: 4, max: 10 })
@@ -287,7 +284,7 @@ describe('a host that was away', () => {
     expect(new Set(scene.eventsOf('ServerEnding').map(({ reason }) => reason))).toEqual(new Set(['Silent']))
   })
 
-  it('because it was started again keeps Active servers that stay silent', async () => {
+  it('keeps Active servers that stay silent after a restart', async () => {
     const { scene, fleet, server, why } = await matched()
     server.silence()
     await fleet.close()
@@ -299,7 +296,7 @@ describe('a host that was away', () => {
     expect(only(await next.servers.list()).status).toMatchObject({ state: 'Active', health: 'Unhealthy' })
   })
 
-  it('does not matter to a clock that is set back or forth', async () => {
+  it('ignores changes of the wall clock', async () => {
     const { scene, server, why } = await opened()
     server.ready()
     scene.clock.jumpWall(86_400_000)

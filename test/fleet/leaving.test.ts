@@ -1,4 +1,4 @@
-/** How a host leaves: closed, drained, no longer leading. Servers stay, matches go on, callers know where they stand. */
+/** How a host leaves: closed, drained or deposed. Servers stay, matches go on, and callers get an error. */
 import { createFleet, type ElectionListener, type Elector } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
 import { describe, expect, it } from 'vitest'
@@ -28,7 +28,7 @@ async function running(options: StageOptions = {}) {
   return { scene, fleet, match: await playing(scene, fleet, 1) }
 }
 
-/** The same, but for what happens when it is closed. */
+/** The same, with a close of its own. */
 function closing<T extends object>(part: T, close: () => void) {
   return {
     ...part,
@@ -40,7 +40,7 @@ function closing<T extends object>(part: T, close: () => void) {
 }
 
 describe('a fleet that is closed', () => {
-  it('leaves every server as it is, and asks nothing more', async () => {
+  it('leaves every server as it is, and makes no more calls', async () => {
     const { scene, fleet } = await running()
     await fleet.close()
     const before = scene.calls.length
@@ -49,7 +49,7 @@ describe('a fleet that is closed', () => {
     expect(scene.backend.servers().map(({ phase }) => phase)).toEqual(['running', 'running', 'running'])
   })
 
-  it('leaves no timer of its own behind', async () => {
+  it('leaves no timer behind', async () => {
     const scene = stage()
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 0 }))
@@ -58,13 +58,13 @@ describe('a fleet that is closed', () => {
     expect(scene.clock.pending).toBe(0)
   })
 
-  it('can be closed again', async () => {
+  it('can be closed twice', async () => {
     const { fleet } = await running()
     await Promise.all([fleet.close(), fleet.close()])
     await fleet.close()
   })
 
-  it('lets go of its store though the backend cannot be closed', async () => {
+  it('closes its store even when the backend fails to close', async () => {
     const closed: string[] = []
     const { clock } = stage()
     const backend = closing(memoryBackend({ clock }), () => {
@@ -76,7 +76,7 @@ describe('a fleet that is closed', () => {
     expect(closed).toEqual(['store'])
   })
 
-  it('has let go of its store when it could not begin, though the backend cannot be closed', async () => {
+  it('closes its store when it could not start and the backend fails to close', async () => {
     const closed: string[] = []
     const { clock } = stage()
     const backend = closing(memoryBackend({ clock }), () => {
@@ -89,7 +89,7 @@ describe('a fleet that is closed', () => {
     expect(closed).toEqual(['store'])
   })
 
-  it('refuses every call, as one that may succeed elsewhere', async () => {
+  it('rejects every call with a retryable error', async () => {
     const { fleet, match } = await running()
     await fleet.close()
     for (const call of [
@@ -104,7 +104,7 @@ describe('a fleet that is closed', () => {
     }
   })
 
-  it('sends away a caller who waits for what another call began for another build', async () => {
+  it('rejects a caller that joined a call for another build', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     for (const name of ['arena', 'duel']) await fleet.builds.create(aBuild({ name, standingBy: 1, max: 1 }))
@@ -118,7 +118,7 @@ describe('a fleet that is closed', () => {
     ])
   })
 
-  it('finishes the hand-out that is under way', async () => {
+  it('finishes the allocation in progress', async () => {
     const { scene, fleet } = await running()
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
     const call = watched(fleet.allocate(ask(2)))
@@ -131,7 +131,7 @@ describe('a fleet that is closed', () => {
     expect(closed.outcome()).toEqual({ value: undefined })
   })
 
-  it('writes what it knows before it goes', async () => {
+  it('writes what is not durable yet before it closes', async () => {
     const { scene, fleet, match } = await running()
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 100 } : undefined)
     match.silence()
@@ -142,7 +142,7 @@ describe('a fleet that is closed', () => {
     expect((await scene.records.servers.get(match.ref))?.record).toMatchObject({ state: 'Active', health: 'Unhealthy' })
   })
 
-  it('does not hang on a store that is away', async () => {
+  it('does not hang when the store does not answer', async () => {
     const { scene, fleet, match } = await running()
     scene.faults.store = () => ({ kind: 'refuse' })
     match.players(['amie'])
@@ -154,7 +154,7 @@ describe('a fleet that is closed', () => {
 })
 
 describe('a drain', () => {
-  it('ends idle servers, lets matches go on, hands out nothing, and resolves when all are gone', async () => {
+  it('terminates idle servers, lets matches go on, allocates nothing, and resolves when all servers are gone', async () => {
     const { scene, fleet, match } = await running()
     const drained = watched(fleet.drain())
     await scene.clock.advance(60_000)
@@ -176,7 +176,7 @@ describe('a drain', () => {
     expect(await fleet.drain()).toEqual({ remaining: 0 })
   })
 
-  it('gives up at its deadline, and says how many matches go on', async () => {
+  it('resolves at its deadline with the number of remaining matches', async () => {
     const { scene, fleet, match } = await running()
     const drained = watched(fleet.drain({ deadlineMs: 30_000 }))
     await scene.clock.advance(29_999)
@@ -186,7 +186,7 @@ describe('a drain', () => {
     expect(match.phase).toBe('running')
   })
 
-  it('ends matches too when it is told so, each within its grace period', async () => {
+  it('terminates Active servers too when active is terminate, each within its grace period', async () => {
     const { scene, fleet, match } = await running({ memory: { script: () => ({ ignoresTerminate: true }) } })
     const drained = watched(fleet.drain({ active: 'terminate' }))
     await scene.clock.advance(1_000)
@@ -196,7 +196,7 @@ describe('a drain', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
   })
 
-  it('goes on though its caller stops waiting', async () => {
+  it('goes on when its caller stops waiting', async () => {
     const { scene, fleet } = await running()
     const aborter = new AbortController()
     const drained = watched(fleet.drain({ signal: aborter.signal }))
@@ -208,7 +208,7 @@ describe('a drain', () => {
     expect((await failureOf(fleet.allocate(ask(2)))).code).toBe('draining')
   })
 
-  it('does not keep its caller waiting when the host closes', async () => {
+  it('resolves when the host closes', async () => {
     const { scene, fleet } = await running()
     const drained = watched(fleet.drain())
     await scene.clock.advance(10_000)
@@ -217,7 +217,7 @@ describe('a drain', () => {
     expect(drained.outcome()).toEqual({ value: { remaining: 1 } })
   })
 
-  it('lets a hand-out finish that was begun before it', async () => {
+  it('lets an allocation finish that started before it', async () => {
     const { scene, fleet } = await running()
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 500 } : undefined)
     const call = watched(fleet.allocate(ask(2)))
@@ -228,7 +228,7 @@ describe('a drain', () => {
     expect((await serversBy(fleet, 'Active')).length).toBe(2)
   })
 
-  it('of one build leaves the others as they are, and lasts over a restart until it is resumed', async () => {
+  it('of one build leaves other builds alone, and survives a restart until the build is resumed', async () => {
     const { scene, fleet } = await running()
     await fleet.builds.create(aBuild({ name: 'duel', standingBy: 1 }))
     await untilReady(scene, fleet, 1, 'duel')
@@ -248,7 +248,7 @@ describe('a drain', () => {
 })
 
 describe('leadership', () => {
-  /** An election in the hands of the test. */
+  /** An elector that the test controls. */
   function ballot() {
     let listener: ElectionListener | undefined
     const elector: Elector = {
@@ -263,7 +263,7 @@ describe('leadership', () => {
     return { elector, elect: () => listener?.elected(), depose: (by?: string) => listener?.lost(by) }
   }
 
-  it('is what it takes to act: a follower says who leads, and harms nobody', async () => {
+  it('is required to act: a follower says who leads, and changes nothing', async () => {
     const scene = stage()
     const vote = ballot()
     const opening = scene.open({ elector: vote.elector })
@@ -279,7 +279,7 @@ describe('leadership', () => {
     expect(scene.calls).toEqual([])
   })
 
-  it('that is lost ends all acting at once, waiting callers are told, and matches go on', async () => {
+  it('that is lost stops all actions at once, rejects waiting callers, and lets matches go on', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const vote = ballot()
     const opening = scene.open({ elector: vote.elector })
@@ -304,7 +304,7 @@ describe('leadership', () => {
     expect(scene.eventsOf('LeadershipChanged').map(({ leads }) => leads)).toEqual([false, true])
   })
 
-  it('that is lost while a hand-out is being written leaves the answer to the next leader', async () => {
+  it('that is lost during the write of an allocation leaves the answer to the next leader', async () => {
     const scene = stage()
     const vote = ballot()
     const opening = scene.open({ elector: vote.elector })
@@ -319,14 +319,14 @@ describe('leadership', () => {
     vote.depose('host-b')
     await scene.clock.advance(1_000)
     expect(call.outcome()).toMatchObject({ error: { code: 'not-leader', retryable: true } })
-    // A call that comes at the moment of the loss is answered by nobody's old knowledge, either.
+    // A call at the moment of the loss is not answered from stale state either.
     vote.elect()
     await scene.clock.settle()
     vote.depose('host-b')
     expect((await failureOf(fleet.servers.list())).code).toBe('not-leader')
   })
 
-  it('that is lost before it was used writes nothing', async () => {
+  it('that is lost before the engine has started writes nothing', async () => {
     const scene = stage()
     const vote = ballot()
     const opening = scene.open({ elector: vote.elector })
@@ -338,7 +338,7 @@ describe('leadership', () => {
     expect(scene.calls).toEqual([])
   })
 
-  it('that is won while the store is away is used as soon as it is back', async () => {
+  it('that is won while the store is unavailable is used as soon as the store answers', async () => {
     const scene = stage()
     const vote = ballot()
     const opening = scene.open({ elector: vote.elector })

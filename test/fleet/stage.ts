@@ -1,6 +1,6 @@
 /**
- * A fleet on a stage: the real engine over the memory backend and the memory store, in virtual time. Calls are counted,
- * and go wrong as a test says; a host can leave, crash and come back.
+ * Runs the real engine on the memory backend and the memory store in virtual time. Records calls, injects faults, and lets a
+ * host close, crash and restart.
  */
 import {
   createFleet,
@@ -30,18 +30,18 @@ import { memoryStore } from '../../src/stores/memory.js'
 export type Call = FaultyCall & { readonly of: 'store' | 'backend'; readonly atMs: number }
 
 export interface StageOptions {
-  /** How the game servers behave. Default: they become ready by themselves. */
+  /** How game servers behave. Default: they become ready by themselves. */
   readonly memory?: Omit<MemoryBackendOptions, 'clock'>
   readonly limits?: FleetOptions['limits']
 }
 
 export interface Stage {
   readonly clock: VirtualClock
-  /** The game servers, to be played. */
+  /** The game servers, for the test to control. */
   readonly backend: MemoryBackend
-  /** The records as they lie there: another writer, or an inspector. */
+  /** The store's records, to read them or to write them as another host does. */
   readonly records: Store
-  /** What happens to the fleet's calls and events from now on. */
+  /** Faults to inject into calls and events from now on. */
   readonly faults: {
     store: FaultPlan<FaultyCall, CallFault>
     backend: FaultPlan<FaultyCall, CallFault>
@@ -52,9 +52,9 @@ export interface Stage {
   /** All events of all hosts so far, in order. */
   readonly events: readonly FleetEvent[]
   eventsOf<T extends FleetEventType>(type: T): readonly Extract<FleetEvent, { type: T }>[]
-  /** Begins a host: the first, or one that comes after another has left. */
+  /** Starts a host: the first, or one after another has closed or crashed. */
   open(options?: Partial<FleetOptions>): Promise<Fleet>
-  /** The last host dies at this moment: what it has asked for may be done, but it does and hears nothing more. */
+  /** Kills the last host: calls in progress may still take effect, but it makes no more calls and gets no more replies. */
   crash(): void
 }
 
@@ -108,7 +108,7 @@ export function stage({ memory, limits }: StageOptions = {}): Stage {
   }
 }
 
-/** A host process that can die between any two steps: its calls are never answered then, and its timers are gone. */
+/** A host process that can die between any two steps: after that its calls never settle and its timers never fire. */
 function mortal(clock: VirtualClock) {
   let dead = false
   const unwatch: (() => void)[] = []
@@ -179,7 +179,7 @@ export interface BuildWish {
   readonly buildMetadata?: Readonly<Record<string, string>>
 }
 
-/** A build as a host would write it; its buildID is its name unless said otherwise. */
+/** A build as a host app writes it; its buildID defaults to its name. */
 export function aBuild(wish: BuildWish = {}) {
   const { name = 'arena', namespace, buildID = name, standingBy = 2, max = 10, portsToExpose = [7777] } = wish
   const { crashesToMarkUnhealthy, graceSeconds, buildMetadata } = wish
@@ -216,7 +216,7 @@ export async function statusOf(fleet: Fleet, build = 'arena') {
   return (await fleet.builds.get(build)).status
 }
 
-/** Lets time pass until so many servers stand by. */
+/** Advances the clock until `count` servers are standing by. */
 export function untilReady({ clock }: Stage, fleet: Fleet, count: number, build = 'arena'): Promise<void> {
   return clock.until(async () => (await statusOf(fleet, build)).currentStandingBy === count)
 }
@@ -225,14 +225,14 @@ export async function serversBy(fleet: Fleet, state: GameServer['status']['state
   return (await fleet.servers.list()).filter((server) => server.status.state === state)
 }
 
-/** The part of the server that plays this session. */
+/** The game of the server that has this session. */
 export async function playing({ backend }: Stage, fleet: Fleet, n: number): Promise<MemoryServer> {
   const server = (await fleet.servers.list()).find(({ status }) => status.sessionID === session(n))
-  if (!server) throw new Error(`nobody plays session ${n}`)
+  if (!server) throw new Error(`no server has session ${n}`)
   return backend.server(server.metadata)
 }
 
-/** The one server that there is. */
+/** The only item of a list. */
 export function only<T>(items: readonly T[]): T {
   const [item, ...others] = items
   if (item === undefined || others.length > 0) throw new Error(`there must be one, but there are ${items.length}`)
@@ -245,7 +245,7 @@ export function nth<T>(items: readonly T[], index: number): T {
   return item
 }
 
-/** What becomes of a promise, told without waiting for it. */
+/** The outcome of a promise so far, without waiting for it. */
 export function watched<T>(promise: Promise<T>): {
   readonly outcome: () => 'pending' | { value: T } | { error: unknown }
 } {
@@ -257,7 +257,7 @@ export function watched<T>(promise: Promise<T>): {
   return { outcome: () => outcome }
 }
 
-/** The error with which a call ended that must fail. */
+/** The error of a call that must fail. */
 export async function failureOf(
   promise: Promise<unknown>,
 ): Promise<{ readonly code: string; readonly message: string }> {

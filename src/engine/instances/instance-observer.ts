@@ -10,7 +10,7 @@ export interface InstanceObserverDependencies {
   /** The server's process runs: its first heartbeat is due. */
   readonly running: (entry: ServerEntry) => void
   /** The server stays Pending until someone fixes the cause. */
-  readonly stuck: (entry: ServerEntry, reason: string) => void
+  readonly startBlocked: (entry: ServerEntry, reason: string) => void
   /** No server has this instance. */
   readonly orphan: (instance: Instance) => void
 }
@@ -39,7 +39,8 @@ export class InstanceObserver {
     entry.observationSeq = ++this.#lastSeq
     switch (instance.phase) {
       case 'pending':
-        if (instance.blocked && instance.reason !== entry.pendingReason) this.#deps.stuck(entry, instance.reason ?? '')
+        if (instance.blocked && instance.reason !== entry.pendingReason)
+          this.#deps.startBlocked(entry, instance.reason ?? '')
         entry.pendingReason = instance.reason
         return
       case 'running':

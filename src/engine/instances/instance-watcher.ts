@@ -18,7 +18,7 @@ export interface InstanceWatcherDependencies {
   readonly running: (entry: ServerEntry) => void
   readonly heartbeat: (sessionHostId: string, heartbeat: Heartbeat) => HeartbeatAnswer
   /** The server stays Pending until someone fixes the cause. */
-  readonly stuck: (entry: ServerEntry, reason: string) => void
+  readonly startBlocked: (entry: ServerEntry, reason: string) => void
   /** Takes in a record that an earlier leader wrote after this host had read the store. */
   readonly adopt: (server: Versioned<Server>) => void
 }

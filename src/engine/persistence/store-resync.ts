@@ -13,13 +13,13 @@ export interface StoreResyncDependencies {
   /** Takes in a build, unless another build has its name or buildID. */
   readonly adoptBuild: (build: Versioned<Build>) => void
   /** Looks for builds that may be in the store although their creation failed. */
-  readonly findLostBuilds: () => Promise<void>
+  readonly recoverUncertainBuilds: () => Promise<void>
   readonly builds: Pick<BuildWriter, 'refresh' | 'settled' | 'uncertain'>
   /** The record of this build has been deleted. */
   readonly buildGone: (build: BuildEntry) => void
   readonly adoptServer: (server: Versioned<Server>) => void
   /** Another writer has changed or deleted the record of this server. */
-  readonly checkServer: (entry: ServerEntry) => Promise<void>
+  readonly refreshServer: (entry: ServerEntry) => Promise<void>
 }
 
 export class StoreResync {
@@ -93,7 +93,7 @@ export class StoreResync {
       // A change whose write failed then may still be due.
       this.#ctx.enqueue(build)
     }
-    await this.#deps.findLostBuilds()
+    await this.#deps.recoverUncertainBuilds()
     if (!store.shared || (store.watch && !this.#needsList)) return
     this.#needsList = false
     try {
@@ -166,7 +166,7 @@ export class StoreResync {
     if (known.revision === found.revision) return
     // The notice may be of this host's own write and arrive before the answer.
     await known.saving?.catch(() => undefined)
-    if (known.revision !== undefined && known.revision !== found.revision) await this.#deps.checkServer(known)
+    if (known.revision !== undefined && known.revision !== found.revision) await this.#deps.refreshServer(known)
     // The server was removed meanwhile: a record that is there now comes from a late write.
     if (!inventory.servers.has(keyOf(found.record)) && !this.#ctx.stopped()) await this.#serverChanged(found)
   }
@@ -175,7 +175,7 @@ export class StoreResync {
     const known = this.#ctx.inventory.servers.get(keyOf(ref))
     if (!known || known.record.state === 'Terminating') return
     await known.saving?.catch(() => undefined)
-    if (known.revision !== undefined) await this.#deps.checkServer(known)
+    if (known.revision !== undefined) await this.#deps.refreshServer(known)
   }
 }
 

@@ -1,4 +1,4 @@
-/** What pods get, how their ends are told, and that nobody else's are touched: on a real cluster. */
+/** The backend on a real cluster: contents of pods, how their exits are reported, ports and logs. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { podOf } from '../../../adapters/kubernetes/provisioning/pod-spec.js'
 import type { Backend, Instance, InstanceSpec } from '../../../src/contracts/backend.js'
@@ -6,7 +6,7 @@ import { clusterApi, kubectl, makeNamespace, removeNamespace } from './support/c
 import { describeOnCluster } from './support/describe-on-cluster.js'
 import { baseImage, closeAll, find, linesOf, newGroup, nextRange, open, specOf } from './support/support.js'
 
-// Mostly they wait for the kubelet.
+// Mostly spent waiting for the kubelet.
 vi.setConfig({ maxConcurrency: 12, testTimeout: 200_000 })
 
 const patience = { timeout: 120_000, interval: 200 }
@@ -19,7 +19,7 @@ function inPhase(backend: Backend, spec: InstanceSpec, phase: Instance['phase'])
   }, patience)
 }
 
-/** With room, and for nobody else: what the scheduler says of the pods of other tests must not change. */
+/** For this test's pods only, so that the scheduler's messages about other tests' pods do not change. */
 function ghostNode(name: string) {
   const room = { pods: '10', cpu: '4', memory: '8Gi' }
   const spec = { taints: [{ key: 'ghost', effect: 'NoSchedule' }] }
@@ -39,7 +39,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
   })
 
   describe.concurrent('a pod', () => {
-    it('has its configuration, its variables and its folders in every container, whoever it runs as', async () => {
+    it('has its SDK configuration, variables and folders in every container, whatever user it runs as', async () => {
       const backend = open(space)
       const script = `cat $GSDK_CONFIG_FILE; echo; id -u; echo $MODE $PORT_7777 $SESSION_HOST_ID $PUBLIC_IPV4_ADDRESS $PF_VM_ID; touch /gamekeeper/GameLogs/x && echo wrote; pwd`
       const game = { name: 'game', image: baseImage, imagePullPolicy: 'Never', command: ['sh', '-c', script] }
@@ -78,12 +78,12 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       expect(output.slice(end).trim()).toBe(`1000\n${variables}\nwrote\n/usr`)
       const beside = await kubectl('logs', '-n', space, spec.ref.name, '-c', 'beside')
       expect(beside.trim()).toBe(output.slice(0, end))
-      // Nothing of the secret is in what those see who may look at pods.
+      // The pod object contains nothing of the secret.
       const shown = await kubectl('get', 'pod', '-n', space, spec.ref.name, '-o', 'json')
       expect(shown).not.toContain(spec.sdk.sessionHostId)
     })
 
-    it('keeps what its template says, and goes with whoever owns it', async () => {
+    it('keeps its template, and is deleted with its owner', async () => {
       const backend = open(space)
       const spec = specOf(space, 'sleep 600', {
         ports: [7777],
@@ -117,7 +117,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       }, patience)
     })
 
-    it('that players may be on is marked so for whatever clears nodes, once', async () => {
+    it('is labelled active once, for node autoscalers', async () => {
       const backend = open(space)
       const spec = specOf(space, 'sleep 600')
       await backend.create(spec)
@@ -130,7 +130,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       await backend.protect({ namespace: space, name: 'nobody' }, 'another')
     })
 
-    it('of several containers ends with its game server, which an annotation may name', async () => {
+    it('with several containers exits with its game server, which an annotation can name', async () => {
       const backend = open(space)
       const container = (name: string, script: string) => ({
         ...{ name, image: baseImage, imagePullPolicy: 'Never', command: ['sh', '-c', script] },
@@ -142,15 +142,15 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       await backend.create(spec)
       const told = await vi.waitFor(async () => {
         const instance = await find(backend, spec)
-        if (instance?.phase !== 'running' || instance.reason === undefined) throw new Error('nothing is told yet')
+        if (instance?.phase !== 'running' || instance.reason === undefined) throw new Error('not running yet')
         return instance.reason
       }, patience)
-      expect(told).toBe('its container beside has exited with 9')
+      expect(told).toBe('container beside exited with code 9')
       expect(await inPhase(backend, spec, 'exited')).toMatchObject({ exitCode: 4 })
       expect(await linesOf(backend.logs(spec.ref))).toEqual(['played'])
     })
 
-    it('that uses too much memory is told as such', async () => {
+    it('that is OOM-killed says so', async () => {
       const backend = open(space)
       const hungry = `exec node -e 'const all = []; for (;;) all.push(Buffer.alloc(1e6, 1))'`
       const spec = specOf(space, hungry, { container: { resources: { limits: { memory: '64Mi' } } } })
@@ -165,19 +165,19 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       {
         what: 'no node takes',
         options: { pod: { nodeSelector: { nowhere: 'at-all' } } },
-        says: /^it cannot be scheduled: .*node/,
+        says: /^cannot be scheduled: .*node/,
       },
       {
         what: 'has no image',
         options: { container: { image: 'nobody/has:this' } },
-        says: /^its container game cannot start: ErrImageNeverPull: .*nobody\/has:this/,
+        says: /^container game cannot start: ErrImageNeverPull: .*nobody\/has:this/,
       },
       {
         what: 'wants a configuration that is not there',
         options: { container: { envFrom: [{ configMapRef: { name: 'nowhere' } }] } },
-        says: /^its container game cannot start: CreateContainerConfigError: .*nowhere/,
+        says: /^container game cannot start: CreateContainerConfigError: .*nowhere/,
       },
-    ])('that $what says so and waits', async ({ options, says }) => {
+    ])('that $what is blocked and says why', async ({ options, says }) => {
       const backend = open(space)
       const spec = specOf(space, 'sleep 600', options)
       await backend.create(spec)
@@ -187,7 +187,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       }, patience)
     })
 
-    it('that the cluster refuses is an exited instance with the reason, until it is destroyed', async () => {
+    it('rejected by the API server is an exited instance with the reason, until it is destroyed', async () => {
       const backend = open(space)
       const spec = specOf(space, 'sleep 600', { container: { imagePullPolicy: 'Sometimes' } })
       const refused = await backend.create(spec)
@@ -197,7 +197,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       expect(await backend.list()).toEqual([])
     })
 
-    it('that somebody deletes has ended through no fault of its own, at once, and can be created again', async () => {
+    it('deleted with kubectl is interrupted at once, and can be created again', async () => {
       const backend = open(space)
       const spec = specOf(space, `trap 'exit 0' TERM; sleep 600 & wait`)
       await backend.create(spec)
@@ -220,7 +220,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       expect(await backend.create(spec)).toMatchObject({ uid: spec.uid, phase: 'pending' })
     })
 
-    it('that takes its time to end keeps nobody from closing, and ends all the same', async () => {
+    it('that terminates slowly does not delay closing, and still terminates', async () => {
       const backend = open(space)
       const spec = specOf(space, `trap '' TERM; sleep 600 & wait; wait`, { pod: { terminationGracePeriodSeconds: 60 } })
       await backend.create(spec)
@@ -230,12 +230,12 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       await vi.waitFor(async () => expect((await find(backend, spec))?.phase).toBe('exited'), patience)
       await backend.close()
       await refused
-      // It is still there.
+      // Still terminating.
       const pod = JSON.parse(await kubectl('get', 'pod', '-n', space, spec.ref.name, '-o', 'json'))
       expect(pod.metadata.deletionTimestamp).toBeDefined()
     })
 
-    it('on a node that does not answer is given up once its time is over', async () => {
+    it('on a node that does not respond is force-deleted after its grace period', async () => {
       const node = `ghost-${newGroup().split('.')[0]}`
       const body = ghostNode(node)
       await api.request({ what: 'make a node', method: 'POST', path: '/api/v1/nodes', body })
@@ -251,10 +251,10 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       }
     })
 
-    it('whose creation was cut short is removed when nobody wants it, and made anew when somebody does', async () => {
+    it('without an SDK secret is removed by a list, and created again on request', async () => {
       const backend = open(space)
       const spec = specOf(space, 'sleep 600')
-      // As a host leaves it that dies before the pod has a node: it waits for a secret that nobody writes.
+      // As left by a host that was killed before the pod had a node: its secret is never created.
       const body = podOf({
         ...{
           spec,
@@ -273,7 +273,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
   })
 
   describe.concurrent('public ports', () => {
-    it('that pods of others hold are left alone for other ones', async () => {
+    it('used by pods outside the fleet are replaced by other ports', async () => {
       const portRange = nextRange(2)
       const stranger = open(space, { portRange: { first: portRange.first, last: portRange.first } })
       await stranger.create(specOf(space, 'sleep 600', { ports: [7777] }))
@@ -288,8 +288,8 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       await inPhase(backend, second, 'running')
     })
 
-    it('that the fleet itself holds on the one node that takes a pod are waited for, and the pod stays', async () => {
-      // By its labels alone a pod could come here: there is room for it as far as the fleet can tell.
+    it('used by the fleet on the only suitable node make the pod wait', async () => {
+      // By its labels this node accepts the pod, so the fleet considers the ports free.
       const node = `ghost-${newGroup().split('.')[0]}`
       const body = ghostNode(node)
       await api.request({ what: 'make a node', method: 'POST', path: '/api/v1/nodes', body })
@@ -317,7 +317,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       }
     })
 
-    it('on the network of the node are what the game listens on', async () => {
+    it('are what the game listens on in the host network', async () => {
       const backend = open(space)
       const script = 'cat $GSDK_CONFIG_FILE; echo; echo $PORT_7777'
       const spec = specOf(space, script, { ports: [7777], pod: { hostNetwork: true } })
@@ -333,7 +333,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
   })
 
   describe.concurrent('the log of a pod', () => {
-    it('is read whole, its last lines, or as it grows', async () => {
+    it('is read whole, from its last lines, or as it grows', async () => {
       const backend = open(space)
       const spec = specOf(space, 'echo one; echo two; until [ -e /go ]; do sleep 0.1; done; echo late; exit 3')
       await backend.create(spec)

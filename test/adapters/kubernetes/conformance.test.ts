@@ -1,4 +1,4 @@
-/** The Kubernetes backend passes on a real cluster, with real pods, the suite that every backend passes. */
+/** The conformance suite of all backends, with real pods on a real cluster. */
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { backendConformance, type ConformanceProgram } from 'gamekeeper/testing'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
@@ -6,7 +6,7 @@ import { clusterApi, kubectl, makeNamespace, removeNamespace } from './support/c
 import { describeOnCluster } from './support/describe-on-cluster.js'
 import { baseImage, newGroup, nextRange } from './support/support.js'
 
-// A pod takes seconds to come and more of them to go, in which a case only waits.
+// Pods take seconds to start and to terminate, in which a case only waits.
 vi.setConfig({ maxConcurrency: 12 })
 
 describeOnCluster('the Kubernetes backend', () => {
@@ -24,7 +24,7 @@ describeOnCluster('the Kubernetes backend', () => {
 
   const sh = (script: string) => ['sh', '-c', script]
   const commands: Record<ConformanceProgram, readonly string[]> = {
-    // The first process of a container does not end by a signal that it does not handle.
+    // PID 1 of a container ignores signals that it does not handle.
     runs: sh(`trap 'exit 0' TERM; sleep 600 & wait`),
     'exits-0': sh('exit 0'),
     'exits-3': sh('exit 3'),

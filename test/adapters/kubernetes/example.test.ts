@@ -1,4 +1,4 @@
-/** What examples/kubernetes says, done as it says: one command brings up a fleet that hands out servers. */
+/** Follows examples/kubernetes: one command starts a fleet that allocates servers. */
 import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { readFile, rm, mkdtemp, writeFile } from 'node:fs/promises'
@@ -30,7 +30,7 @@ describeOnCluster('examples/kubernetes', () => {
     await build('examples/server/Dockerfile', 'gamekeeper')
     await build('examples/game-server/Dockerfile', 'gamekeeper-example')
     games = await makeNamespace(api)
-    // As it stands there, but for names that no other fleet on this cluster has.
+    // Unchanged except for names that must be unique on the cluster.
     const text = (await readFile(at('examples/kubernetes/gamekeeper.yaml'), 'utf8'))
       .replaceAll(/namespace: gamekeeper$/gm, `namespace: ${host}`)
       .replaceAll(/^( {2}name: )gamekeeper$(?=\n---\napiVersion: v1\nkind: ServiceAccount)/gm, `$1${host}`)
@@ -42,7 +42,7 @@ describeOnCluster('examples/kubernetes', () => {
     await writeFile(join(folder, 'gamekeeper.yaml'), text)
   }, 280_000)
   afterAll(async () => {
-    // What the host makes anew has to go after the host.
+    // The host would create these again, so they are deleted after it.
     await removeNamespace(api, host)
     await removeNamespace(api, games)
     for (const kind of ['clusterroles', 'clusterrolebindings']) {
@@ -54,7 +54,7 @@ describeOnCluster('examples/kubernetes', () => {
   })
 
   it(
-    'is applied by one command and hands out a server, which is reached by TCP and UDP',
+    'starts with one command and allocates a server that is reachable by TCP and UDP',
     { timeout: 300_000 },
     async () => {
       await kubectl('apply', '-f', at('adapters/kubernetes/crds.yaml'), '-f', folder)
@@ -72,7 +72,7 @@ describeOnCluster('examples/kubernetes', () => {
         '-o',
         'jsonpath={.spec.clusterIP}',
       )
-      // Once the leader's pod is ready, the cluster has yet to make a way to it.
+      // The Service's endpoints follow shortly after the leader's pod is ready.
       await vi.waitFor(() => fetch(`http://${service}:5000/`), patience)
       const sessionID = randomUUID()
       const body = JSON.stringify({ buildID, sessionID, sessionCookie: 'map=dust', initialPlayers: ['amie'] })
@@ -96,14 +96,14 @@ describeOnCluster('examples/kubernetes', () => {
       )
       const active = listed.items.find(({ status }) => status.sessionID === sessionID)
       expect(active?.status).toMatchObject({ state: 'Active', publicIP: IPV4Address, ports: Ports })
-      // The autoscaler is told with the match, and the players are told of by the game.
+      // The allocation sets the autoscaler's annotation; the game reports its players.
       await vi.waitFor(async () => {
         const pod = JSON.parse(await kubectl('get', 'pod', '-n', games, active?.metadata.name ?? '', '-o', 'json'))
         expect(pod.metadata.annotations['cluster-autoscaler.kubernetes.io/safe-to-evict']).toBe('false')
         expect(pod.metadata.ownerReferences).toMatchObject([{ kind: 'GameServer', name: active?.metadata.name }])
       }, patience)
 
-      // Both hosts are ready; one leads, and the Services go there. The other goes on where that one has left.
+      // Both hosts are ready; the Services select the leader. The other host takes over from it.
       await kubectl('rollout', 'status', '-n', host, 'deployment/gamekeeper', '--timeout=120s')
       const leaders = async () => {
         const label = 'mps.gamekeeper.com/leader=true'

@@ -1,4 +1,4 @@
-/** Whether a host is ready: asked of it again and again, with the rights of its own namespaces and whatever the API server does. */
+/** Readiness of a host that may access its own namespaces only, also while the API server is down. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { memoryBackend } from 'gamekeeper/memory'
@@ -15,7 +15,7 @@ import { apiOf, configFor, fakeApiServer, say, sayKey, statusOf } from './suppor
 
 const base = { clock: systemClock, logger: silentLogger }
 
-/** An API server with one namespace that this host may look into, and nothing in it but the key of its fleet. */
+/** An API server with one namespace that this host may access, which contains only the fleet's key. */
 async function ownNamespaceOnly() {
   const watches: ServerResponse[] = []
   let isAway = false
@@ -55,44 +55,44 @@ async function openStore(url: string) {
   return store
 }
 
-const nobody = { listed() {}, changed() {}, gone() {} }
+const ignored = { listed() {}, changed() {}, gone() {} }
 
-describe('a host with rights in one namespace', () => {
-  it('is ready: it asks for nothing elsewhere, and nothing at all of what it watches', async () => {
+describe('a host with access to one namespace', () => {
+  it('is ready, requests nothing in other namespaces, and nothing that it watches', async () => {
     const { server, watches } = await ownNamespaceOnly()
     const store = await openStore(server.url)
     const health = healthOf({ store })
     expect(await health()).toMatchObject({ ready: true, store: true, problems: [] })
     expect(await store.builds.get({ namespace: 'default', name: 'x' })).toBeUndefined()
     expect(server.asked.filter((call) => call.includes('/namespaces/default/'))).toEqual([])
-    store.watch?.({ builds: nobody, servers: nobody })
-    await until('it is watched', () => watches.length === 2)
+    store.watch?.({ builds: ignored, servers: ignored })
+    await until('the watches are open', () => watches.length === 2)
     const before = server.asked.length
     expect(await healthOf({ store })()).toMatchObject({ ready: true, store: true })
     expect(server.asked.length).toBe(before)
   })
 
-  it('is not ready while the API server is away, and is again when that is back', async () => {
+  it('is not ready while the API server is down, and ready again afterwards', async () => {
     const { server, watches, leave, comeBack } = await ownNamespaceOnly()
     const store = await openStore(server.url)
-    store.watch?.({ builds: nobody, servers: nobody })
-    await until('it is watched', () => watches.length === 2)
+    store.watch?.({ builds: ignored, servers: ignored })
+    await until('the watches are open', () => watches.length === 2)
     leave()
-    await until('it is known', async () => !(await healthOf({ store })()).store)
+    await until('the outage is noticed', async () => !(await healthOf({ store })()).store)
     comeBack()
     await until('it is ready', async () => (await healthOf({ store })()).ready)
   })
 
-  it('does not have all pods listed to say how it is while it does not hear of them', async () => {
+  it('does not list all pods for each health check while their watch is down', async () => {
     const { server, watches, leave, comeBack } = await ownNamespaceOnly()
     const backend = kubernetesBackend({ ...base, kubeConfig: configFor(server.url), namespaces: ['games'] })
     onTestFinished(() => backend.close())
     await backend.list()
-    // Of pods and of nodes.
-    await until('they are watched', () => watches.length === 2)
+    // Of pods and nodes.
+    await until('the watches are open', () => watches.length === 2)
     expect(await healthOf({ backend })()).toMatchObject({ ready: true, backend: true })
     leave()
-    await until('it is known', async () => !(await healthOf({ backend })()).backend)
+    await until('the outage is noticed', async () => !(await healthOf({ backend })()).backend)
     const before = server.asked.length
     await healthOf({ backend })()
     const asked = server.asked.slice(before).filter((call) => !call.includes('watch='))

@@ -1,4 +1,4 @@
-/** The account of examples/kubernetes may do what a host does, and nothing else. */
+/** The service account of examples/kubernetes has exactly the permissions that a host uses. */
 import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ import { installDefinitions } from './support/definitions.js'
 import { describeOnCluster } from './support/describe-on-cluster.js'
 import { hollowBuild, hollowPod } from './support/scale-fleet.js'
 
-/** Asked for only when something has gone wrong: a write that was not answered, or met another one. */
+/** Used only after failures: writes without a response, and conflicts. */
 const inTrouble = ['get gameserverbuilds', 'get gameserverdetails', 'get gameservers', 'get pods', 'patch gameservers']
 
 interface Rule {
@@ -23,7 +23,7 @@ interface Rule {
   readonly verbs: readonly string[]
 }
 
-describeOnCluster('the rights in examples/kubernetes', () => {
+describeOnCluster('the permissions in examples/kubernetes', () => {
   const api = clusterApi()
   let space = ''
   beforeAll(async () => {
@@ -35,7 +35,7 @@ describeOnCluster('the rights in examples/kubernetes', () => {
     api.close()
   })
 
-  it('are those that a fleet makes use of from its first build to its last', { timeout: 240_000 }, async () => {
+  it('are those that a fleet uses in its whole life', { timeout: 240_000 }, async () => {
     const proxy = await countingProxy(defaultKubeConfig())
     onTestFinished(() => proxy.close())
     await kubectlWith(
@@ -63,7 +63,7 @@ describeOnCluster('the rights in examples/kubernetes', () => {
     await fleet.builds.create(hollowBuild(space, 2))
     const ref = { namespace: space, name: 'arena' }
     const sessionID = randomUUID()
-    const { SessionID } = await until('one of them is handed out', () => {
+    const { SessionID } = await until('one of them is allocated', () => {
       for (const name of ids.keys()) beat(name, [])
       return fleet.allocate({ buildID: `id-of-${space}`, sessionID })
     })
@@ -74,13 +74,13 @@ describeOnCluster('the rights in examples/kubernetes', () => {
     for (const players of [['amie'], ['amie', 'bo']]) {
       beat(name, players)
       await until(
-        'the players are known',
+        'the players are recorded',
         () =>
           proxy.asked.filter((call) => call.includes('gameserverdetails') && !call.startsWith('GET')).length >=
           players.length,
       )
     }
-    // A hollow node has none to show: what counts is that it was asked for.
+    // Hollow nodes have no logs; only the request matters.
     await expect(fleet.servers.logs({ namespace: space, name }).next()).rejects.toThrow('failed to read the log')
     await fleet.builds.patch(ref, { max: 3 })
     await fleet.servers.delete({ namespace: space, name })

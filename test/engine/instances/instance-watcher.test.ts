@@ -61,7 +61,7 @@ async function scene(
   const watch = new InstanceWatcher(ctx, {
     running: (entry) => void running.push(entry.record.name),
     heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
-    stuck: () => {},
+    startBlocked: () => {},
     adopt: ({ record, revision }) => {
       adopted.push(record.name)
       inventory.addServer(build, record, revision)
@@ -162,7 +162,7 @@ describe('a list of instances', () => {
     const watch = new InstanceWatcher(ctx, {
       running: () => {},
       heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
-      stuck: () => {},
+      startBlocked: () => {},
       adopt: () => {},
     })
     const started = watch.start()
@@ -180,7 +180,7 @@ describe('a list of instances', () => {
     const watch = new InstanceWatcher(ctx, {
       running: () => {},
       heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
-      stuck: () => {},
+      startBlocked: () => {},
       adopt: () => {},
     })
     const started = watch.start()

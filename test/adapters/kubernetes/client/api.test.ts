@@ -15,10 +15,10 @@ async function failureOf(work: Promise<unknown>): Promise<FleetError> {
     (failure: unknown) => failure,
   )
   if (FleetError.is(error)) return error
-  throw new Error('it did not fail with a FleetError', { cause: error })
+  throw new Error('expected a FleetError', { cause: error })
 }
 
-describe('a call of the API server', () => {
+describe('an API call', () => {
   it.each([
     [404, 'NotFound', 'a', 'not-found'],
     [404, 'NotFound', undefined, 'unavailable'],
@@ -28,7 +28,7 @@ describe('a call of the API server', () => {
     [403, 'Forbidden', 'a', 'unavailable'],
     [500, 'InternalError', undefined, 'unavailable'],
     [503, 'ServiceUnavailable', undefined, 'unavailable'],
-  ] as const)('answered with %i %s about %s rejects with %s', async (status, reason, name, code) => {
+  ] as const)('rejects a response of %i %s for %s with %s', async (status, reason, name, code) => {
     const server = await fakeApiServer((_, response) => say(response, status, statusOf(status, reason, name)))
     const error = await failureOf(apiOf(configFor(server.url)).request(get))
     expect(error.code).toBe(code)
@@ -36,18 +36,18 @@ describe('a call of the API server', () => {
     expect([httpStatusOf(error), reasonOf(error)]).toEqual([status, reason])
   })
 
-  it('answered by something that is no API server tells its words', async () => {
+  it('includes the response of a proxy in its error', async () => {
     const server = await fakeApiServer((_, response) => response.writeHead(502).end('<h1>Bad Gateway</h1>'))
     const error = await failureOf(apiOf(configFor(server.url)).request(get))
     expect(error).toMatchObject({ code: 'unavailable', message: expect.stringContaining('<h1>Bad Gateway</h1>') })
   })
 
-  it('that nobody answers rejects, saying where it went', async () => {
+  it('names the server in its error when nothing listens there', async () => {
     const error = await failureOf(apiOf(configFor('http://127.0.0.1:1')).request(get))
     expect(error).toMatchObject({ code: 'unavailable', message: expect.stringContaining('http://127.0.0.1:1') })
   })
 
-  it('that is not answered in time rejects, and so does one whose answer never ends', async () => {
+  it('times out without a response, and with one that never ends', async () => {
     const server = await fakeApiServer(() => {})
     const api = apiOf(configFor(server.url), { callTimeoutMs: 100 })
     expect(await failureOf(api.request(get))).toMatchObject({ code: 'unavailable' })
@@ -55,7 +55,7 @@ describe('a call of the API server', () => {
     expect(await failureOf(api.request(get))).toMatchObject({ message: expect.stringContaining('within 0.1 s') })
   })
 
-  it('rejects when its signal fires, before and meanwhile, and when the api is closed', async () => {
+  it('rejects when its signal fires, before or during the call, and when the client is closed', async () => {
     const server = await fakeApiServer(() => {})
     const api = apiOf(configFor(server.url))
     expect(await failureOf(api.request({ ...get, signal: AbortSignal.abort() }))).toMatchObject({ code: 'aborted' })
@@ -68,7 +68,7 @@ describe('a call of the API server', () => {
     expect(await failureOf(api.request(get))).toMatchObject({ code: 'closed' })
   })
 
-  it('goes on with the credentials that it has while they are asked for again, and keeps its limit when it has none', async () => {
+  it('uses its current credentials while they are refreshed, and keeps its timeout when there are none', async () => {
     const server = await fakeApiServer((_, response) => say(response, 200, {}))
     let ahead = 0
     const clock = { ...systemClock, elapsed: () => systemClock.elapsed() + ahead }
@@ -92,7 +92,7 @@ describe('a call of the API server', () => {
     await expect(api.open(call)).rejects.toThrow('did not answer within 0.2 s')
   })
 
-  it('is tried again with new credentials when the old ones are not taken any more, once', async () => {
+  it('is retried once with new credentials when the old ones are rejected', async () => {
     const server = await fakeApiServer((request, response) => {
       if (request.headers.authorization === 'Bearer new') say(response, 200, { metadata: { name: 'a' } })
       else say(response, 401, statusOf(401, 'Unauthorized'))
@@ -105,7 +105,7 @@ describe('a call of the API server', () => {
     expect(server.asked).toHaveLength(4)
   })
 
-  it('is made again when the server says that it is busy, no sooner than it says', async () => {
+  it('is retried after a 429, no sooner than Retry-After says', async () => {
     let refused = 0
     const server = await fakeApiServer((_, response) => {
       if (refused++ > 0) return say(response, 200, { metadata: { name: 'a' } })
@@ -116,7 +116,7 @@ describe('a call of the API server', () => {
     expect(performance.now() - begun).toBeGreaterThan(950)
   })
 
-  it('waits its turn: so many at once, so many a second, and who comes first goes first', async () => {
+  it('respects the limits of concurrency and rate, first come, first served', async () => {
     let [now, most] = [0, 0]
     const server = await fakeApiServer((_, response, url) => {
       most = Math.max(most, ++now)
@@ -133,13 +133,13 @@ describe('a call of the API server', () => {
       order.push(n)
     }
     await Promise.all(Array.from({ length: 150 }, (_, n) => call(n)))
-    // A second's worth may go at once, the others come by and by.
+    // The first second's worth starts at once.
     expect(performance.now() - begun).toBeGreaterThan(400)
     expect(most).toBe(4)
     expect(Math.max(...order.map((n, at) => Math.abs(n - at)))).toBeLessThanOrEqual(4)
   })
 
-  it('has a limit that counts its wait for a turn', async () => {
+  it('counts its time in the queue towards its timeout', async () => {
     const server = await fakeApiServer(() => {})
     const clock = virtualClock()
     const api = apiOf(configFor(server.url), { connections: 1, callTimeoutMs: 1_000, clock })
@@ -148,29 +148,29 @@ describe('a call of the API server', () => {
     await clock.advance(999)
     expect(over).toBe(0)
     await clock.advance(1)
-    // No time passes any more.
+    // Without further time passing.
     const errors = await Promise.all(calls)
     expect(errors.map(({ code }) => code)).toEqual(errors.map(() => 'unavailable'))
     expect(errors.map(({ message }) => message)).toEqual(errors.map(() => expect.stringContaining('within 1 s')))
-    // A turn that was given up is nobody's.
+    // Calls that gave up have left the queue.
     server.answer = (_, response) => say(response, 200, { metadata: { name: 'a' } })
     expect(await api.object(get)).toMatchObject({ metadata: { name: 'a' } })
   })
 
-  it('that goes ahead of others waits behind none of them, however many have no answer', async () => {
+  it('with priority is not blocked by others, however many get no response', async () => {
     const server = await fakeApiServer((_, response, url) => {
       if (url.searchParams.has('ahead')) say(response, 200, { metadata: { name: 'a' } })
     })
-    // Longer than this test may take.
+    // Longer than the test's own timeout.
     const api = apiOf(configFor(server.url), { connections: 8, callTimeoutMs: 600_000 })
     const stuck = Array.from({ length: 30 }, () => api.request(get).catch(() => undefined))
-    const ahead = { ...get, query: { ahead: 1 }, priority: true }
-    await Promise.all(Array.from({ length: 20 }, () => api.object(ahead)))
+    const prioritized = { ...get, query: { ahead: 1 }, priority: true }
+    await Promise.all(Array.from({ length: 20 }, () => api.object(prioritized)))
     api.close()
     await Promise.all(stuck)
   })
 
-  it('that goes ahead of others is the next one when there are more than may be made a second', async () => {
+  it('with priority is next when the rate limit is reached', async () => {
     const order: string[] = []
     const server = await fakeApiServer((_, response, url) => {
       order.push(url.searchParams.get('n') ?? '')
@@ -184,7 +184,7 @@ describe('a call of the API server', () => {
     expect(order.indexOf('ahead')).toBeLessThan(30)
   })
 
-  it('that is to come again later leaves its turn to others until then', async () => {
+  it('frees its slot for others until its retry', async () => {
     let refused = 0
     const server = await fakeApiServer((_, response) => {
       if (refused++ > 0) return say(response, 200, { metadata: { name: 'a' } })
@@ -197,7 +197,7 @@ describe('a call of the API server', () => {
     expect(over).toEqual(['other', 'busy'])
   })
 
-  it('that is urgent does not wait behind others', async () => {
+  it('that is unlimited does not wait for others', async () => {
     const server = await fakeApiServer((_, response, url) => {
       if (url.searchParams.has('urgent')) say(response, 200, { metadata: { name: 'a' } })
     })
@@ -212,7 +212,7 @@ describe('a call of the API server', () => {
 })
 
 describe('the kubeconfig', () => {
-  it('is the one of KUBECONFIG, and an error names it when it cannot be read', () => {
+  it('is read from KUBECONFIG, and an error names it when it cannot be read', () => {
     const before = process.env['KUBECONFIG']
     try {
       process.env['KUBECONFIG'] = '/no/such/kubeconfig'

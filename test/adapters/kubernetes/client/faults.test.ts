@@ -22,7 +22,7 @@ import { buildManifest, openStore } from '../support/fleets.js'
 const leaseMs = 4_000
 const servers = 60
 
-describeOnCluster('hosts that lose the API server or each other in the middle of allocations', () => {
+describeOnCluster('hosts that lose the API server or each other during allocations', () => {
   const api = clusterApi()
   const namespaces: string[] = []
   beforeAll(installDefinitions)
@@ -31,7 +31,7 @@ describeOnCluster('hosts that lose the API server or each other in the middle of
     api.close()
   })
 
-  /** Hosts of one fleet, each behind a proxy of its own; the game servers are played in memory, and outlive each host. */
+  /** Hosts of one fleet, each behind its own proxy. The game servers run in memory and outlive the hosts. */
   async function scene() {
     const namespace = await makeNamespace(api, namespaceName())
     namespaces.push(namespace)
@@ -68,14 +68,14 @@ describeOnCluster('hosts that lose the API server or each other in the middle of
     return { namespace, host, start, endings }
   }
 
-  /** Asks until it is answered, of whichever host answers, as a matchmaker does. */
+  /** Retries on all hosts until one answers, as a matchmaker does. */
   function persist(fleets: readonly Fleet[], sessionID: string): Promise<Allocation> {
     return until(`session ${sessionID} has a server`, async () => {
       for (const fleet of fleets) {
         try {
           return await fleet.allocate({ buildID: 'id-of-arena', sessionID })
         } catch (error) {
-          if (!FleetError.is(error) || !error.retryable) throw new StopWaiting('it is refused for good', { cause: error })
+          if (!FleetError.is(error) || !error.retryable) throw new StopWaiting('not retryable', { cause: error })
         }
       }
       return undefined
@@ -90,7 +90,7 @@ describeOnCluster('hosts that lose the API server or each other in the middle of
     const caller = async () => {
       for (let session = left.pop(); session !== undefined; session = left.pop()) {
         answers.set(session, await persist(fleets, session))
-        // A third is through: the rest meets what happens now.
+        // After a third of the allocations.
         if (answers.size >= sessions.length / 3) troubled ??= trouble()
       }
     }
@@ -114,7 +114,7 @@ describeOnCluster('hosts that lose the API server or each other in the middle of
   }
 
   it(
-    'hands every session out once though the API server hangs for longer than the lease',
+    'allocates every session exactly once when the API server hangs for longer than the lease',
     { timeout: 180_000 },
     async () => {
       const { namespace, host, start, endings } = await scene()
@@ -124,7 +124,7 @@ describeOnCluster('hosts that lose the API server or each other in the middle of
         const changes: boolean[] = []
         fleet.on('LeadershipChanged', ({ leads }) => changes.push(leads))
         proxy.set('stall')
-        await until('the host leads no more', () => changes.includes(false))
+        await until('the host no longer leads', () => changes.includes(false))
         proxy.set('pass')
       })
       await check(namespace, [fleet], answers)
@@ -132,7 +132,7 @@ describeOnCluster('hosts that lose the API server or each other in the middle of
     },
   )
 
-  it('goes on with another host when the leading one is cut off', { timeout: 180_000 }, async () => {
+  it('continues on another host when the leader is disconnected', { timeout: 180_000 }, async () => {
     const { namespace, host, start, endings } = await scene()
     const first = await host('host-1')
     await start(first.fleet)

@@ -9,7 +9,7 @@ import { apiOf, configFor, fakeApiServer, say, statusOf } from '../support/fake-
 
 const path = '/api/v1/namespaces/games/pods'
 
-/** A collection whose list and watches the test plays. */
+/** A collection whose lists and watches the test controls. */
 async function scene(
   options: { readonly stallMs?: number; readonly tokens?: readonly string[]; readonly clock?: Clock } = {},
 ) {
@@ -18,7 +18,7 @@ async function scene(
   const heard: string[] = []
   const counts = { broken: 0, followed: 0 }
   let revision = 100
-  /** Watches that are refused, with a Status of this code. */
+  /** Watches are rejected with this status. */
   let refuses: number | undefined
   const server = await fakeApiServer((request, response, url) => {
     if (options.tokens && request.headers.authorization !== `Bearer ${options.tokens.at(-1)}`) {
@@ -52,7 +52,7 @@ async function scene(
       `${JSON.stringify({ type, object: { metadata: { name, resourceVersion: `${at}` } } })}\n`,
     )
   const opened = (count: number) => until(`watch ${count} is open`, () => watches.length >= count, 20_000)
-  /** This side knows it, too. */
+  /** The client has seen it, too. */
   const followed = (count: number) => until(`watch ${count} is followed`, () => counts.followed === count, 20_000)
   const broken = (count: number) => until(`${count} are known to be broken`, () => counts.broken === count, 20_000)
   const lists = () => server.asked.filter((line) => !/watch=true|limit=1/.test(line)).length
@@ -62,13 +62,13 @@ async function scene(
 }
 
 describe('a watch', () => {
-  it('lists once, then hears of every change, in whatever pieces it comes', async () => {
+  it('lists once, then reports every change, however the stream is split', async () => {
     const { watches, heard, opened, lists } = await scene()
     await opened(1)
     const event = (type: string, name: string) => ({ type, object: { metadata: { name, resourceVersion: '101' } } })
     const text = `${JSON.stringify(event('ADDED', 'ä'))}\n${JSON.stringify(event('DELETED', 'b'))}\n`
     for (const byte of Buffer.from(text)) watches[0]?.response.write(Buffer.from([byte]))
-    await until('both are heard', () => heard.length === 3)
+    await until('both are reported', () => heard.length === 3)
     expect(heard).toEqual(['listed at-100', 'changed ä', 'deleted b'])
     expect([lists(), watches[0]?.from]).toEqual([1, '100'])
     const query = watches[0]?.url.searchParams
@@ -76,7 +76,7 @@ describe('a watch', () => {
     expect(Number(query?.get('timeoutSeconds'))).toBeGreaterThanOrEqual(300)
   })
 
-  it('that the server ends goes on where it was, by the last event or bookmark, without a list', async () => {
+  it('resumes from the last event or bookmark when the server ends it, without a list', async () => {
     const { watches, heard, send, opened, lists, setRevision } = await scene()
     await opened(1)
     setRevision(110)
@@ -85,11 +85,11 @@ describe('a watch', () => {
     watches[0]?.response.end()
     await opened(2)
     send(1, 'MODIFIED', 'c', 111)
-    await until('it is heard', () => heard.includes('changed c'))
+    await until('it is reported', () => heard.includes('changed c'))
     expect([lists(), watches[1]?.from]).toEqual([1, '110'])
   })
 
-  it('that breaks, again and again, is opened again without a list, and not at once', async () => {
+  it('reconnects after repeated breaks with a pause and without a list', async () => {
     const { server, opened, lists } = await scene()
     const begun = performance.now()
     for (const count of [1, 2, 3]) {
@@ -101,7 +101,7 @@ describe('a watch', () => {
     expect(performance.now() - begun).toBeGreaterThan(700)
   })
 
-  it('that comes too late for what has happened lists again, once', async () => {
+  it('lists once more when its revision has expired', async () => {
     const { watches, heard, opened, lists, setRevision } = await scene()
     await opened(1)
     setRevision(200)
@@ -111,27 +111,27 @@ describe('a watch', () => {
     expect([lists(), watches[1]?.from]).toEqual([2, '200'])
   })
 
-  it('on which nothing is heard any more is given up, and opened again', async () => {
+  it('reconnects when it stalls', async () => {
     const { watches, send, opened, lists, heard } = await scene({ stallMs: 300 })
     await opened(2)
     send(1, 'ADDED', 'a', 101)
-    await until('it is heard', () => heard.includes('changed a'))
+    await until('it is reported', () => heard.includes('changed a'))
     expect(watches[0]?.response.destroyed || watches[0]?.response.socket?.destroyed).toBe(true)
     expect(lists()).toBe(1)
   })
 
-  it('on which nothing happens is opened again and again without a pause: that is no failure', async () => {
+  it('reconnects without a pause when it is quiet, which is no failure', async () => {
     const clock = virtualClock()
     const { counts, followed, lists } = await scene({ stallMs: 100, clock })
     for (let count = 1; count <= 15; count++) {
       await followed(count)
-      // All the time that passes.
+      // No other time passes.
       await clock.advance(100)
     }
     expect([counts.broken, lists()]).toEqual([0, 1])
   })
 
-  it('that has stood breaks for the first time again, whatever was before', async () => {
+  it('resets its back-off once it has been stable', async () => {
     const clock = virtualClock()
     const [stallMs, firstPauseMs] = [700, 500]
     const { server, followed, broken } = await scene({ stallMs, clock })
@@ -141,7 +141,7 @@ describe('a watch', () => {
       await broken(count)
       await clock.advance(firstPauseMs * 2 ** (count - 1))
     }
-    // The fifth stands, is opened again, and breaks.
+    // The fifth is stable, is reopened, and breaks.
     await followed(5)
     await clock.advance(stallMs)
     await followed(6)
@@ -152,9 +152,9 @@ describe('a watch', () => {
   })
 
   it.each([
-    ['is let in and hears nothing', undefined],
-    ['is refused', 504],
-  ] as const)('whose revision is of before the cluster was restored, and that %s, lists again', async (_, code) => {
+    ['accepts the watch but stays silent', undefined],
+    ['rejects the watch', 504],
+  ] as const)('lists again after the cluster was restored from a backup and %s', async (_, code) => {
     const { server, watches, heard, opened, setRevision, setRefuses, lists } = await scene()
     await opened(1)
     setRevision(40)
@@ -167,7 +167,7 @@ describe('a watch', () => {
     expect(lists()).toBe(2)
   })
 
-  it('that breaks again before the server has said whether it counts on does not ask that twice', async () => {
+  it('does not check the revision twice when it breaks during the check', async () => {
     const { server, watches, opened } = await scene()
     const { answer } = server
     server.answer = (request, response, url) => {
@@ -181,14 +181,14 @@ describe('a watch', () => {
     expect(server.asked.filter((line) => line.includes('limit=1'))).toHaveLength(1)
   })
 
-  it('whose credentials have expired goes on with new ones', async () => {
+  it('goes on with new credentials when the old ones have expired', async () => {
     const { heard, opened, send } = await scene({ tokens: ['old', 'new'] })
     await opened(1)
     send(0, 'ADDED', 'a', 101)
-    await until('it is heard', () => heard.includes('changed a'))
+    await until('it is reported', () => heard.includes('changed a'))
   })
 
-  it('that is stopped says and asks nothing more', async () => {
+  it('reports and requests nothing once stopped', async () => {
     const { server, watches, heard, opened, send, stop } = await scene()
     await opened(1)
     stop()

@@ -1,4 +1,4 @@
-/** A host that was suspended for longer than its lease changes nothing, though none of its timers has fired yet. */
+/** A host that was suspended for longer than its lease writes nothing, even before its timers fire. */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
 import { WriteFence } from '../../../../adapters/kubernetes/client/write-fence.js'
@@ -9,9 +9,9 @@ import { apiOf, configFor, fakeApiServer, say, statusOf } from '../support/fake-
 
 const leaseMs = 60_000
 const pod = { what: 'delete pod a', method: 'DELETE', path: '/api/v1/namespaces/games/pods/a' } as const
-const look = { what: 'show pod a', method: 'GET', path: '/api/v1/namespaces/games/pods/a' } as const
+const read = { what: 'get pod a', method: 'GET', path: '/api/v1/namespaces/games/pods/a' } as const
 
-/** A host that leads, and whose clocks can jump: both, or only that on the wall, as on a machine that was asleep. */
+/** A leader whose clocks can jump: the monotonic one, or only the wall clock, as after a suspend. */
 async function leader() {
   const jumped = { elapsed: 0, now: 0 }
   const clock = {
@@ -42,41 +42,41 @@ async function leader() {
   })
   onTestFinished(resign)
   await until('it leads', () => words.includes('elected'))
-  const changes = () => server.asked.filter((call) => call.startsWith('DELETE'))
-  return { api, jumped, words, changes, resign }
+  const writes = () => server.asked.filter((call) => call.startsWith('DELETE'))
+  return { api, jumped, words, writes, resign }
 }
 
-describe('a host that leads by a lease', () => {
-  it('changes things', async () => {
-    const { api, changes } = await leader()
+describe('the leader', () => {
+  it('can write', async () => {
+    const { api, writes } = await leader()
     await api.request(pod)
-    expect(changes()).toHaveLength(1)
+    expect(writes()).toHaveLength(1)
   })
 
   it.each([['elapsed'], ['now']] as const)(
-    'changes nothing once the lease has run out by its clock (%s)',
+    'writes nothing once its lease has expired by its clock (%s)',
     async (which) => {
-      const { api, jumped, words, changes } = await leader()
+      const { api, jumped, words, writes } = await leader()
       jumped[which] = leaseMs
       await expect(api.request(pod)).rejects.toMatchObject({ code: 'not-leader', retryable: true })
       expect(words).toEqual(['elected', 'lost'])
-      expect(changes()).toEqual([])
-      await api.request(look)
+      expect(writes()).toEqual([])
+      await api.request(read)
     },
   )
 
-  it('sends nothing upon a connection that took until then', async () => {
-    const { api, jumped, changes } = await leader()
+  it('writes nothing when the lease expires while it connects', async () => {
+    const { api, jumped, writes } = await leader()
     const asked = api.request(pod)
     jumped.elapsed = leaseMs
     await expect(asked).rejects.toMatchObject({ code: 'not-leader' })
-    expect(changes()).toEqual([])
+    expect(writes()).toEqual([])
   })
 
-  it('changes nothing after it has given the lease up', async () => {
-    const { api, resign, changes } = await leader()
+  it('writes nothing after it has resigned', async () => {
+    const { api, resign, writes } = await leader()
     await resign()
     await expect(api.request(pod)).rejects.toMatchObject({ code: 'not-leader' })
-    expect(changes()).toEqual([])
+    expect(writes()).toEqual([])
   })
 })

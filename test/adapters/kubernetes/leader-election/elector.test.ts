@@ -12,7 +12,7 @@ import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { buildManifest, openFleet } from '../support/fleets.js'
 
 const leaseMs = 3_000
-/** None that is as long as this runs out within a test. */
+/** Longer than any test, so it never expires in one. */
 const longLeaseMs = 30_000
 
 interface Means {
@@ -39,7 +39,7 @@ describeOnCluster('hosts that elect their leader by a Lease', () => {
     return leaseElector({ api: by, clock, logger, namespace, name, identity, leaseMs: ms })
   }
 
-  /** A host that takes part until the test is over. */
+  /** A host that takes part until the test ends. */
   function candidate(name: string, identity: string, means?: Means) {
     const host = { identity, leads: false, leader: undefined as string | undefined, words: [] as string[] }
     const resign = elector(name, identity, means).run({
@@ -50,17 +50,17 @@ describeOnCluster('hosts that elect their leader by a Lease', () => {
       lost(leader) {
         host.leads = false
         host.leader = leader
-        host.words.push(`lost to ${leader ?? 'nobody'}`)
+        host.words.push(`lost to ${leader ?? 'unknown'}`)
       },
     })
     onTestFinished(resign)
     return Object.assign(host, { resign })
   }
 
-  it('one of many leads, and the others say who', async () => {
+  it('one of many hosts leads, and the others name it', async () => {
     const name = newLease()
     const hosts = ['a', 'b', 'c', 'd'].map((identity) => candidate(name, identity))
-    await until('all know', () => hosts.every(({ leads, leader }) => leads || leader !== undefined))
+    await until('all are notified', () => hosts.every(({ leads, leader }) => leads || leader !== undefined))
     const leaders = hosts.filter(({ leads }) => leads)
     expect(leaders).toHaveLength(1)
     const others = hosts.filter(({ leads }) => !leads)
@@ -69,49 +69,49 @@ describeOnCluster('hosts that elect their leader by a Lease', () => {
     expect(shown).toBe(leaders[0]?.identity)
   })
 
-  it('one that gives up is followed at once, not after the lease', async () => {
+  it('a leader that resigns is replaced at once, without waiting for the lease', async () => {
     const name = newLease()
     const first = candidate(name, 'first', { ms: longLeaseMs })
     await until('the first leads', () => first.leads)
     const second = candidate(name, 'second', { ms: longLeaseMs })
-    await until('the second knows', () => second.leader === 'first')
+    await until('the second is notified', () => second.leader === 'first')
     await first.resign()
     await until('the second leads', () => second.leads)
   })
 
-  it('one that is cut off stops before another takes over', async () => {
+  it('a disconnected leader stops before another host takes over', async () => {
     const name = newLease()
     const own = clusterApi()
     const first = candidate(name, 'first', { by: own })
     await until('the first leads', () => first.leads)
     const second = candidate(name, 'second')
-    await until('the second knows', () => second.leader === 'first')
-    // As if its connection were broken: nothing that it sends arrives any more.
+    await until('the second is notified', () => second.leader === 'first')
+    // Simulates a broken connection: none of its requests arrive.
     Object.defineProperty(own, 'object', { value: () => Promise.reject(new FleetError('unavailable', 'cut off')) })
     await until('the second leads', () => {
       expect(first.leads && second.leads).toBe(false)
       return second.leads
     })
-    expect(first.words).toEqual(['elected', 'lost to nobody'])
+    expect(first.words).toEqual(['elected', 'lost to unknown'])
     own.close()
   })
 
-  it('a lease that somebody takes away by hand is lost at the next look', async () => {
+  it('a leader notices at its next renewal that its lease was given to another by hand', async () => {
     const name = newLease()
     const first = candidate(name, 'first')
     await until('it leads', () => first.leads)
     const patch = '{"spec":{"holderIdentity":"somebody"}}'
     await kubectl('-n', namespace, 'patch', 'lease', name, '--type', 'merge', '-p', patch)
     await until('it does not lead', () => first.leader === 'somebody')
-    await until('it leads again, since nobody renews it', () => first.leads)
+    await until('it leads again once that lease has expired', () => first.leads)
   })
 
-  it('a Lease that is deleted by hand is made again by the host that leads, and no other leads meanwhile', async () => {
+  it('a Lease deleted by hand is created again by the leader, and no other host leads meanwhile', async () => {
     const name = newLease()
     const first = candidate(name, 'first')
     await until('it leads', () => first.leads)
     const others = ['b', 'c', 'd'].map((identity) => candidate(name, identity))
-    await until('all know', () => others.every(({ leader }) => leader === 'first'))
+    await until('all are notified', () => others.every(({ leader }) => leader === 'first'))
     await kubectl('-n', namespace, 'delete', 'lease', name)
     const holder = () => kubectl('-n', namespace, 'get', 'lease', name, '-o', 'jsonpath={.spec.holderIdentity}')
     expect(await until('there is a Lease again', () => holder().catch(() => undefined))).toBe('first')
@@ -119,7 +119,7 @@ describeOnCluster('hosts that elect their leader by a Lease', () => {
     expect(others.flatMap(({ words }) => words)).not.toContain('elected')
   })
 
-  it('a fleet that does not lead refuses to allocate, and names the leader; it takes over when that one leaves', async () => {
+  it('a fleet that does not lead rejects allocations, names the leader, and takes over when it resigns', async () => {
     const name = newLease()
     const first = await openFleet(api, namespace, { elector: elector(name, 'host-1') })
     await kubectlWith(buildManifest(namespace, 'arena', { standingBy: 2, max: 4 }), 'apply', '-f', '-')
@@ -133,7 +133,7 @@ describeOnCluster('hosts that elect their leader by a Lease', () => {
     expect(FleetError.is(refusal, 'not-leader') && refusal.retryable && refusal.message).toContain('host-1 does')
     const allocated = await first.allocate(request)
     await first.close()
-    const again = await until('the second hands out the same server', () => second.allocate(request))
+    const again = await until('the second returns the same server', () => second.allocate(request))
     expect(again).toEqual(allocated)
   })
 })

@@ -1,6 +1,6 @@
 /**
- * The label that Services select. Somebody may take it off by hand: they would find nobody. And only from hosts of its own
- * fleet does a leader take it.
+ * The leader label that Services select: it is restored when removed by hand, and a leader removes it only from hosts of its
+ * own fleet.
  */
 import { text } from 'node:stream/consumers'
 import { expect, it, onTestFinished } from 'vitest'
@@ -17,7 +17,7 @@ type Written = Partial<Record<'labels' | 'annotations', Record<string, string | 
 
 const isMarked = (written: Written | undefined) => written?.labels?.[label] === 'true'
 
-/** A host in a pod, told by the test whether it leads; long waits are over when the test says so. */
+/** A host in a pod. The test decides whether it leads, and ends its long waits. */
 async function scene(others: Readonly<Record<string, Written>> = {}) {
   const pods = new Map<string, Written>([['me', {}], ...Object.entries(others)])
   const server = await fakeApiServer((request, response, { pathname }) => {
@@ -47,7 +47,7 @@ async function scene(others: Readonly<Record<string, Written>> = {}) {
       return () => void waits.delete(fn)
     },
   }
-  /** All that are waited for now. */
+  /** The current long waits. */
   const pass = () => {
     for (const fn of [...waits]) {
       waits.delete(fn)
@@ -73,7 +73,7 @@ async function scene(others: Readonly<Record<string, Written>> = {}) {
   return { pods, waits, pass, server, isPut, resign, elected: () => told?.elected(), lost: () => told?.lost('other') }
 }
 
-it('is written again while the host leads', async () => {
+it('is rewritten regularly while the host leads', async () => {
   const { pods, waits, pass, server, isPut, elected } = await scene()
   elected()
   await until('the label is there', isPut)
@@ -83,11 +83,11 @@ it('is written again while the host leads', async () => {
     pass()
     await until('the label is there again', isPut)
   }
-  // The pods of others are looked for once.
+  // Other pods with the label are listed once.
   expect(server.asked.filter((call) => call.startsWith('GET'))).toHaveLength(1)
 })
 
-it('is not written again by a host that leads no more', async () => {
+it('is not rewritten by a host that no longer leads', async () => {
   const { waits, isPut, elected, lost } = await scene()
   elected()
   await until('it waits', () => isPut() && waits.size === 1)
@@ -97,7 +97,7 @@ it('is not written again by a host that leads no more', async () => {
   expect(waits.size).toBe(0)
 })
 
-it('is not written again by a host that has left', async () => {
+it('is not rewritten by a host that has resigned', async () => {
   const { waits, isPut, elected, resign } = await scene()
   elected()
   await until('it waits', () => isPut() && waits.size === 1)
@@ -106,7 +106,7 @@ it('is not written again by a host that has left', async () => {
   expect(isPut()).toBe(false)
 })
 
-it('is taken from hosts of the same fleet, and of a version that does not say which, and left to those of another', async () => {
+it('is removed from hosts of the same fleet and of older versions, but not of other fleets', async () => {
   const labels = { [label]: 'true' }
   const lease = 'mps.gamekeeper.com/leader-lease'
   const { pods, waits, elected } = await scene({

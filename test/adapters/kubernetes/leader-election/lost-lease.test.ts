@@ -1,4 +1,4 @@
-/** A Lease that somebody deletes or edits by hand says nothing of who leads: no second host may lead for it. */
+/** A Lease deleted or edited by hand must not produce a second leader. */
 import { expect, it, describe, onTestFinished } from 'vitest'
 import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
 import { observe } from '../../../../adapters/kubernetes/leader-election/lease.js'
@@ -16,7 +16,7 @@ interface Spec {
   readonly renewTime?: string
 }
 
-/** An API server that keeps one Lease. */
+/** An API server with one Lease. */
 async function scene(clock = systemClock) {
   const state = { lease: undefined as { readonly metadata: object; readonly spec: Spec } | undefined, revision: 0 }
   const server = await fakeApiServer((request, response) => {
@@ -57,7 +57,7 @@ async function scene(clock = systemClock) {
   }
 
   const remove = () => (state.lease = undefined)
-  /** As `kubectl patch` does. */
+  /** Like `kubectl patch`. */
   const edit = (spec: Spec) => {
     const metadata = { name: 'fleet', resourceVersion: String(++state.revision) }
     state.lease = { metadata, spec: { ...state.lease?.spec, ...spec } }
@@ -66,12 +66,12 @@ async function scene(clock = systemClock) {
 }
 
 describe('a Lease that is deleted', () => {
-  it('is made again by the host that leads, which goes on; none of the others leads meanwhile', async () => {
+  it('is created again by the leader, which goes on while no other host leads', async () => {
     const { state, host, remove } = await scene()
     const first = host('first')
     await until('the first leads', () => first.leads)
     const others = ['b', 'c', 'd', 'e'].map((identity) => host(identity))
-    await until('all know', () => others.every(({ leader }) => leader === 'first'))
+    await until('all are notified', () => others.every(({ leader }) => leader === 'first'))
     const before = [...first.words]
     for (let times = 0; times < 3; times++) {
       remove()
@@ -83,12 +83,12 @@ describe('a Lease that is deleted', () => {
     expect(others.flatMap(({ words }) => words)).not.toContain('elected')
   })
 
-  it('with its leader gone is made by another one, but not before a whole lease has passed', async () => {
+  it('is created by another host one lease duration after its leader is gone', async () => {
     const { host, remove } = await scene()
     const first = host('first')
     await until('the first leads', () => first.leads)
     const second = host('second')
-    await until('the second knows', () => second.leader === 'first')
+    await until('the second is notified', () => second.leader === 'first')
     const removedAt = performance.now()
     first.api.close()
     remove()
@@ -96,29 +96,29 @@ describe('a Lease that is deleted', () => {
     expect(performance.now() - removedAt).toBeGreaterThan(leaseMs * 0.95)
   })
 
-  it('and that another host has made is lost by the one that led as soon as it looks', async () => {
+  it('and created by another host ends the leadership at the next check', async () => {
     const clock = virtualClock()
     const { state, server, host, remove } = await scene(clock)
     const first = host('first')
     await until('the first leads', () => first.leads)
     const { answer } = server
-    // Between its look and its write.
+    // Between its read and its write.
     server.answer = (request, response, url) => {
       if (request.method === 'POST') {
         const metadata = { name: 'fleet', resourceVersion: String(++state.revision) }
-        state.lease = { metadata, spec: { holderIdentity: 'somebody', leaseDurationSeconds: 1 } }
+        state.lease = { metadata, spec: { holderIdentity: 'another', leaseDurationSeconds: 1 } }
         server.answer = () => {}
         return say(response, 409, statusOf(409, 'AlreadyExists', 'fleet'))
       }
       answer(request, response, url)
     }
     remove()
-    // Its next look; its own lease goes on for longer.
+    // Its next check; its own lease lasts longer.
     await clock.advance(leaseMs / 4)
-    await until('it leads no more', () => !first.leads)
+    await until('it no longer leads', () => !first.leads)
   })
 
-  it('keeps a host that comes then from leading for a whole lease, when the fleet has run before', async () => {
+  it('makes a new host wait for one lease duration when the fleet has run before', async () => {
     const { host } = await scene()
     const begun = performance.now()
     const late = host('late', () => Promise.resolve(true))
@@ -128,8 +128,8 @@ describe('a Lease that is deleted', () => {
     expect(late.words[0]).toBe('lost')
   })
 
-  it('does not keep the first host of a new fleet waiting', async () => {
-    // On which no time passes.
+  it('does not delay the first host of a new fleet', async () => {
+    // Time stands still.
     const { host } = await scene(virtualClock())
     const first = host('first', () => Promise.resolve(false))
     await until('it leads', () => first.leads)
@@ -138,9 +138,9 @@ describe('a Lease that is deleted', () => {
 
 describe('a Lease that is edited by hand', () => {
   it.each([
-    ['names nobody', { holderIdentity: '' }],
+    ['names no holder', { holderIdentity: '' }],
     ['names another host that is there', { holderIdentity: 'second' }],
-  ])('and %s never gives two leaders', async (_, spec) => {
+  ])('and %s never leads to two leaders', async (_, spec) => {
     const { state, host, edit } = await scene()
     const leading = new Set<string>()
     let most = 0
@@ -152,16 +152,16 @@ describe('a Lease that is edited by hand', () => {
     const first = host('first', undefined, count)
     await until('the first leads', () => first.leads)
     const others = ['second', 'third', 'fourth'].map((identity) => host(identity, undefined, count))
-    await until('all know', () => others.every(({ leader }) => leader === 'first'))
+    await until('all are notified', () => others.every(({ leader }) => leader === 'first'))
     for (let times = 0; times < 2; times++) {
       const before = state.lease?.spec.renewTime
       edit(spec)
-      await until('somebody leads by a lease', () => state.lease?.spec.renewTime !== before && leading.size > 0)
+      await until('a host leads', () => state.lease?.spec.renewTime !== before && leading.size > 0)
     }
     expect(most).toBe(1)
   })
 
-  it("is nobody else's sooner for a shorter lease that was written into it, until a host has written it", () => {
+  it('does not expire earlier when its duration was shortened by hand', () => {
     const lease = (revision: string, spec: Spec) => ({ metadata: { name: 'fleet', resourceVersion: revision }, spec })
     const held = { holderIdentity: 'first', leaseDurationSeconds: 60, renewTime: 'then' }
     const before = observe(lease('1', held), undefined, 0, leaseMs)
@@ -171,21 +171,21 @@ describe('a Lease that is edited by hand', () => {
     expect(renewed).toMatchObject({ leaseMs: 5_000, at: 20 })
   })
 
-  it('is free after a whole lease: whoever led gives way, and somebody leads again', async () => {
+  it('ends the leadership, and is free after one lease duration', async () => {
     const { host, edit } = await scene()
     const first = host('first')
     await until('the first leads', () => first.leads)
     const second = host('second')
-    await until('the second knows', () => second.leader === 'first')
+    await until('the second is notified', () => second.leader === 'first')
     const editedAt = performance.now()
-    edit({ holderIdentity: 'nobody that is there' })
-    await until('the first gives way', () => !first.leads)
+    edit({ holderIdentity: 'absent' })
+    await until('the first no longer leads', () => !first.leads)
     await until('one of them leads', () => first.leads || second.leads)
     expect(performance.now() - editedAt).toBeGreaterThan(leaseMs * 0.95)
   })
 })
 
-it('a host that comes back under the name in the Lease leads after a whole lease', async () => {
+it('a host that restarts under the name in the Lease leads after one lease duration', async () => {
   const { host } = await scene()
   const before = host('first')
   await until('it leads', () => before.leads)

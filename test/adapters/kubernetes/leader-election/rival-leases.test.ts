@@ -1,4 +1,4 @@
-/** Hosts that were told other namespaces have another Lease: none leads beside one that is in a namespace of its own. */
+/** Hosts with different namespaces have different Leases: none leads beside another whose namespaces overlap. */
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { until } from '../../../e2e/until.js'
@@ -18,7 +18,7 @@ interface Lease {
   readonly spec: { readonly holderIdentity?: string }
 }
 
-/** An API server that keeps Leases, and nothing else. */
+/** An API server with Leases only. */
 async function scene() {
   const leases = new Map<string, Lease>()
   const rights = { list: true }

@@ -1,4 +1,4 @@
-/** What a host finds that takes the lead: a match whose pod runs is not ended for what this host has not heard. */
+/** A new leader does not end matches whose pods run, even if its own view of the pods is stale. */
 import { text } from 'node:stream/consumers'
 import { alwaysLeader, createFleet, type FleetLimits, memoryStore } from 'gamekeeper'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
@@ -13,7 +13,7 @@ const template = { spec: { containers: [{ name: 'game', image: 'x' }] } }
 const spec = { buildID: 'b', standingBy: 0, max: 1, portsToExpose: [7777], template }
 const labels = { [`${group}/uid`]: 'u', [`${group}/server`]: ref.name, [`${group}/build`]: 'arena' }
 
-/** A pod that a match runs on, as the API server shows it at this revision. */
+/** The pod of a match as the API server returns it at this revision. */
 function podAt(revision: number, more: object = {}) {
   const annotations = { [`${group}/ports`]: '7777:10003' }
   return {
@@ -31,7 +31,7 @@ const node = {
   },
 }
 
-/** A match on record, and an API server whose watches say nothing. */
+/** A recorded match, and an API server whose watches are silent. */
 async function scene() {
   const cluster = { listed: [] as readonly object[], shown: undefined as object | undefined, fails: false }
   const deleted: string[] = []
@@ -83,18 +83,18 @@ async function scene() {
   }
 }
 
-describe('a host that takes the lead', () => {
-  it('asks for the pods, once, though its watch of them seems to stand: it may be dead', async () => {
+describe('a new leader', () => {
+  it('lists the pods once, since its watch may be dead', async () => {
     const { cluster, backend, deleted, lists, lead } = await scene()
     const listsAreQuiet = async () => {
       const before = lists()
       await backend.list()
       return lists() === before
     }
-    // As /healthz of a host that does not lead does.
+    // Like /healthz of a host that does not lead.
     await backend.probe?.({})
     await until('pods are followed', listsAreQuiet)
-    // What the host that leads has made meanwhile is not heard of.
+    // Pods that the leader has created meanwhile are not reported.
     cluster.listed = [podAt(150)]
     const fleet = await lead()
     expect((await fleet.servers.get(ref)).status).toMatchObject({ state: 'Active', health: 'Healthy' })
@@ -106,13 +106,15 @@ describe('a host that takes the lead', () => {
     ['lost the label that it is listed by', { labels: { [`${group}/uid`]: 'u' } }],
     ['lost the label that says its server', { labels: { [`${group}/server`]: ref.name } }],
     ['lost all its marks', { labels: {}, annotations: {} }],
-  ])('knows a pod again that %s while nobody led, and marks it again', async (_, more) => {
+  ])('recognizes a pod that %s while no host led, and restores its labels', async (_, more) => {
     const { cluster, deleted, patches, lead } = await scene()
     cluster.shown = podAt(90, more)
     const fleet = await lead()
     const { status } = await fleet.servers.get(ref)
     expect(status).toMatchObject({ state: 'Active', health: 'Healthy', ports: '7777:10003' })
-    const marked = await until('it is marked again', () => patches.find((patch) => patch.includes(`${group}/server`)))
+    const marked = await until('its labels are restored', () =>
+      patches.find((patch) => patch.includes(`${group}/server`)),
+    )
     const annotations = { [`${group}/ports`]: '7777:10003', 'kubectl.kubernetes.io/default-container': 'game' }
     expect(JSON.parse(marked)).toEqual({
       metadata: { uid: 'p', labels: { [`${group}/uid`]: 'u', [`${group}/server`]: ref.name }, annotations },
@@ -125,7 +127,7 @@ describe('a host that takes the lead', () => {
     ['its pod is that of another server', podAt(90, { labels: { ...labels, [`${group}/uid`]: 'v' } })],
     ['its pod says nothing, and is of others', podAt(90, { labels: {}, ownerReferences: [{ uid: 'x' }] })],
     ['its pod was gone before the list', podAt(90)],
-  ])('takes a server for gone when %s', async (_, shown) => {
+  ])('treats a server as gone when %s', async (_, shown) => {
     const { cluster, deleted, store, lead } = await scene()
     cluster.shown = shown
     await lead()
@@ -133,12 +135,12 @@ describe('a host that takes the lead', () => {
     expect(deleted).toEqual([])
   })
 
-  it('takes no server for gone while the API server does not say so', async () => {
+  it('treats no server as gone while the API server does not confirm it', async () => {
     const { cluster, asked, store, lead } = await scene()
     cluster.fails = true
     await lead({ resyncIntervalMs: 100 })
     const tries = () => asked.filter((line) => line.endsWith(`/pods/${ref.name}`)).length
-    await until('it was asked for twice', () => tries() >= 2)
+    await until('it was requested twice', () => tries() >= 2)
     expect((await store.servers.get(ref))?.record.state).toBe('Active')
     cluster.fails = false
     await until('its record is removed', async () => !(await store.servers.get(ref)))

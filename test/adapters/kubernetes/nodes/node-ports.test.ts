@@ -1,4 +1,4 @@
-/** Which public numbers a pod gets of which nobody knows yet where it comes to, and which nodes it may come to. */
+/** Which public ports a pod gets before it is scheduled, and which nodes accept it. */
 import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { type HeldPort, NodePorts } from '../../../../adapters/kubernetes/nodes/node-ports.js'
@@ -11,8 +11,8 @@ function poolOf(held: readonly HeldPort[]) {
   return { clock, pool: new NodePorts(range, clock, () => held) }
 }
 
-describe('public ports of many nodes', () => {
-  it('are numbers that no node holds, as long as there are', () => {
+describe('node ports', () => {
+  it('are free on every node while there are such ports', () => {
     const { pool } = poolOf([
       { port: 100, node: 'a' },
       { port: 102, node: 'b' },
@@ -20,7 +20,7 @@ describe('public ports of many nodes', () => {
     expect(pool.take(2, ['a', 'b'])).toEqual([101, 103])
   })
 
-  it('are free on one node after that, all of them on the same', () => {
+  it('are then all free on one and the same node', () => {
     const { pool } = poolOf([
       ...[100, 101, 102].map((port) => ({ port, node: 'a' })),
       ...[101, 103].map((port) => ({ port, node: 'b' })),
@@ -29,7 +29,7 @@ describe('public ports of many nodes', () => {
     expect(pool.take(1, ['a'])).toEqual([103])
   })
 
-  it('are never those of a pod that waits for a node, since it may come to any', () => {
+  it('are never those of an unscheduled pod, which may get any node', () => {
     const { pool } = poolOf([
       ...[100, 101].map((port) => ({ port, node: 'a' })),
       ...[102, 103].map((port) => ({ port, node: undefined })),
@@ -40,14 +40,14 @@ describe('public ports of many nodes', () => {
     )
   })
 
-  it('are exhausted where no node takes the pod and every number is held', () => {
+  it('are exhausted when no node accepts the pod and every port is in use somewhere', () => {
     const { pool } = poolOf([100, 101, 102, 103].map((port) => ({ port, node: 'a' })))
     expect(() => pool.take(1, [])).toThrow('no node accepts its pod')
     expect(pool.take(1, ['b'])).toEqual([100])
     expect(pool.take(0, [])).toEqual([])
   })
 
-  it('are never those that the template asks for itself', () => {
+  it('are never those that the template requests itself', () => {
     const { pool } = poolOf([])
     expect(pool.take(2, ['a'], [100, 102])).toEqual([101, 103])
     const { pool: full } = poolOf([100, 101, 102, 103].map((port) => ({ port, node: 'b' })))
@@ -55,7 +55,7 @@ describe('public ports of many nodes', () => {
     expect(() => full.take(3, ['a'], [100, 102])).toThrow('not enough free public ports')
   })
 
-  it('are not those that pods of others hold, for a minute, unless there is nothing better', async () => {
+  it('avoid ports of pods outside the fleet for a minute, unless no others are left', async () => {
     const { clock, pool } = poolOf([])
     pool.markForeign([100, 101, 102])
     expect(pool.take(1, ['a'])).toEqual([103])
@@ -71,41 +71,46 @@ describe('a node', () => {
   const taint = { key: 'team', value: 'red', effect: 'NoSchedule' }
 
   it.each([
-    ['takes what asks for nothing', node(), template(), true],
-    ['that is cordoned takes none', node({ unschedulable: true }), template(), false],
+    ['accepts a pod without constraints', node(), template(), true],
+    ['accepts none when cordoned', node({ unschedulable: true }), template(), false],
     [
-      'has the labels that are asked for',
+      'accepts a pod that selects its labels',
       node({}, { disk: 'fast' }),
       template({ nodeSelector: { disk: 'fast' } }),
       true,
     ],
-    ['lacks a label that is asked for', node(), template({ nodeSelector: { disk: 'fast' } }), false],
-    ['is another than the one asked for', node(), template({ nodeName: 'b' }), false],
-    ['repels by its taint', node({ taints: [taint] }), template(), false],
-    ['prefers others', node({ taints: [{ ...taint, effect: 'PreferNoSchedule' }] }), template(), true],
+    ['rejects a pod that selects a label it lacks', node(), template({ nodeSelector: { disk: 'fast' } }), false],
+    ['rejects a pod pinned to another node', node(), template({ nodeName: 'b' }), false],
+    ['rejects a pod that does not tolerate its taint', node({ taints: [taint] }), template(), false],
     [
-      'is tolerated by value',
+      'accepts a pod despite a PreferNoSchedule taint',
+      node({ taints: [{ ...taint, effect: 'PreferNoSchedule' }] }),
+      template(),
+      true,
+    ],
+    [
+      'accepts a pod that tolerates its taint by value',
       node({ taints: [taint] }),
       template({ tolerations: [{ key: 'team', value: 'red', effect: 'NoSchedule' }] }),
       true,
     ],
     [
-      'is not tolerated by another value',
+      'rejects a pod that tolerates another value',
       node({ taints: [taint] }),
       template({ tolerations: [{ key: 'team', value: 'blue' }] }),
       false,
     ],
     [
-      'is tolerated whatever it is',
+      'accepts a pod that tolerates every taint',
       node({ taints: [taint] }),
       template({ tolerations: [{ operator: 'Exists' }] }),
       true,
     ],
-  ])('%s', (_, one, of, taken) => {
-    expect(acceptsPod(one, of)).toBe(taken)
+  ])('%s', (_, one, of, accepted) => {
+    expect(acceptsPod(one, of)).toBe(accepted)
   })
 
-  it('is reached at the address that the world knows, else at that which the cluster knows', () => {
+  it('has its ExternalIP as address, or else its InternalIP', () => {
     const internal = { type: 'InternalIP', address: '10.0.0.4' }
     const external = { type: 'ExternalIP', address: '203.0.113.4' }
     const hostname = { type: 'Hostname', address: 'node-4' }
@@ -114,7 +119,7 @@ describe('a node', () => {
     expect(nodeAddress({ status: { addresses: [hostname] } })).toBeUndefined()
   })
 
-  it('of two stacks is reached by IPv4, and by IPv6 where there is nothing else of that kind', () => {
+  it('with two stacks has an IPv4 address, and an IPv6 one only if there is no other of that type', () => {
     const at = (...addresses: readonly (readonly [string, string])[]) =>
       nodeAddress({ status: { addresses: addresses.map(([type, address]) => ({ type, address })) } })
     expect(at(['InternalIP', 'fd00::5'], ['InternalIP', '10.0.0.5'])).toBe('10.0.0.5')

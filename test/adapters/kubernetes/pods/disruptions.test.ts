@@ -1,4 +1,4 @@
-/** What operators do to the nodes and pods beneath a fleet, by the real kubectl: no match ends by it, and what goes is replaced. */
+/** What operators do to a fleet's nodes and pods with kubectl: no match ends, and lost servers are replaced. */
 import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ import { HollowGames, hollowBuild, removePods } from '../support/scale-fleet.js'
 
 const limit = { timeout: 120_000 }
 
-describeOnCluster('a fleet of which', () => {
+describeOnCluster('a fleet', () => {
   const api = clusterApi()
   const namespace = namespaceName()
   const games = new HollowGames()
@@ -34,7 +34,7 @@ describeOnCluster('a fleet of which', () => {
     api.close()
   }, 60_000)
 
-  /** A build of its own on hollow nodes, gone when its test is over. */
+  /** A separate build on hollow nodes, deleted when its test ends. */
   async function scene(build: string, standingBy: number) {
     const { spec } = hollowBuild(namespace, standingBy).spec.template
     const template = { spec: { ...spec, affinity: await twoNodes() } }
@@ -58,7 +58,7 @@ describeOnCluster('a fleet of which', () => {
       )
       return { name: row['NAME'] ?? '', row, allocate, allocation }
     }
-    /** What its Events say of one of its servers. */
+    /** The build's Event about one of its servers. */
     const told = async (server: string) => {
       const line = 'jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\\n"}{end}'
       const events = await k('get', 'events', '--field-selector', `involvedObject.name=${build}`, '-o', line)
@@ -73,13 +73,13 @@ describeOnCluster('a fleet of which', () => {
   const safeToEvict = (pod: string) =>
     read(pod, '.metadata.annotations.cluster-autoscaler\\.kubernetes\\.io/safe-to-evict')
 
-  /** Open again once the test is over, however it ends. */
+  /** Uncordoned when the test ends. */
   function opened(node: string): string {
     onTestFinished(async () => void (await kubectl('uncordon', node)))
     return node
   }
 
-  /** As before an upgrade of that node, but for everybody else's pods on it. */
+  /** As before an upgrade of that node, but only this fleet's pods. */
   async function drain(pod: string, ...more: readonly string[]): Promise<string> {
     const node = opened(await nodeOf(pod))
     const uid = await read(pod, '.metadata.labels.mps\\.gamekeeper\\.com/uid')
@@ -88,7 +88,7 @@ describeOnCluster('a fleet of which', () => {
     return node
   }
 
-  it('a node is cordoned keeps the match there and its address, and new servers come elsewhere', limit, async () => {
+  it('keeps the match and its address on a cordoned node, and starts new servers elsewhere', limit, async () => {
     const { servers, standing, play } = await scene('cordoned', 1)
     await standing(1)
     const match = await play()
@@ -106,15 +106,15 @@ describeOnCluster('a fleet of which', () => {
     expect(await match.allocate()).toEqual(match.allocation)
   })
 
-  it('a node is drained loses no match by the example of a budget, and idle servers move', limit, async () => {
+  it('loses no match on a drained node with the example disruption budget, and moves idle servers', limit, async () => {
     const { standing, play, told, crashes } = await scene('drained', 1)
     const [first = ''] = await standing(1)
     expect(await safeToEvict(first)).toBe('true')
     const match = await play()
     const [idle = ''] = await standing(1)
-    await until('it is kept from eviction', async () => (await safeToEvict(match.name)) === 'false')
+    await until('it is protected from eviction', async () => (await safeToEvict(match.name)) === 'false')
     await kubectlWith(await budgetIn(namespace), 'apply', '-f', '-')
-    await until('the cluster has counted', async () => {
+    await until('the budget is up to date', async () => {
       const figures = 'jsonpath={.status.currentHealthy} {.status.disruptionsAllowed}'
       return (await k('get', 'pdb', 'matches', '-o', figures)) === '1 0'
     })
@@ -124,7 +124,7 @@ describeOnCluster('a fleet of which', () => {
       return found[0] === idle ? undefined : found
     })
     expect(await nodeOf(next)).not.toBe(left)
-    expect(await until('it is told', () => told(idle))).toMatch(/^Warning Gone: .*pod deleted/)
+    expect(await until('it is reported', () => told(idle))).toMatch(/^Warning Gone: .*pod deleted/)
     const refusal = await drain(match.name, '--timeout=1s').catch(messageOf)
     expect(refusal).toContain("violate the pod's disruption budget")
     expect(await read(match.name, '.metadata.deletionTimestamp')).toBe('')
@@ -132,21 +132,25 @@ describeOnCluster('a fleet of which', () => {
     expect(await crashes()).toBe(0)
   })
 
-  it('a server or pod deleted ends both, tells of the pod, and replaces either', limit, async () => {
-    const { standing, told, crashes } = await scene('deleted', 2)
-    const [server = '', pod = ''] = await standing(2)
-    await Promise.all([k('delete', 'gs', server, '--wait=false'), k('delete', 'pod', pod, '--wait=false')])
-    await until('both are gone, and what belongs to them', async () => {
-      const left = await k('get', 'gs,pod', '-o', 'name')
-      return !left.includes(server) && !left.includes(pod)
-    })
-    const next = await standing(2)
-    expect(next.filter((name) => name === server || name === pod)).toEqual([])
-    expect(await until('it is told', () => told(pod))).toMatch(/^Warning Gone: .*pod deleted/)
-    expect(await crashes()).toBe(0)
-  })
+  it(
+    'deletes the pod with its server and the server with its pod, reports the pod, and replaces both',
+    limit,
+    async () => {
+      const { standing, told, crashes } = await scene('deleted', 2)
+      const [server = '', pod = ''] = await standing(2)
+      await Promise.all([k('delete', 'gs', server, '--wait=false'), k('delete', 'pod', pod, '--wait=false')])
+      await until('both are gone, and what belongs to them', async () => {
+        const left = await k('get', 'gs,pod', '-o', 'name')
+        return !left.includes(server) && !left.includes(pod)
+      })
+      const next = await standing(2)
+      expect(next.filter((name) => name === server || name === pod)).toEqual([])
+      expect(await until('it is reported', () => told(pod))).toMatch(/^Warning Gone: .*pod deleted/)
+      expect(await crashes()).toBe(0)
+    },
+  )
 
-  it('a node has an ExternalIP is reached there, and at its InternalIP while it has none', limit, async () => {
+  it('publishes the ExternalIP of a node, and the InternalIP while it has none', limit, async () => {
     const { servers, standing } = await scene('addressed', 1)
     const [name = ''] = await standing(1)
     const node = await nodeOf(name)
@@ -180,7 +184,7 @@ describeOnCluster('a fleet of which', () => {
   })
 })
 
-/** The example, for another namespace, and for clusters as old as it speaks of itself. */
+/** The example for another namespace, and in the API version that the cluster serves. */
 async function budgetIn(namespace: string): Promise<string> {
   const budget = await readFile(join(root, 'examples/kubernetes/more/disruption-budget.yaml'), 'utf8')
   const served = (await kubectl('api-versions')).split('\n')

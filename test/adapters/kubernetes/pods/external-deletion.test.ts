@@ -1,4 +1,4 @@
-/** A pod that somebody else deletes: a drain, kubectl, a taint. How long it has to end they have said, and the cluster keeps. */
+/** A pod deleted from outside, by a drain, kubectl or a taint, keeps the grace period of that deletion. */
 import type { ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { alwaysLeader, createFleet, memoryStore } from 'gamekeeper'
@@ -30,7 +30,7 @@ function podOf(revision: number, ending: object = {}) {
   }
 }
 
-/** A fleet with a match on its only server, whose game has been heard. */
+/** A fleet with a match on its only server, whose game sends heartbeats. */
 async function scene() {
   const watches: ServerResponse[] = []
   const deletions: unknown[] = []
@@ -82,7 +82,7 @@ async function scene() {
   return { backend, destroys, deletions, watched }
 }
 
-it('keeps the time that it was given, unless somebody has less patience', async () => {
+it('keeps its grace period unless a shorter one is requested', async () => {
   const { backend, destroys, deletions, watched } = await scene()
   const endsAt = new Date(Date.now() + graceSeconds * 1_000).toISOString()
   const ending = { deletionTimestamp: endsAt, deletionGracePeriodSeconds: graceSeconds }

@@ -1,4 +1,4 @@
-/** What is known of pods, when answers and watches of an API server cross each other. */
+/** The pod cache when responses, lists and watch events arrive out of order. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { WriteFence } from '../../../../adapters/kubernetes/client/write-fence.js'
@@ -29,7 +29,7 @@ function podAt(revision: number, { uid = 'first', phase = 'Running', more = {} }
   }
 }
 
-/** As everything is that is deleted in order. */
+/** Of a regular deletion. */
 const ending = { deletionTimestamp: '2025-01-01T00:00:00Z' }
 
 interface Setting {
@@ -38,7 +38,7 @@ interface Setting {
   readonly fence?: WriteFence
 }
 
-/** An API server whose lists and watches of pods the test plays. */
+/** An API server whose lists and watches of pods the test controls. */
 async function scene(first: readonly object[] = [], { publicAddress, logger = silentLogger, fence }: Setting = {}) {
   const revision = 90
   const watches: { readonly from: string | null; readonly response: ServerResponse }[] = []
@@ -84,21 +84,21 @@ async function scene(first: readonly object[] = [], { publicAddress, logger = si
     ...{ pods, told, watches, opened, nodes, asked: server.asked },
     send: (type: string, object: object) => watches.at(-1)?.response.write(`${JSON.stringify({ type, object })}\n`),
     lists: (items: readonly object[], at: number) => (listed = { items, revision: at }),
-    /** The next lists wait for the test; resolves with what lets the first one go. */
+    /** Holds the next lists back; resolves with a function that answers the first one. */
     held: () => new Promise<() => void>((resolve) => (hold = resolve)),
     shows: (answer: Answer) => (show = answer),
     known: () => pods.find(ref)?.podUid,
   }
 }
 
-describe('a pod that a watch has told of', () => {
-  it('is not taken for gone since an older list lacks it', async () => {
+describe('a pod reported by a watch', () => {
+  it('stays when an older list lacks it', async () => {
     const { pods, told, watches, opened, send, lists, held, known } = await scene()
     lists([], 100)
     const asked = held()
     watches[0]?.response.destroy()
-    const listing = await until('the watch is known to be down', () => {
-      // With the watch in place nothing is asked for, and this resolves at once.
+    const listing = await until('the client knows that the watch is down', () => {
+      // While the watch is open, `list` makes no request and resolves at once.
       const call = pods.list(undefined)
       return Promise.race([asked.then(() => ({ call })), call.then(() => undefined)])
     })
@@ -106,53 +106,53 @@ describe('a pod that a watch has told of', () => {
     pods.add(podAt(101, { phase: 'Pending' }))
     await opened(2)
     send('MODIFIED', podAt(105))
-    await until('it is heard of', () => told.includes('first running'))
+    await until('it is reported', () => told.includes('first running'))
     answer()
     await listing.call
     expect([known(), told]).toEqual(['first', ['first pending', 'first running']])
   })
 
-  it('stays as it is when an older answer comes late', async () => {
+  it('ignores an older response that arrives late', async () => {
     const { pods, told, send, shows, known } = await scene([podAt(80, { phase: 'Pending' })])
     let response: ServerResponse | undefined
     shows((_, late) => void (response = late))
     const asked = pods.fetch(ref, undefined)
-    const waiting = await until('it is asked for', () => response)
+    const waiting = await until('it is requested', () => response)
     send('MODIFIED', podAt(105))
-    await until('it is heard of', () => told.includes('first running'))
+    await until('it is reported', () => told.includes('first running'))
     say(waiting, 200, podAt(80, { phase: 'Pending' }))
     expect((await asked)?.instance.phase).toBe('running')
     expect([known(), told]).toEqual(['first', ['first pending', 'first running']])
   })
 
-  it('stays gone when an older answer or list still has it', async () => {
+  it('stays gone when an older response still has it', async () => {
     const { pods, told, send, shows, known } = await scene([podAt(80)])
     let response: ServerResponse | undefined
     shows((_, late) => void (response = late))
     const asked = pods.fetch(ref, undefined)
-    const waiting = await until('it is asked for', () => response)
+    const waiting = await until('it is requested', () => response)
     send('DELETED', podAt(105, { more: ending }))
-    await until('its end is heard of', () => told.includes('first gone'))
+    await until('its end is reported', () => told.includes('first gone'))
     say(waiting, 200, podAt(80))
     expect([await asked, known()]).toEqual([undefined, undefined])
-    // Nor does the answer of its creation bring it back.
+    // Nor does the response to its creation bring it back.
     expect([pods.add(podAt(80)), known()]).toEqual([undefined, undefined])
     expect(told).toEqual(['first running', 'first gone'])
   })
 
-  it('gives way to its successor, and not the successor to it', async () => {
+  it('is replaced by its successor, and never replaces it', async () => {
     const { pods, told, send, known } = await scene([podAt(80)])
     pods.add(podAt(110, { uid: 'second' }))
     send('MODIFIED', podAt(100))
     send('DELETED', podAt(105))
     send('MODIFIED', podAt(112, { uid: 'second', more: { annotations: { seen: 'yes' } } }))
-    await until('all is heard', () => pods.find(ref)?.revision === 112)
+    await until('all events are processed', () => pods.find(ref)?.revision === 112)
     expect([known(), told]).toEqual(['second', ['first running', 'first gone', 'second running']])
   })
 })
 
-describe('a pod that is known from its creation alone', () => {
-  it('stays when a list is older, and is gone when a later one lacks it', async () => {
+describe('a pod known only from the response to its creation', () => {
+  it('stays when an older list lacks it, and is gone when a newer one does', async () => {
     const { pods, told, watches, opened, lists, send, known } = await scene()
     pods.add(podAt(101, { phase: 'Pending' }))
     const listAt = async (at: number) => {
@@ -169,22 +169,22 @@ describe('a pod that is known from its creation alone', () => {
   })
 })
 
-describe('a cluster that was put back to an earlier state', () => {
-  it('is taken as it is, though its revisions are old ones', async () => {
+describe('a cluster restored from a backup', () => {
+  it('replaces the cache though its revisions are lower', async () => {
     const { told, watches, opened, lists, send, known, pods } = await scene([podAt(80)])
     send('MODIFIED', podAt(500, { more: { annotations: { seen: 'yes' } } }))
-    await until('it is heard', () => pods.find(ref)?.revision === 500)
+    await until('it is reported', () => pods.find(ref)?.revision === 500)
     lists([podAt(60, { phase: 'Pending' })], 200)
     send('ERROR', { kind: 'Status', code: 410, reason: 'Gone', message: 'too old' })
     await opened(2)
-    await until('it is as it was', () => pods.find(ref)?.instance.phase === 'pending')
+    await until('the restored state is cached', () => pods.find(ref)?.instance.phase === 'pending')
     send('DELETED', podAt(201))
     await until('it is gone', () => known() === undefined)
     expect([watches.at(-1)?.from, told]).toEqual(['200', ['first running', 'first pending', 'first gone']])
   })
 })
 
-/** The pod that the API server has, whoever watches it or not: what is asked of it and changed is answered as it would be. */
+/** An API server with one pod, which can be read and patched whether or not the watch selects it. */
 async function sceneOfOne(setting: Setting = {}) {
   const warned: string[] = []
   const logger = { ...silentLogger, warn: (_: object, message?: string) => void warned.push(message ?? '') }
@@ -217,7 +217,7 @@ async function readJson(request: IncomingMessage): Promise<unknown> {
   return JSON.parse(text)
 }
 
-describe('a pod whose labels somebody changes', () => {
+describe('a pod whose labels are edited', () => {
   const asItWas = {
     metadata: {
       uid: 'first',
@@ -227,42 +227,42 @@ describe('a pod whose labels somebody changes', () => {
   }
   const exited = { phase: 'Failed', containerStatuses: [{ name: 'game', state: { terminated: { exitCode: 3 } } }] }
 
-  it('goes on when the watch does not select it any more, and is marked again', async () => {
+  it('stays when the watch no longer selects it, and gets its labels back', async () => {
     const { pods, told, warned, patches, labels, put, send, marks } = await sceneOfOne()
     put(podAt(105, { more: labels({ [`${group}/server`]: undefined }) }))
-    // As it was before, at the new revision.
+    // Its last labelled state, at the new revision.
     send('DELETED', podAt(105, { more: marks }))
-    await until('it is heard of again', () => pods.find(ref)?.revision === 120)
+    await until('it is reported again', () => pods.find(ref)?.revision === 120)
     expect([told, patches]).toEqual([['first running'], [asItWas]])
     expect(warned).toEqual(['pod labels or annotations were changed; restoring them'])
   })
 
-  it('is the server that it was, whatever its labels say', async () => {
+  it('keeps its identity, whatever its labels say', async () => {
     const { pods, told, patches, labels, put, send } = await sceneOfOne()
     const changed = podAt(105, { more: labels({ [`${group}/uid`]: 'another' }) })
     put(changed)
     send('MODIFIED', changed)
-    await until('it is marked again', () => pods.find(ref)?.revision === 120)
+    await until('its labels are restored', () => pods.find(ref)?.revision === 120)
     expect(pods.find(ref)?.identity).toMatchObject({ uid: 'server-of-first', ports: [{ public: 10_003 }] })
     expect([told, patches]).toEqual([['first running'], [asItWas]])
   })
 
   it.each([
     ['without its uid', { labels: { [`${group}/server`]: ref.name } }],
-    ['with ports that are none', { annotations: { [`${group}/ports`]: 'none' } }],
-  ])('is heard of to its end, also %s', async (_, change) => {
+    ['with malformed ports', { annotations: { [`${group}/ports`]: 'none' } }],
+  ])('is followed until its end, also %s', async (_, change) => {
     const { told, pods, labels, put, send } = await sceneOfOne()
     const more = { ...labels({}), ...change }
     put(podAt(105, { more }))
     send('MODIFIED', { ...podAt(105, { more }), status: exited })
-    await until('its exit is heard of', () => told.includes('first exited'))
+    await until('its exit is reported', () => told.includes('first exited'))
     put(undefined)
     send('DELETED', { ...podAt(130, { more }), status: exited })
     await until('it is gone', () => pods.find(ref) === undefined)
     expect(told.filter((line) => !line.endsWith('running'))).toEqual(['first exited', 'first gone'])
   })
 
-  it('stays when a new list lacks it', async () => {
+  it('stays when a new list lacks it, until its labels are restored', async () => {
     const { pods, told, labels, lists, opened, put, send, away } = await sceneOfOne()
     away(true)
     put(podAt(105, { more: labels({ [`${group}/server`]: undefined }) }))
@@ -271,32 +271,32 @@ describe('a pod whose labels somebody changes', () => {
     await opened(2)
     expect([pods.find(ref)?.podUid, told]).toEqual(['first', ['first running']])
     away(false)
-    await until('it is heard of again', () => pods.find(ref)?.revision === 120)
+    await until('it is reported again', () => pods.find(ref)?.revision === 120)
     expect(told).toEqual(['first running'])
   })
 
-  it('is not marked by a host that does not lead, and by that host once it leads', async () => {
+  it('gets its labels back only from a host that leads', async () => {
     const fence = new WriteFence(systemClock)
     fence.close()
     const { pods, told, patches, asked, labels, put, send } = await sceneOfOne({ fence })
     put(podAt(105, { more: labels({ [`${group}/server`]: undefined }) }))
     send('DELETED', podAt(105))
     const looks = () => asked.filter((line) => line.endsWith(`/pods/${ref.name}`)).length
-    await until('it was asked for twice', () => looks() >= 2)
+    await until('it was requested twice', () => looks() >= 2)
     expect([pods.find(ref)?.podUid, told, patches]).toEqual(['first', ['first running'], []])
     fence.open(fence.timePoint(), 60_000, () => {})
-    await until('it is heard of again', () => pods.find(ref)?.revision === 120)
+    await until('it is reported again', () => pods.find(ref)?.revision === 120)
     expect([told, patches]).toEqual([['first running'], [asItWas]])
   })
 })
 
-describe('a pod that was deleted without a word before', () => {
-  it('is gone once the API server has said so', async () => {
+describe('a pod that was force-deleted', () => {
+  it('is gone once the API server confirms it', async () => {
     const { pods, told, put, away, asked, send } = await sceneOfOne()
     away(true)
     put(undefined)
     send('DELETED', podAt(105))
-    await until('it was asked for', () => asked.some((line) => line.endsWith(`/pods/${ref.name}`)))
+    await until('it was requested', () => asked.some((line) => line.endsWith(`/pods/${ref.name}`)))
     expect([pods.find(ref)?.podUid, told]).toEqual(['first', ['first running']])
     away(false)
     await until('it is gone', () => pods.find(ref) === undefined)
@@ -310,39 +310,39 @@ describe('the address of a pod', () => {
     status: { addresses: [{ type: 'ExternalIP', address }], conditions: [{ type: 'Ready', status: 'True' }] },
   })
 
-  it('is that which its node has, also when the nodes are listed anew', async () => {
+  it('is that of its node, also after the nodes are listed again', async () => {
     const { pods, told, nodes } = await scene([podAt(80)])
     const address = () => pods.find(ref)?.instance.address
     expect(address()).toBeUndefined()
     await until('nodes are followed', () => nodes.watches.length === 1)
     nodes.items = [nodeAt('198.51.100.4')]
     nodes.watches[0]?.write(`${JSON.stringify({ type: 'ERROR', object: { kind: 'Status', code: 410 } })}\n`)
-    await until('it is told', () => told.length === 2)
+    await until('it is reported', () => told.length === 2)
     expect(address()).toBe('198.51.100.4')
   })
 
-  it('is what the host was told, whatever its node has', async () => {
+  it('is the configured publicAddress, whatever the node', async () => {
     const { pods } = await scene([podAt(80)], { publicAddress: '203.0.113.7' })
     expect(pods.find(ref)?.instance.address).toBe('203.0.113.7')
   })
 })
 
-describe('what is kept of a pod', () => {
-  it('is what is read of it, and a tenth of what the API server says', async () => {
+describe('a cached pod', () => {
+  it('keeps only the fields that are read, less than a tenth of the object', async () => {
     const padding = Array.from({ length: 40 }, (_, i) => ({ name: `f:field-${i}`, value: 'x'.repeat(100) }))
     const pod = podAt(80, { more: { managedFields: padding, annotations: { [`${group}/ports`]: '7777:10003' } } })
     const told = { ...pod, spec: { ...pod.spec, containers: [{ name: 'game', image: 'arena', env: padding }] } }
     const { pods } = await scene([told])
-    const seen = pods.find(ref)
-    expect(seen?.instance).toMatchObject({ phase: 'running', ports: [{ container: 7777, public: 10_003 }] })
-    expect(JSON.stringify(seen).length).toBeLessThan(JSON.stringify(told).length / 10)
+    const snapshot = pods.find(ref)
+    expect(snapshot?.instance).toMatchObject({ phase: 'running', ports: [{ container: 7777, public: 10_003 }] })
+    expect(JSON.stringify(snapshot).length).toBeLessThan(JSON.stringify(told).length / 10)
   })
 
-  it('is compared with what comes, so that only what changes something is told', async () => {
+  it('is reported only when its instance changes', async () => {
     const { pods, told, send } = await scene([podAt(80)])
     for (const revision of [101, 102, 103])
       send('MODIFIED', podAt(revision, { more: { annotations: { seen: 'yes' } } }))
-    await until('all is heard', () => pods.find(ref)?.revision === 103)
+    await until('all events are processed', () => pods.find(ref)?.revision === 103)
     expect(told).toEqual(['first running'])
   })
 })

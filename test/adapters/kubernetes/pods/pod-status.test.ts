@@ -1,4 +1,4 @@
-/** What is made of what a pod says of itself: a table of pods as clusters have shown them. */
+/** Instances derived from pods: a table of pods as real clusters have reported them. */
 import { describe, expect, it } from 'vitest'
 import type { Identity } from '../../../../adapters/kubernetes/pods/labels.js'
 import type { ContainerState, Pod } from '../../../../adapters/kubernetes/pods/pod-objects.js'
@@ -17,7 +17,7 @@ interface Sketch {
   readonly status?: Pod['status']
   readonly metadata?: Pod['metadata']
   readonly nodeName?: string
-  /** Of the node, that its game container opens. */
+  /** Of its game container. */
   readonly hostPorts?: readonly number[]
   readonly problems?: StartProblems
 }
@@ -41,7 +41,7 @@ const unscheduled = (message: string) => ({
   conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }],
 })
 const ofPorts = "node(s) didn't have free ports for the requested pod ports"
-const late =
+const slow =
   'no container started on node-1 within 60 s; usual causes are a missing volume, the pod network, or a large image: see kubectl describe pod -n default arena-a1b2c'
 const disrupted = {
   ...{ type: 'DisruptionTarget', status: 'True' },
@@ -51,14 +51,14 @@ const exits = (exitCode: number, more: object = {}): ContainerState => ({ termin
 const deletedAt = { deletionTimestamp: '2026-01-01T00:00:40Z', deletionGracePeriodSeconds: 30 }
 
 const table: readonly (readonly [string, Sketch, object])[] = [
-  ['nothing but a name', { phase: 'Pending', nodeName: '' }, { phase: 'pending', reason: 'waiting to be scheduled' }],
+  ['is new', { phase: 'Pending', nodeName: '' }, { phase: 'pending', reason: 'waiting to be scheduled' }],
   [
-    'no node has room for',
+    'fits on no node',
     { phase: 'Pending', nodeName: '', status: unscheduled('0/3 nodes are available: 3 Insufficient cpu.') },
     { phase: 'pending', blocked: true, reason: 'cannot be scheduled: 0/3 nodes are available: 3 Insufficient cpu.' },
   ],
   [
-    'finds a port of its template taken on every node',
+    'requests a host port that is taken on every node',
     {
       phase: 'Pending',
       nodeName: '',
@@ -72,7 +72,7 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     },
   ],
   [
-    'finds no room, whatever ports its template asks for',
+    'fits on no node, whatever its host ports',
     {
       phase: 'Pending',
       nodeName: '',
@@ -82,12 +82,12 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     { phase: 'pending', blocked: true, reason: 'cannot be scheduled: 0/1 nodes are available: 1 Insufficient cpu.' },
   ],
   [
-    'is being made',
+    'is being created',
     { phase: 'Pending', game: { waiting: { reason: 'ContainerCreating' } } },
     { phase: 'pending', reason: 'starting on node-1' },
   ],
   [
-    'has no image',
+    'has no pullable image',
     { phase: 'Pending', game: { waiting: { reason: 'ImagePullBackOff', message: 'Back-off pulling image "a:1"' } } },
     {
       phase: 'pending',
@@ -96,7 +96,7 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     },
   ],
   [
-    'waits for a configuration that the cluster does not take',
+    'waits for a secret that the API server rejects',
     {
       phase: 'Pending',
       game: { waiting: { reason: 'ContainerCreating' } },
@@ -105,22 +105,22 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     { phase: 'pending', blocked: true, reason: 'cannot create its SDK secret: exceeded quota' },
   ],
   [
-    'has had its node for long',
+    'starts slowly',
     { phase: 'Pending', game: { waiting: { reason: 'ContainerCreating' } }, problems: { isSlow: true } },
-    { phase: 'pending', blocked: true, reason: late },
+    { phase: 'pending', blocked: true, reason: slow },
   ],
   [
-    'has had its node for long, which says nothing of it',
+    'starts slowly, without any container status',
     { phase: 'Pending', problems: { isSlow: true } },
-    { phase: 'pending', blocked: true, reason: late },
+    { phase: 'pending', blocked: true, reason: slow },
   ],
   [
-    'has had its node for long, which says why',
+    'starts slowly, and says why',
     { phase: 'Pending', game: { waiting: { reason: 'ErrImagePull' } }, problems: { isSlow: true } },
     { phase: 'pending', blocked: true, reason: 'container game cannot start: ErrImagePull' },
   ],
   [
-    'has had its node for long, and whose init container is at work',
+    'starts slowly, while an init container runs',
     {
       ...{ phase: 'Pending', init: { running: {} }, game: { waiting: { reason: 'PodInitializing' } } },
       problems: { isSlow: true },
@@ -129,10 +129,10 @@ const table: readonly (readonly [string, Sketch, object])[] = [
   ],
   ['runs after it has waited for long', { game: { running: {} }, problems: { isSlow: true } }, { phase: 'running' }],
   ['runs', { game: { running: {} } }, { phase: 'running' }],
-  ['has ended well', { phase: 'Succeeded', game: exits(0, { reason: 'Completed' }) }, { phase: 'exited', exitCode: 0 }],
+  ['has succeeded', { phase: 'Succeeded', game: exits(0, { reason: 'Completed' }) }, { phase: 'exited', exitCode: 0 }],
   ['has failed', { phase: 'Failed', game: exits(3, { reason: 'Error' }) }, { phase: 'exited', exitCode: 3 }],
   [
-    'has used too much memory',
+    'was OOM-killed',
     { phase: 'Failed', game: exits(137, { reason: 'OOMKilled' }) },
     {
       phase: 'exited',
@@ -141,7 +141,7 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     },
   ],
   [
-    'has no such command',
+    'has a command that does not exist',
     {
       phase: 'Failed',
       game: exits(127, {
@@ -166,17 +166,17 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     { phase: 'exited', interrupted: true, reason: 'Evicted: The node was low on resource: memory.' },
   ],
   [
-    'went down with its node',
+    'ended with the shutdown of its node',
     { phase: 'Failed', status: { phase: 'Failed', reason: 'Shutdown', message: 'Node is shutting, evicting pods' } },
     { phase: 'exited', interrupted: true, reason: 'Shutdown: Node is shutting, evicting pods' },
   ],
   [
-    'was ended by its node, which says so in a condition alone',
+    'was preempted, by a condition only',
     { phase: 'Failed', game: exits(137, { reason: 'Error' }), status: { phase: 'Failed', conditions: [disrupted] } },
     { phase: 'exited', interrupted: true, reason: 'PreemptionByScheduler: a pod of higher priority came' },
   ],
   [
-    'is deleted, with a condition that says by whom',
+    'is being deleted, with a disruption condition',
     { game: { running: {} }, metadata: deletedAt, status: { phase: 'Running', conditions: [disrupted] } },
     {
       phase: 'exited',
@@ -185,22 +185,22 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     },
   ],
   [
-    'is deleted while it runs',
+    'is being deleted while it runs',
     { game: { running: {} }, metadata: deletedAt },
     { phase: 'exited', interrupted: true, reason: 'pod deleted' },
   ],
   [
-    'ended by its deletion',
+    'has exited because of its deletion',
     { phase: 'Failed', game: exits(143, { finishedAt: '2026-01-01T00:00:11Z' }), metadata: deletedAt },
     { phase: 'exited', interrupted: true, reason: 'pod deleted' },
   ],
   [
-    'had ended before it was deleted',
+    'had exited before it was deleted',
     { phase: 'Failed', game: exits(3, { finishedAt: '2026-01-01T00:00:09Z' }), metadata: deletedAt },
     { phase: 'exited', exitCode: 3 },
   ],
   [
-    'is lost with its node',
+    'is being deleted because its node does not respond',
     {
       game: { running: {} },
       metadata: deletedAt,
@@ -220,18 +220,18 @@ describe('an instance whose pod', () => {
 })
 
 describe('a pod', () => {
-  it('has not started as long as none of its containers has', () => {
+  it('is unstarted until one of its containers starts', () => {
     expect(isUnstarted(podOf({ phase: 'Pending', game: { waiting: {} } }))).toBe(true)
     expect(isUnstarted(podOf({ phase: 'Pending', init: { running: {} } }))).toBe(false)
     expect(isUnstarted(podOf({ game: { running: {} } }))).toBe(false)
   })
 
-  it('has as fixed ports what its containers ask of the node, but for those that the fleet has given it', () => {
+  it('has as template host ports what its containers request, except the allocated public ports', () => {
     expect(templateHostPorts(podOf({ hostPorts: [10_003, 10_003] }), identity)).toEqual([])
     expect(templateHostPorts(podOf({ hostPorts: [9100, 10_003, 9100, 53] }), identity)).toEqual([9100, 53])
     const sidecar = { name: 'side', restartPolicy: 'Always', ports: [{ hostPort: 9200 }] }
-    const passing = { name: 'first', ports: [{ hostPort: 9300 }] }
-    expect(templateHostPorts({ spec: { initContainers: [sidecar, passing] } }, identity)).toEqual([9200])
+    const init = { name: 'first', ports: [{ hostPort: 9300 }] }
+    expect(templateHostPorts({ spec: { initContainers: [sidecar, init] } }, identity)).toEqual([9200])
     expect(templateHostPorts({}, identity)).toEqual([])
   })
 
@@ -256,7 +256,7 @@ describe('a pod', () => {
     [false, `0/5 nodes are available: 2 ${ofPorts}, 3 Too many pods.`],
     [false, '0/1 nodes are available: 1 Insufficient cpu.'],
     [false, "0/2 nodes are available: 2 node(s) didn't match node selector."],
-  ])('lacks ports: %s, where the scheduler says %s', (expected, message) => {
+  ])('is blocked by host ports: %s, when the scheduler says %s', (expected, message) => {
     expect(isBlockedByHostPorts(podOf({ phase: 'Pending', nodeName: '', status: unscheduled(message) }))).toBe(expected)
   })
 })

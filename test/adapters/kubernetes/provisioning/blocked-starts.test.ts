@@ -1,4 +1,4 @@
-/** What is told of pods that wait: for what, for how long, and that it is over. */
+/** What is reported of pods that cannot start, and when that is over. */
 import type { ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
@@ -16,13 +16,13 @@ const ofPorts = "0/1 nodes are available: 1 node(s) didn't have free ports for t
 
 const heartbeat = () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }) as const
 
-/** A backend whose cluster has one node, and pods as the test says. Pods that it makes have that node at once. */
+/** A backend whose cluster has one node and the given pods. Pods that it creates are scheduled at once. */
 async function scene(pods: readonly object[] = []) {
   const clock = virtualClock()
   const watches: ServerResponse[] = []
   const words: string[] = []
   const made: { pod?: ReturnType<typeof podOf> } = {}
-  /** Secrets that were to be written so far. */
+  /** Requests to create a secret so far. */
   let asked = 0
   let secrets = (response: ServerResponse, _nth: number) => say(response, 201, { metadata: { name: 'its-secret' } })
   const node = { metadata: { name: 'node-1', resourceVersion: '5' }, status: { addresses: [address] } }
@@ -49,7 +49,7 @@ async function scene(pods: readonly object[] = []) {
   backend.watch({ changed: (instance) => told.push(instance), gone() {}, resync() {}, heartbeat })
   onTestFinished(async () => {
     const closed = backend.close()
-    // It waits for so long for what is under way.
+    // The time that it gives to operations in progress.
     await clock.advance(2_000)
     await closed
   })
@@ -58,13 +58,13 @@ async function scene(pods: readonly object[] = []) {
     ...{ backend, clock, told, words, made },
     asked: () => asked,
     answers: (answer: typeof secrets) => (secrets = answer),
-    /** Lets time pass until it holds. */
+    /** Lets time pass until the condition holds. */
     passing: (what: string, holds: () => boolean) =>
       until(what, async () => {
         await clock.advance(100)
         return holds()
       }),
-    /** The same, while the watch tells of this: again and again, since it may just be opened anew. */
+    /** The same, while the watch sends these events, repeatedly, since it may be reconnecting. */
     hears: (what: string, events: readonly (readonly [string, object])[], holds: () => boolean) =>
       until(what, async () => {
         for (const [type, object] of events) watches.at(-1)?.write(`${JSON.stringify({ type, object })}\n`)
@@ -74,7 +74,7 @@ async function scene(pods: readonly object[] = []) {
   }
 }
 
-/** As the API server makes it of what it was sent. */
+/** The object that the API server returns for this request. */
 function podOf(body: string) {
   const sent: { readonly metadata: object; readonly spec: object } = JSON.parse(body)
   return {
@@ -87,8 +87,8 @@ function podOf(body: string) {
 const creating = { waiting: { reason: 'ContainerCreating' } }
 const address = { type: 'InternalIP', address: '10.0.0.4' }
 
-describe('a pod for whose ports there is no room', () => {
-  /** The fleet has given it 10003; `more` is what its template asks for besides. */
+describe('a pod whose ports are taken', () => {
+  /** The fleet has allocated 10003; `more` are host ports of its template. */
   const podWith = (...more: readonly number[]) => ({
     metadata: {
       ...{ name: 'arena-a1b2c', namespace: 'games', uid: 'p', resourceVersion: '7' },
@@ -102,12 +102,12 @@ describe('a pod for whose ports there is no room', () => {
     },
   })
 
-  it('is to be replaced when its public ports are all that it asks for: others have them', async () => {
+  it('is replaced when it requests public ports only, which pods outside the fleet use', async () => {
     const { backend } = await scene([podWith()])
     expect(await backend.list()).toMatchObject([{ phase: 'exited', interrupted: true }])
   })
 
-  it('waits when its template asks for another port of the node: with other public ports it would be no better', async () => {
+  it('waits when its template requests a host port, since other public ports would not help', async () => {
     const { backend } = await scene([podWith(9100)])
     const [instance] = await backend.list()
     expect(instance).toMatchObject({ phase: 'pending', blocked: true })
@@ -116,20 +116,20 @@ describe('a pod for whose ports there is no room', () => {
   })
 })
 
-describe('a pod whose configuration the cluster does not take', () => {
-  const refuse = (response: ServerResponse) =>
+describe('a pod whose SDK secret the API server rejects', () => {
+  const reject = (response: ServerResponse) =>
     say(response, 403, { ...statusOf(403, 'Forbidden', 's'), message: quota })
   const quota = 'exceeded quota: objects, requested: count/secrets=1, used: 10, limited: 10'
   const running = { phase: 'Running', containerStatuses: [{ name: 'game', state: { running: {} } }] }
 
-  it('is stuck with its words from the third time on, is warned of once, and is not stuck any more once it has it', async () => {
+  it('is blocked from the third rejection until its secret is created, and logged once', async () => {
     const { backend, told, words, asked, answers, passing } = await scene()
-    answers(refuse)
+    answers(reject)
     const begun = await backend.create(specOf('games', 'true'))
     expect(begun).toMatchObject({ phase: 'pending', reason: 'starting on node-1' })
-    await passing('it is told', () => told.length > 0)
+    await passing('it is reported', () => told.length > 0)
     expect(asked()).toBeGreaterThanOrEqual(3)
-    await passing('it is refused again and again', () => asked() > 4)
+    await passing('it is rejected repeatedly', () => asked() > 4)
     const reason = `cannot create its SDK secret: ${quota}`
     expect(told).toMatchObject([{ phase: 'pending', blocked: true, reason }])
     expect(await backend.list()).toMatchObject([{ blocked: true, reason }])
@@ -139,30 +139,30 @@ describe('a pod whose configuration the cluster does not take', () => {
     expect(told.slice(1)).toEqual([begun])
   })
 
-  it('is not stuck when it is taken before the third time', async () => {
+  it('is not blocked when the third attempt succeeds', async () => {
     const { backend, told, asked, answers, made, passing, hears } = await scene()
-    answers((response, nth) => (nth < 3 ? refuse(response) : say(response, 201, { metadata: { name: 'its-secret' } })))
+    answers((response, nth) => (nth < 3 ? reject(response) : say(response, 201, { metadata: { name: 'its-secret' } })))
     await backend.create(specOf('games', 'true'))
-    await passing('it is written', () => asked() === 3)
+    await passing('the secret is created', () => asked() === 3)
     const runs = { ...made.pod, metadata: { ...made.pod?.metadata, resourceVersion: '12' }, status: running }
     await hears('it runs', [['MODIFIED', runs]], () => told.at(-1)?.phase === 'running')
     expect(told).toHaveLength(1)
   })
 
-  it('is not stuck when calls are not answered at all, which says nothing of it', async () => {
+  it('is not blocked when calls get no response', async () => {
     const { backend, told, asked, answers, passing } = await scene()
     answers((response) => response.destroy())
     await backend.create(specOf('games', 'true'))
-    await passing('it is tried again and again', () => asked() > 4)
+    await passing('it is retried', () => asked() > 4)
     expect(told).toEqual([])
   })
 
-  it('has the words to itself: its successor has others', async () => {
+  it('does not pass its reason on to its successor', async () => {
     const { backend, told, answers, made, passing, hears } = await scene()
-    answers(refuse)
+    answers(reject)
     const spec = specOf('games', 'true')
     await backend.create(spec)
-    await passing('it is told', () => told.length > 0)
+    await passing('it is reported', () => told.length > 0)
     const ended = { ...made.pod, metadata: { ...made.pod?.metadata, resourceVersion: '12' } }
     const successor = { ...made.pod, metadata: { ...made.pod?.metadata, uid: 'q', resourceVersion: '13' } }
     const events = [
@@ -176,7 +176,7 @@ describe('a pod whose configuration the cluster does not take', () => {
   })
 })
 
-describe('a pod that has a node and does not start there', () => {
+describe('a scheduled pod that does not start', () => {
   const pod = (revision: number, state: object = creating, of: object = {}) => ({
     metadata: {
       ...{ name: 'arena-a1b2c', namespace: 'games', uid: 'p', resourceVersion: String(revision) },
@@ -186,7 +186,7 @@ describe('a pod that has a node and does not start there', () => {
     status: { phase: 'Pending', containerStatuses: [{ name: 'game', state }], ...of },
   })
 
-  it('is stuck after a minute, and is not any more once it runs', async () => {
+  it('is blocked after a minute until it runs', async () => {
     const { clock, told, hears } = await scene([pod(7)])
     await clock.advance(59_000)
     expect(told).toMatchObject([{ phase: 'pending', reason: 'starting on node-1' }])
@@ -199,11 +199,11 @@ describe('a pod that has a node and does not start there', () => {
     expect(told[2]).toMatchObject({ phase: 'running' })
   })
 
-  it('is not stuck as long as one of its init containers runs', async () => {
+  it('is not blocked while an init container runs', async () => {
     const { backend, clock, told, hears } = await scene([pod(7)])
     const waiting = { waiting: { reason: 'PodInitializing' } }
     const initializes = pod(12, waiting, { initContainerStatuses: [{ name: 'first', state: { running: {} } }] })
-    // Nothing is told of the first: once that which comes after it has been heard of, it has as well.
+    // The first event changes nothing visible; once the second is reported, the first was processed.
     const other = { ...pod(13), metadata: { ...pod(13).metadata, name: 'arena-x', uid: 'q' } }
     const events = [
       ['MODIFIED', initializes],
@@ -215,25 +215,25 @@ describe('a pod that has a node and does not start there', () => {
     expect([first?.blocked, second?.blocked]).toEqual([undefined, true])
   })
 
-  it('is waited for by nobody once it is gone, or the backend is closed', async () => {
+  it('has no timer once it is gone or the backend is closed', async () => {
     const clock = virtualClock()
-    const late: string[] = []
-    const starts = new SlowStarts(clock, ({ name }) => late.push(name))
+    const slow: string[] = []
+    const starts = new SlowStarts(clock, ({ name }) => slow.push(name))
     const ref = { namespace: 'games', name: 'arena-a1b2c' }
     const identity = { ref, uid: 'u', container: 'game', ports: [] }
     const instance = { ref, uid: 'u', phase: 'pending', ports: [] } as const
-    const seen = { identity, instance, pod: pod(7), podUid: 'p', revision: 7 }
-    for (const end of [() => starts.forget(seen), () => starts.stop()]) {
-      starts.podChanged(seen)
-      starts.podChanged(seen)
+    const snapshot = { identity, instance, pod: pod(7), podUid: 'p', revision: 7 }
+    for (const end of [() => starts.forget(snapshot), () => starts.stop()]) {
+      starts.podChanged(snapshot)
+      starts.podChanged(snapshot)
       expect(clock.pending).toBe(1)
       end()
       expect(clock.pending).toBe(0)
     }
-    starts.podChanged(seen)
+    starts.podChanged(snapshot)
     await clock.advance(60_000)
-    expect([late, starts.has('p')]).toEqual([['arena-a1b2c'], true])
-    starts.forget(seen)
+    expect([slow, starts.has('p')]).toEqual([['arena-a1b2c'], true])
+    starts.forget(snapshot)
     expect(starts.has('p')).toBe(false)
   })
 })

@@ -1,4 +1,4 @@
-/** Pods that a host has left half made, when the API server does not let go of them: the fleet goes on without. */
+/** Pods left incomplete by a host, when the API server fails to delete them: the fleet goes on without them. */
 import { alwaysLeader, createFleet, memoryStore } from 'gamekeeper'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { expect, it, onTestFinished } from 'vitest'
@@ -8,7 +8,7 @@ import { configFor, fakeApiServer, say, statusOf } from '../support/fake-api-ser
 
 const group = 'mps.gamekeeper.com'
 const ref = { namespace: 'games', name: 'arena-a1b2c' }
-/** It waits for its Secret. */
+/** It waits for its secret. */
 const pod = {
   metadata: {
     ...ref,
@@ -53,7 +53,7 @@ async function scene() {
   return { cluster, backend, deletions, warned }
 }
 
-it('one that cannot be removed keeps nobody from leading, is warned of once and tried again with each list', async () => {
+it('an incomplete pod that cannot be removed does not block leading, is logged once and retried with each list', async () => {
   const { cluster, backend, deletions, warned } = await scene()
   const elector = alwaysLeader
   const fleet = await createFleet({ backend, store: memoryStore(), elector, agent: { external: '127.0.0.1:1' } })
@@ -67,7 +67,7 @@ it('one that cannot be removed keeps nobody from leading, is warned of once and 
   await until('it is removed', async () => (await backend.list()).length === 0 && cluster.pods.length === 0)
 })
 
-it('one whose Secret cannot be asked for is shown and left alone, until it is known to have none', async () => {
+it('a pod whose secret cannot be read is listed and kept until the secret is known to be missing', async () => {
   const { cluster, backend, deletions, warned } = await scene()
   onTestFinished(() => backend.close())
   cluster.secret = 500

@@ -33,19 +33,19 @@ it('gives a pod the labels and annotations of its template, and nothing else of 
   expect(pod).toMatchObject({ metadata: { ...spec.ref, ...own } })
 })
 
-it('knows the numbers that a template asks for itself, beside those that it gets instead', () => {
+it('finds the host ports that a template requests, except those that the fleet replaces', () => {
   const container = {
     ports: [{ containerPort: 7777, hostPort: 1 }, { containerPort: 2, hostPort: 3 }, { containerPort: 4 }],
   }
-  const beside = (ports: readonly object[]) => ({ name: 'beside', image: 'x', ports })
-  const initContainers = [beside([{ containerPort: 5, hostPort: 6 }])]
+  const sidecar = (ports: readonly object[]) => ({ name: 'sidecar', image: 'x', ports })
+  const initContainers = [sidecar([{ containerPort: 5, hostPort: 6 }])]
   const spec = specOf('games', '', { ports: [7777], container })
   const pod = { ...Object(spec.template['spec']), initContainers }
   expect(fixedHostPorts({ ...spec, template: { spec: pod } })).toEqual([3, 6])
   expect(fixedHostPorts({ ...spec, template: { spec: { ...pod, hostNetwork: true } } })).toEqual([3, 4, 6])
 })
 
-it('has no public number that its template asks for itself', async () => {
+it('allocates no public port that the template requests itself', async () => {
   const bodies: string[] = []
   const server = await fakeApiServer((request, response, { searchParams }) => {
     if (searchParams.has('watch')) return response.writeHead(200).flushHeaders()

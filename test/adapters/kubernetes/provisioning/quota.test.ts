@@ -1,4 +1,4 @@
-/** A 409 of the API server that is not about the name of what is created: a quota that somebody else has just written. */
+/** A 409 that does not mean that the name is taken: a concurrent update of a quota. */
 import { expect, it, onTestFinished } from 'vitest'
 import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import { namesOf } from '../../../../adapters/kubernetes/pods/labels.js'
@@ -23,7 +23,7 @@ async function busyApi() {
   return apiOf(configFor(server.url))
 }
 
-it('a pod that meets one is tried again later, and told why', async () => {
+it('a pod that meets a quota conflict fails with a retryable error that says why', async () => {
   const api = await busyApi()
   const pods = new PodCache({
     ...{ api, clock: systemClock, logger: silentLogger, names: namesOf(group), namespaces: ['games'] },
@@ -41,7 +41,7 @@ it('a pod that meets one is tried again later, and told why', async () => {
   await expect(creation.run()).rejects.toMatchObject(expected)
 })
 
-it('a build that meets one is not said to be there already', async () => {
+it('a build that meets a quota conflict is not reported as existing', async () => {
   const api = await busyApi()
   const parts = { api, namespaces: ['games'], throwIfClosed() {} }
   const builds = new BuildCollection(parts, fleetResources(group))

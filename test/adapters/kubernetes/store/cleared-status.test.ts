@@ -1,4 +1,4 @@
-/** A build stays the one it was when somebody clears its status: its matches know it by what that said. */
+/** A build keeps its uid when its status is cleared: its servers refer to it by that uid. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
@@ -31,7 +31,7 @@ const server = {
   spec: { uid: 'u', token: 't', build: ref.name, buildUid: status.uid, templateHash: 'h', createdAt: status.createdAt },
 }
 
-/** A store that watches one build, and an API server that takes what it writes. */
+/** A store that watches one build, and an API server that accepts its writes. */
 async function scene(first: object, servers: readonly object[] = []) {
   const watches: ServerResponse[] = []
   const written: unknown[] = []
@@ -84,16 +84,16 @@ async function readStatus(request: IncomingMessage): Promise<unknown> {
   return sent
 }
 
-describe('a build whose status somebody has cleared', () => {
+describe('a build whose status was cleared', () => {
   it.each([
     ['whole', {}],
     ['of its uid', { status: { createdAt: status.createdAt } }],
     ['and written over', { status: { uid: 'another', createdAt: '2026-01-01T00:00:00Z' } }],
-  ])('%s stays the one it was, and its status says so again', async (_, cleared) => {
+  ])('%s keeps its uid, and gets it written back', async (_, cleared) => {
     const { store, listed, uids, written, becomes } = await scene(buildAt(9))
     expect(listed[0]?.record).toMatchObject({ uid: status.uid })
     becomes(buildAt(20, cleared))
-    await until('it is told of', () => uids.length > 0)
+    await until('it is reported', () => uids.length > 0)
     expect(uids).toEqual([status.uid])
     await until('its status is written', () => written.length > 0)
     expect(written).toMatchObject([status])
@@ -103,7 +103,7 @@ describe('a build whose status somebody has cleared', () => {
     })
   })
 
-  it('while no host was there is still the one that its servers know', async () => {
+  it('while no host was running takes its uid from its servers', async () => {
     const { listed, written } = await scene(buildAt(9, {}), [server])
     expect(listed[0]?.record.uid).toBe(status.uid)
     await until('its status is written', () => written.length > 0)
@@ -111,11 +111,11 @@ describe('a build whose status somebody has cleared', () => {
   })
 })
 
-describe('a build that was deleted and made again', () => {
-  it('is another, whatever servers there are of the one before', async () => {
+describe('a build that was deleted and created again', () => {
+  it('is a new build, even if servers of the old one exist', async () => {
     const { uids, becomes } = await scene(buildAt(9), [server])
     becomes(buildAt(20, {}, 'uid-of-another'))
-    await until('it is told of', () => uids.length > 0)
+    await until('it is reported', () => uids.length > 0)
     expect(uids).toEqual(['uid-of-another'])
     expect((await scene(buildAt(20, {}, 'uid-of-another'), [server])).listed[0]?.record.uid).toBe('uid-of-another')
   })

@@ -1,4 +1,4 @@
-/** What kubectl shows of a build is right in the end, and a host that cannot write it does not try for ever. */
+/** What kubectl shows of a build is eventually correct, and a host that cannot write it gives up. */
 import type { ServerResponse } from 'node:http'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
@@ -40,7 +40,7 @@ function buildAt(revision: number) {
   }
 }
 
-/** A store that watches one build, whose figures are written as `answer` says. */
+/** A store that watches one build; `answer` responds to its status writes. */
 async function scene(answer: (response: ServerResponse, nth: number) => void = () => {}) {
   const clock = virtualClock()
   const watches: ServerResponse[] = []
@@ -79,8 +79,8 @@ async function scene(answer: (response: ServerResponse, nth: number) => void = (
   return { clock, store, watches, heard, told, writes: () => writes }
 }
 
-describe('the figures of a build', () => {
-  it('that the API server did not take are written again by themselves, with growing pauses', async () => {
+describe('the counts of a build', () => {
+  it('are retried with back-off when the API server rejects them', async () => {
     const { clock, store, writes } = await scene((response, nth) => {
       if (nth <= 4) say(response, 503, statusOf(503, 'ServiceUnavailable', 'arena'))
       else say(response, 200, buildAt(11))
@@ -99,7 +99,7 @@ describe('the figures of a build', () => {
     expect(writes()).toBe(5)
   })
 
-  it('that somebody else has written over wait until that is heard of, without asking again', async () => {
+  it('wait for the watch after a conflict, without further requests', async () => {
     const { clock, store, watches, heard, writes } = await scene((response, nth) => {
       if (nth === 1) say(response, 409, statusOf(409, 'Conflict', 'arena'))
       else say(response, 200, buildAt(21))
@@ -113,7 +113,7 @@ describe('the figures of a build', () => {
     expect(writes()).toBe(1)
     const object = { ...buildAt(20), spec: { ...buildAt(20).spec, standingBy: 4 } }
     watches.at(-1)?.write(`${JSON.stringify({ type: 'MODIFIED', object })}\n`)
-    await until('it is heard of', () => heard.includes('changed'))
+    await until('it is reported', () => heard.includes('changed'))
     await until('it is written', async () => {
       await clock.advance(1_000)
       return writes() === 2
@@ -122,7 +122,7 @@ describe('the figures of a build', () => {
 })
 
 describe('the Events of a build', () => {
-  it('tell of one failure of each kind a minute, however many servers meet it', async () => {
+  it('report one failure of each kind per minute, however many servers it affects', async () => {
     const { clock, store, told } = await scene()
     const fail = (type: 'ServerStartFailed' | 'ReconcileFailed', name: string, build = ref) => {
       const [at, message] = [clock.now(), `${name} is refused`]
@@ -137,10 +137,10 @@ describe('the Events of a build', () => {
       fail('ReconcileFailed', `arena-${n}`)
     }
     fail('ServerStartFailed', 'duel-1', { ...ref, name: 'duel' })
-    await until('all is told', () => told.length >= 3)
+    await until('all are written', () => told.length >= 3)
     await clock.advance(60_000)
     fail('ServerStartFailed', 'arena-100')
-    await until('it is told again', () => told.length >= 4)
+    await until('it is written again', () => told.length >= 4)
     expect(told.toSorted()).toEqual([
       'ReconcileFailed: arena-0 is refused',
       'ServerStartFailed: arena-0 is refused',

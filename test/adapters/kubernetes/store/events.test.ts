@@ -1,4 +1,4 @@
-/** What happens to a server's pod without its own fault is told at its build: the server itself is gone a moment later. */
+/** Interruptions of a server's pod are reported on its build, since the server itself is deleted right after. */
 import { createFleet } from 'gamekeeper'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { silentLogger } from '../../../../src/contracts/logger.js'
@@ -24,7 +24,7 @@ describeOnCluster('the Events of a build', () => {
     api.close()
   })
 
-  it('tell of a pod that somebody has deleted', async () => {
+  it('report a pod that was deleted with kubectl', async () => {
     const backend = open(namespace, { apiGroup: defaultApiGroup })
     const fleet = await createFleet({ backend, logger: silentLogger })
     onTestFinished(() => fleet.close())
@@ -37,7 +37,7 @@ describeOnCluster('the Events of a build', () => {
     await k('delete', pod, '--wait=false')
     const about = ['--field-selector', 'involvedObject.name=arena', '-o']
     const told = ['get', 'events', ...about, 'jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\\n"}{end}']
-    const events = await until('it is told', async () => /.*\bGone: .*/.exec(await k(...told))?.[0], 30_000)
+    const events = await until('it is reported', async () => /.*\bGone: .*/.exec(await k(...told))?.[0], 30_000)
     expect(events).toMatch(/^Warning Gone: .*pod deleted/)
     const { status } = await fleet.builds.get({ namespace, name: 'arena' })
     expect(status.crashesCount).toBe(0)

@@ -16,7 +16,7 @@ describeOnCluster('kubectl on a fleet', () => {
     api.close()
   })
 
-  /** A fleet, alone in a namespace. */
+  /** A fleet in a namespace of its own. */
   async function scene(options?: Parameters<typeof openFleet>[2]) {
     const namespace = await makeNamespace(api, namespaceName())
     namespaces.push(namespace)
@@ -67,7 +67,7 @@ describeOnCluster('kubectl on a fleet', () => {
     expect(await table('gsd')).toMatchObject([{ NAME: name, PLAYERS: '2' }])
   })
 
-  it('scales by scale and by edit, at once', async () => {
+  it('scales by scale and by edit at once', async () => {
     const { k, apply, standing } = await scene({ limits: { resyncIntervalMs: 600_000 } })
     await apply('arena', { standingBy: 1, max: 6 })
     await standing(1)
@@ -77,7 +77,7 @@ describeOnCluster('kubectl on a fleet', () => {
     await standing(2)
   })
 
-  it('clamps standingBy to max, and tells it in a condition and an Event until it is put right', async () => {
+  it('clamps standingBy to max, and says so in a condition and an Event until it is corrected', async () => {
     const { namespace, k, apply, standing, fleet } = await scene({ limits: { resyncIntervalMs: 600_000 } })
     await apply('arena', { standingBy: 1, max: 3 })
     await standing(1)
@@ -97,7 +97,7 @@ describeOnCluster('kubectl on a fleet', () => {
     await until('the condition is gone', async () => (await conditionsNow()) === '|')
   })
 
-  it('leaves running what runs when an edit breaks the template, and goes on when it is put right', async () => {
+  it('keeps servers running when an edit breaks the template, and continues when it is corrected', async () => {
     const { k, apply, standing } = await scene({ limits: { resyncIntervalMs: 600_000 } })
     await apply('arena', { standingBy: 1, max: 3 })
     await standing(1)
@@ -115,7 +115,7 @@ describeOnCluster('kubectl on a fleet', () => {
     await standing(2)
   })
 
-  it('tells of a buildID that another build has, and takes the build in once it is free', async () => {
+  it('reports a buildID that another build uses, and accepts the build once it is free', async () => {
     const { k, apply, standing } = await scene()
     await apply('arena', { standingBy: 1, max: 3 })
     await standing(1)
@@ -129,7 +129,7 @@ describeOnCluster('kubectl on a fleet', () => {
     await standing(1, 'second')
   })
 
-  it('ends a server by delete, and it is replaced', async () => {
+  it('terminates a server by delete, and replaces it', async () => {
     const { namespace, fleet, k, apply, standing } = await scene({ limits: { resyncIntervalMs: 600_000 } })
     const endings: string[] = []
     fleet.on('ServerEnding', ({ server, reason }) => endings.push(`${server.name} ${reason}`))
@@ -146,7 +146,7 @@ describeOnCluster('kubectl on a fleet', () => {
     expect(endings).toEqual([`${name} Deleted`])
   })
 
-  it('ends a build and all its servers by delete, a match as well', async () => {
+  it('terminates all servers of a deleted build, also one with a match', async () => {
     const { fleet, k, apply, standing } = await scene({ limits: { resyncIntervalMs: 600_000 } })
     const events: FleetEvent['type'][] = []
     fleet.on('*', ({ type }) => events.push(type))
@@ -160,7 +160,7 @@ describeOnCluster('kubectl on a fleet', () => {
     await until('their objects are gone', async () => (await k('get', 'gs', '-o', 'name')) === '')
   })
 
-  it('collects servers and details with their build while no host is there', async () => {
+  it('garbage-collects servers and details with their build while no host runs', async () => {
     const { namespace, fleet, k, apply, standing } = await scene()
     await apply('arena', { standingBy: 2, max: 2 })
     await standing(2)
@@ -172,7 +172,7 @@ describeOnCluster('kubectl on a fleet', () => {
     expect(await next.servers.list()).toEqual([])
   })
 
-  it('finds everything again after a restart, a session and a drain included', async () => {
+  it('recovers everything after a restart, including a session and a drain', async () => {
     const { namespace, fleet, k, apply, standing } = await scene()
     await apply('arena', { standingBy: 2, max: 3 })
     await standing(2)

@@ -20,7 +20,7 @@ import { nextRange, specOf } from '../support/support.js'
 
 const template = { spec: { containers: [{ name: 'game', image: 'arena:1' }] } }
 
-describeOnCluster('who a build is, and what belongs to it', () => {
+describeOnCluster('the identity of builds, and what they own', () => {
   vi.setConfig({ testTimeout: 120_000 })
   const api = clusterApi()
   const namespaces: string[] = []
@@ -37,7 +37,7 @@ describeOnCluster('who a build is, and what belongs to it', () => {
     return { namespace, k, serversNow: async () => tableOf(await k('get', 'gs')) }
   }
 
-  /** A fleet with a build that was made through its API, of which two servers stand by. */
+  /** A fleet with a build created through its API, with two servers standing by. */
   async function scene(options: Partial<FleetOptions> = {}) {
     const { namespace, k, serversNow } = await place()
     const fleet = await openFleet(api, namespace, { limits: { resyncIntervalMs: 600_000 }, ...options })
@@ -56,7 +56,7 @@ describeOnCluster('who a build is, and what belongs to it', () => {
 
   const record = (namespace: string) => ({ ...minimalBuild({ namespace, name: 'arena' }), uid: 'u1' })
 
-  /** As it is kept in a file: what the API server has given it is left out. */
+  /** The manifest as kept in a file: without fields that the API server sets. */
   async function savedBuild(namespace: string): Promise<{ metadata: object; [field: string]: unknown }> {
     const saved: unknown = JSON.parse(await kubectl('-n', namespace, 'get', 'gsb', 'arena', '-o', 'json'))
     if (!isObject(saved) || !isObject(saved['metadata'])) throw new Error('kubectl shows no build')
@@ -64,7 +64,7 @@ describeOnCluster('who a build is, and what belongs to it', () => {
     return { ...saved, metadata }
   }
 
-  it('goes on with its matches when the manifest of a build is replaced, and follows what that says', async () => {
+  it('keeps its matches when the manifest of a build is replaced, and applies the new spec', async () => {
     const { namespace, fleet, k, serversNow, standing, events } = await scene()
     const sessionID = randomUUID()
     await fleet.allocate({ buildID: 'id-of-arena', sessionID })
@@ -76,7 +76,7 @@ describeOnCluster('who a build is, and what belongs to it', () => {
     expect(after.map((row) => row['NAME'])).toEqual(expect.arrayContaining(before.map((row) => row['NAME'])))
     expect(after.filter((row) => row['SESSIONID'] === sessionID)).toMatchObject([{ STATE: 'Active' }])
     expect(events.filter(({ type }) => type === 'ServerEnding' || type === 'BuildDeleted')).toEqual([])
-    // Nor does a host that comes later take it for another.
+    // Nor does a later host treat it as another build.
     const store = await openStore(api, namespace)
     const [build] = await store.builds.list()
     const servers = await store.servers.list()
@@ -85,7 +85,7 @@ describeOnCluster('who a build is, and what belongs to it', () => {
     await k('delete', 'gsb', 'arena')
   })
 
-  it('takes a copy of a build for another one, and what was deleted and applied again as well', async () => {
+  it('treats copies of a build, and builds deleted and applied again, as new builds', async () => {
     const { namespace, k } = await place()
     const store = await openStore(api, namespace)
     onTestFinished(() => store.close())
@@ -100,7 +100,7 @@ describeOnCluster('who a build is, and what belongs to it', () => {
     expect(new Set(uids).size).toBe(3)
   })
 
-  it('makes no server of a build that was made through the API without the build as its owner', async () => {
+  it('creates no server without owner for a build created through the API', async () => {
     const { namespace, k } = await place()
     const store = await openStore(api, namespace)
     onTestFinished(() => store.close())
@@ -111,7 +111,7 @@ describeOnCluster('who a build is, and what belongs to it', () => {
     await until('the cluster has collected it', async () => (await k('get', 'gs', '-o', 'name')) === '')
   })
 
-  it('collects the servers of a build that was made through the API while no host is there', async () => {
+  it('garbage-collects the servers of a build created through the API while no host runs', async () => {
     const { fleet, k, serversNow } = await scene()
     await fleet.close()
     expect(await serversNow()).toHaveLength(2)
@@ -119,10 +119,10 @@ describeOnCluster('who a build is, and what belongs to it', () => {
     await until('the cluster has collected them', async () => (await k('get', 'gs', '-o', 'name')) === '')
   })
 
-  it('collects the pods of such a build as well', async () => {
+  it('garbage-collects the pods of such a build as well', async () => {
     const { namespace, k } = await place()
     const places = { namespaces: [namespace], systemNamespace: namespace, portRange: nextRange(10) }
-    // Nobody has to hear the games: their pods are what is looked at.
+    // Heartbeats are not needed: only the pods matter here.
     const fleet = await createFleet({ backend: kubernetesBackend(places), agent: { external: '192.0.2.1:56001' } })
     onTestFinished(() => fleet.close())
     const { template: pod } = specOf(namespace, 'sleep 600', { pod: { terminationGracePeriodSeconds: 0 } })
@@ -140,7 +140,7 @@ describeOnCluster('who a build is, and what belongs to it', () => {
     await until('the cluster has collected them', async () => (await pods()).length === 0)
   })
 
-  it('makes servers of the build that is there now, though nobody told that it was made anew', async () => {
+  it('creates servers for the current build, even if its re-creation was not observed', async () => {
     const { namespace, k } = await place()
     const store = await openStore(api, namespace)
     onTestFinished(() => store.close())
@@ -154,14 +154,14 @@ describeOnCluster('who a build is, and what belongs to it', () => {
     await store.servers.create(server)
     const show = (kind: string, path: string) => k('get', kind, '-o', `jsonpath={.items[*]${path}}`)
     expect(await show('gs', '.metadata.ownerReferences[*].uid')).toBe(await show('gsb', '.metadata.uid'))
-    // One of the build before is collected like all that it had.
+    // A server of the old build is garbage-collected with it.
     await store.servers.create({ ...minimalServer({ namespace, name: 'arena-2' }), uid: 'u2', buildUid: 'u1' })
     await until('it is collected', async () => (await k('get', 'gs', '-o', 'name')).trim().split('\n').length === 1)
     expect(await show('gs', '.metadata.name')).toBe('arena-1')
   })
 
-  it('lets nobody speak for a server whose token was sealed with a key that is lost', async () => {
-    // It outlives its host, as pods do.
+  it('accepts no heartbeat for a server whose token was encrypted with a lost key', async () => {
+    // Outlives its host, like pods.
     const backend = memoryBackend({ clock: systemClock })
     const { namespace, fleet, k } = await scene({ backend })
     await fleet.allocate({ buildID: 'id-of-arena', sessionID: randomUUID(), sessionCookie: 'a secret' })
@@ -190,7 +190,7 @@ describeOnCluster('who a build is, and what belongs to it', () => {
     ])
     expect(told('nobody.at-all')).toEqual(end)
     for (const { name, token } of before) {
-      // A match is not ended for the key; nobody learns anything of it either.
+      // The match goes on, and the token stays secret.
       const expected = name === active[0]?.metadata.name ? goOn : end
       expect([told(`${name}.`), told(`${name}.${token}`)]).toEqual([expected, expected])
     }
@@ -199,7 +199,7 @@ describeOnCluster('who a build is, and what belongs to it', () => {
     expect(spec.connectedPlayers).toEqual([])
   })
 
-  it('knows its own build again when the answer to its creation was lost', async () => {
+  it('recognizes its own build when the response to its creation was lost', async () => {
     const { namespace } = await place()
     const lossy = new LossyApi()
     const store = await openStore(lossy, namespace)
@@ -214,7 +214,7 @@ describeOnCluster('who a build is, and what belongs to it', () => {
       expect(lossy.next).toBeUndefined()
       const found = await store.builds.get(build)
       expect(found?.record).toEqual(build)
-      // And writes what it had no time to write, with whatever it writes next.
+      // The missing status is written with the next write.
       await store.builds.update({ ...build, crashes: 1 }, found?.revision ?? '')
       const other = await openStore(api, namespace)
       expect((await other.builds.get(build))?.record).toEqual({ ...build, crashes: 1 })
@@ -223,7 +223,7 @@ describeOnCluster('who a build is, and what belongs to it', () => {
   })
 })
 
-/** Loses the answer to the next call with this method. */
+/** Drops the response to the next call with this method. */
 class LossyApi extends KubernetesApi {
   next: 'POST' | 'PUT' | undefined
 

@@ -1,4 +1,4 @@
-/** What a GameServer object says of a server, by whichever version of the definitions and of the host it was written. */
+/** Reads GameServer objects written by any version of the definitions and of the host. */
 import { describe, expect, it } from 'vitest'
 import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import type { KubeObject } from '../../../../adapters/kubernetes/client/kube-objects.js'
@@ -22,16 +22,16 @@ function written(server: Server, status?: object): KubeObject {
 describe('the grace period of a server', () => {
   const server = { ...minimalServer(ref), graceSeconds: 600 }
 
-  it('is what it was made with, until its status is written', () => {
+  it('is that of its creation until its status is written', () => {
     expect(readServer(written(server), open)).toEqual(server)
   })
 
-  it('is that of what it runs, when it was made with another template', () => {
+  it('is that of the template it runs, when it was created with another one', () => {
     const renewed = { ...server, templateHash: 'another', graceSeconds: 5 }
     expect(readServer(written(server, serverStatus(renewed, '7')), open)).toEqual(renewed)
   })
 
-  it('is not said by an object of before, and not taken from a template that it does not run', () => {
+  it('is unknown in objects of older versions, and never taken from a template that it does not run', () => {
     const before = minimalServer(ref)
     expect(readServer(written(before), open)).toEqual(before)
     const renewed = { ...before, templateHash: 'another' }

@@ -1,13 +1,13 @@
-/** Stands between one host and the API server, and can make it seem to be gone or to hang, for that host alone. */
+/** A proxy between one host and the API server that simulates an outage or a hang for that host. */
 import { once } from 'node:events'
 import { connect, createServer, isIP, type Socket } from 'node:net'
 import type { KubeConfigLike } from '../../../../adapters/kubernetes/client/kube-config.js'
 
 export type ProxyMode =
   | 'pass'
-  /** Takes what comes and lets nothing through, either way. */
+  /** Accepts data and forwards nothing, in both directions. */
   | 'stall'
-  /** Breaks every connection, and takes no new one. */
+  /** Breaks every connection and accepts no new ones. */
   | 'refuse'
 
 export interface ApiProxy {
@@ -33,7 +33,7 @@ export async function apiProxy(real: KubeConfigLike): Promise<ApiProxy> {
         open.delete(from)
         to.destroy()
       })
-      // Broken on purpose, or by whoever is at the other end.
+      // Broken on purpose, or by the peer.
       from.on('error', () => from.destroy())
     }
   })

@@ -1,6 +1,5 @@
 /**
- * The API server of a cluster that runs on this machine, as a process: found by the port on which it listens, killed, and started
- * again as it was.
+ * The API server process on this machine: found by its port, killed, and restarted with the same arguments.
  */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -12,15 +11,15 @@ import { until } from '../../../e2e/until.js'
 import { clusterApi } from './cluster.js'
 
 export interface ApiServerProcess {
-  /** At once, as when its machine fails. */
+  /** With SIGKILL, as when its machine fails. */
   kill(): void
-  /** True when nobody takes a connection where it was. */
+  /** True when nothing listens on its port. */
   isGone(): Promise<boolean>
-  /** With the same arguments, and resolves once it answers. Does nothing while it runs. */
+  /** Resolves once it answers. Does nothing while it runs. */
   restart(): Promise<void>
 }
 
-/** Undefined when it is no process of this machine, or one that cannot be seen into. */
+/** Undefined when it is not a process of this machine, or not accessible. */
 export async function findApiServer(): Promise<ApiServerProcess | undefined> {
   if (process.env['KUBECONFIG'] === undefined) return undefined
   const { hostname, port } = new URL(defaultKubeConfig().getCurrentCluster()?.server ?? 'https://nobody')
@@ -31,7 +30,7 @@ export async function findApiServer(): Promise<ApiServerProcess | undefined> {
     if (basename(program) !== 'kube-apiserver') return undefined
     return await asItRuns(pid, program, { host: hostname, port: Number(port || 443) })
   } catch {
-    return undefined // It is somebody else's.
+    return undefined // Another user's.
   }
 }
 
@@ -47,7 +46,7 @@ async function asItRuns(
       line.slice(line.indexOf('=') + 1),
     ]),
   )
-  // Whoever started it may have removed the folder since, in which nothing could be started then.
+  // Its working directory may have been removed since.
   const folder = await readlink(`/proc/${first}/cwd`)
   const cwd = existsSync(folder) ? folder : '/'
   const log = await readlink(`/proc/${first}/fd/1`)
@@ -61,22 +60,22 @@ async function asItRuns(
     isGone: () => refuses(place),
     async restart() {
       if (runs) return
-      await until('the killed API server has left its port', () => refuses(place))
+      await until('the killed API server has freed its port', () => refuses(place))
       const output = log.startsWith('/dev/') || !log.startsWith('/') ? undefined : await open(log, 'a')
       const said = output?.fd ?? 'ignore'
       const child = spawn(program, args, { cwd, env, detached: true, stdio: ['ignore', said, said] })
       child.unref()
       await output?.close()
       if (child.pid === undefined) throw new Error(`${program} cannot be started again`)
-      await tellNotes(log, pid, child.pid)
+      await updatePidFiles(log, pid, child.pid)
       pid = child.pid
       runs = true
       const api = clusterApi()
       try {
-        const question = { what: 'say that it is ready', method: 'GET', path: '/livez/ping' } as const
+        const question = { what: 'check that it is ready', method: 'GET', path: '/livez/ping' } as const
         await until('the API server answers again', async () => {
           await api.request(question).catch((error: unknown) => {
-            // It answers with one word, which is no JSON.
+            // The response is `ok`, which is not JSON.
             if (!String(error).includes('unexpected response')) throw error
           })
           return true
@@ -88,8 +87,8 @@ async function asItRuns(
   }
 }
 
-/** Whoever has started it may have written down its pid, near its log: what is written there stays true. */
-async function tellNotes(log: string, before: number, now: number): Promise<void> {
+/** Updates pid files near its log, which the tool that started it may have written. */
+async function updatePidFiles(log: string, before: number, now: number): Promise<void> {
   if (!log.startsWith('/')) return
   const folder = dirname(dirname(log))
   const entries = await readdir(folder, { withFileTypes: true })
@@ -121,7 +120,7 @@ async function listenerOf(port: number): Promise<number | undefined> {
         if (sockets.has(await readlink(`/proc/${pid}/fd/${fd}`))) return Number(pid)
       }
     } catch {
-      // It has just ended, or is not ours to look into.
+      // The process has ended, or belongs to another user.
     }
   }
   return undefined

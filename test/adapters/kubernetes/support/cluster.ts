@@ -1,4 +1,4 @@
-/** The Kubernetes cluster that tests run on: the one of KUBECONFIG, and no other that somebody may have at hand. */
+/** The Kubernetes cluster for tests: only ever the one of KUBECONFIG. */
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -8,39 +8,39 @@ import { defaultKubeConfig } from '../../../../adapters/kubernetes/client/kube-c
 
 const run = promisify(execFile)
 
-/** As its administrator. To be closed. */
+/** As administrator. The caller closes it. */
 export function clusterApi(): KubernetesApi {
   const limits = { requestsPerSecond: 1_000, connections: 64, callTimeoutMs: 20_000 }
   return new KubernetesApi({ config: defaultKubeConfig(), clock: systemClock, ...limits })
 }
 
-/** What kubectl prints, run as an operator would; rejects with what it complains of. */
+/** Resolves with kubectl's output; rejects with its errors. */
 export async function kubectl(...args: readonly string[]): Promise<string> {
   const { stdout } = await run('kubectl', args, { maxBuffer: 64 * 1024 * 1024 })
   return stdout
 }
 
-/** The same, with this on its standard input. */
+/** The same with standard input. */
 export async function kubectlWith(input: string, ...args: readonly string[]): Promise<string> {
   const running = run('kubectl', args, { maxBuffer: 64 * 1024 * 1024 })
   running.child.stdin?.end(input)
   return (await running).stdout
 }
 
-/** That nobody else has. */
+/** Unique. */
 export function namespaceName(): string {
   return `gamekeeper-${randomBytes(4).toString('hex')}`
 }
 
-/** A namespace of this run's own, ready for pods. */
+/** A new namespace, ready for pods. */
 export async function makeNamespace(api: KubernetesApi, name = namespaceName()): Promise<string> {
   const body = { apiVersion: 'v1', kind: 'Namespace', metadata: { name } }
-  await api.request({ what: 'make a namespace', method: 'POST', path: '/api/v1/namespaces', body })
-  // Without it no pod is let in.
+  await api.request({ what: 'create a namespace', method: 'POST', path: '/api/v1/namespaces', body })
+  // Pods are rejected without it.
   const path = `/api/v1/namespaces/${name}/serviceaccounts/default`
   for (let attempt = 1; ; attempt++) {
     try {
-      await api.request({ what: 'look for its service account', method: 'GET', path })
+      await api.request({ what: 'get its service account', method: 'GET', path })
       return name
     } catch (error) {
       if (attempt >= 300) throw error
@@ -49,7 +49,7 @@ export async function makeNamespace(api: KubernetesApi, name = namespaceName()):
   }
 }
 
-/** Goes on by itself: nobody waits for the last of its pods. */
+/** Does not wait for its pods to be gone. */
 export async function removeNamespace(api: KubernetesApi, name: string): Promise<void> {
-  await api.request({ what: 'remove a namespace', method: 'DELETE', path: `/api/v1/namespaces/${name}` })
+  await api.request({ what: 'delete a namespace', method: 'DELETE', path: `/api/v1/namespaces/${name}` })
 }

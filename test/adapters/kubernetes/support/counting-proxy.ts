@@ -1,13 +1,13 @@
-/** Stands between a fleet and the API server, and counts what is asked. */
+/** A proxy between a fleet and the API server that records the requests. */
 import { once } from 'node:events'
 import http from 'node:http'
 import https from 'node:https'
 import type { KubeConfigLike } from '../../../../adapters/kubernetes/client/kube-config.js'
 
 export interface CountingProxy {
-  /** For the fleet that is to be counted. */
+  /** For the recorded fleet. */
   readonly config: KubeConfigLike
-  /** Method and path of each request so far, watches included. */
+  /** Method and path of each request, including watches. */
   readonly asked: readonly string[]
   close(): Promise<void>
 }

@@ -1,6 +1,6 @@
 /**
- * Tests that need a Kubernetes cluster. Where KUBECONFIG names none that answers, they say in a test of their own that they are
- * left out, and with REQUIRE_ENGINES=kubernetes that test fails.
+ * Tests that need a Kubernetes cluster. Without one in KUBECONFIG, a test in their place reports that they are left out; with
+ * REQUIRE_ENGINES=kubernetes that test fails.
  */
 import { describe, expect, it } from 'vitest'
 import { messageOf } from '../../../../src/contracts/errors.js'
@@ -22,13 +22,13 @@ export function leaveOut(why: string): Describe {
     })
 }
 
-/** Undefined when it answers. */
+/** Why there is no cluster; undefined when there is one. */
 async function askCluster(): Promise<string | undefined> {
   if (process.env['KUBECONFIG'] === undefined) return 'KUBECONFIG is not set'
   try {
     const api = clusterApi()
     try {
-      await api.request({ what: 'tell its version', method: 'GET', path: '/version', timeoutMs: 10_000 })
+      await api.request({ what: 'get its version', method: 'GET', path: '/version', timeoutMs: 10_000 })
       return undefined
     } finally {
       api.close()

@@ -1,10 +1,10 @@
-/** Tests that kill the API server: where it is no process of this machine, they say in a test of their own that they are left out. */
+/** Tests that kill the API server, left out when it is not a process of this machine. */
 import { describe } from 'vitest'
 import { type ApiServerProcess, findApiServer } from './api-server-process.js'
 import { type Describe, leaveOut } from './describe-on-cluster.js'
 
 const server = await findApiServer()
-const why = 'the API server is no process of this machine, that could be killed'
+const why = 'the API server is not a process of this machine'
 
 export const describeWithApiServer: Describe = server === undefined ? leaveOut(why) : describe
 

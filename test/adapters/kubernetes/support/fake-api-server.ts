@@ -1,4 +1,4 @@
-/** An HTTP server in place of an API server, for what a real one does only once in a while. What it answers, each test says. */
+/** An HTTP server in place of an API server, for rare behaviour of real ones. Each test defines the responses. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
@@ -10,9 +10,9 @@ export type Answer = (request: IncomingMessage, response: ServerResponse, url: U
 
 export interface FakeApiServer {
   readonly url: string
-  /** `GET /path?query` of each request so far, as it came. */
+  /** `GET /path?query` of each request. */
   readonly asked: string[]
-  /** As a restart would. */
+  /** Breaks all connections, like a restart. */
   cutAll(): void
   answer: Answer
 }
@@ -28,7 +28,7 @@ export async function fakeApiServer(answer: Answer): Promise<FakeApiServer> {
     server.closeAllConnections()
     server.close()
   })
-  // Listening on a port, so it has an address of that kind.
+  // A TCP server has an address of this type.
   const { port } = server.address() as AddressInfo
   const fake: FakeApiServer = {
     url: `http://127.0.0.1:${port}`,
@@ -39,7 +39,7 @@ export async function fakeApiServer(answer: Answer): Promise<FakeApiServer> {
   return fake
 }
 
-/** `tokens`: what the credentials are, each time they are asked for; the last one stays. */
+/** `tokens`: the credentials at each request for them; the last one repeats. */
 export function configFor(server: string, tokens: readonly string[] = ['token']): KubeConfigLike & { asked: number } {
   return {
     asked: 0,
@@ -69,7 +69,7 @@ export function say(response: ServerResponse, status: number, body: unknown): vo
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
 }
 
-/** The Secret that every store asks for when it is opened. */
+/** The key Secret that every store reads when it opens. */
 export function sayKey(response: ServerResponse): void {
   const data = { key: Buffer.alloc(32, 7).toString('base64') }
   say(response, 200, { metadata: { name: 'gamekeeper-key', resourceVersion: '1' }, data })

@@ -1,4 +1,4 @@
-/** Fleets whose records are in the cluster, and whose game servers are played in memory: what is tested is what `kubectl` sees and does. */
+/** Fleets with records in the cluster and game servers in memory, for tests of what kubectl shows and does. */
 import { memoryBackend, type MemoryBackendOptions } from 'gamekeeper/memory'
 import { onTestFinished } from 'vitest'
 import type { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
@@ -15,7 +15,7 @@ export function openStore(api: KubernetesApi, namespace: string) {
   return openKubernetesStore({ api, clock, logger, group, systemNamespace: namespace, namespaces: [namespace] })
 }
 
-/** Closed when the test is over, with its store. */
+/** Closed with its store when the test ends. */
 export async function openFleet(
   api: KubernetesApi,
   namespace: string,
@@ -31,7 +31,7 @@ export async function openFleet(
   return fleet
 }
 
-/** As somebody would write it. */
+/** As a user would write it. */
 export function buildManifest(
   namespace: string,
   name: string,
@@ -46,7 +46,7 @@ export function buildManifest(
   })
 }
 
-/** The rows that `kubectl get` prints, by column; cells with blanks in them are not for this. */
+/** Rows of `kubectl get` by column. Cells must not contain blanks. */
 export function tableOf(text: string): readonly Readonly<Record<string, string>>[] {
   const [head = '', ...rows] = text.trimEnd().split('\n')
   const columns = [...head.matchAll(/\S+\s*/g)].map(({ 0: title, index }) => ({ title: title.trim(), index }))

@@ -1,6 +1,6 @@
 /**
- * Fleets on hollow nodes, whose pods run nothing: their games' side is played here. A game speaks as soon as its pod has a node,
- * and with that its configuration, and then once a second.
+ * Fleets on hollow nodes, whose pods run nothing: their heartbeats are sent from here, first when the pod has a node, then once
+ * a second.
  */
 import { createFleet, type Fleet, type FleetLimits } from 'gamekeeper'
 import { type KubernetesBackendOptions, kubernetesBackend } from 'gamekeeper/kubernetes'
@@ -11,10 +11,10 @@ import type { KubernetesApi } from '../../../../adapters/kubernetes/client/api.j
 import { pathOf, pods } from '../../../../adapters/kubernetes/client/kube-objects.js'
 import { kubectl } from './cluster.js'
 
-/** What one of them takes. */
+/** Capacity of a hollow node. */
 const podsPerNode = 110
 
-/** How many more pods the hollow nodes take. */
+/** How many more pods fit on the hollow nodes. */
 export async function hollowRoom(): Promise<number> {
   const nodes = words(await kubectl('get', 'nodes', '-l', 'hollow=true', '-o', 'jsonpath={.items[*].metadata.name}'))
   const used = words(await kubectl('get', 'pods', '-A', '-o', 'jsonpath={.items[*].spec.nodeName}'))
@@ -25,25 +25,25 @@ function words(text: string): readonly string[] {
   return text.split(/\s+/).filter((word) => word !== '')
 }
 
-/** At once: what never ran needs no time to end, and hollow nodes are slow to say that something has. */
+/** Without grace period: the pods never ran, and hollow nodes report terminations slowly. */
 export async function removePods(api: KubernetesApi, namespace: string): Promise<void> {
   const path = pathOf(pods, { namespace })
   const body = { gracePeriodSeconds: 0, propagationPolicy: 'Background' }
   for (let attempt = 1; ; attempt++) {
     try {
-      await api.request({ what: 'remove all pods', method: 'DELETE', path, body, timeoutMs: 60_000 })
+      await api.request({ what: 'delete all pods', method: 'DELETE', path, body, timeoutMs: 60_000 })
       return
     } catch (error) {
-      // The API server gives a request half a minute, in which it may not come to the end of them: the next goes on from there.
+      // The API server limits a request to half a minute; the next one deletes the rest.
       if (!(error instanceof FleetError) || attempt >= 5) throw error
     }
   }
 }
 
-/** Plays every game of one fleet after the other: a game outlives the host that started it. */
+/** The games of successive fleets: a game outlives the host that started it. */
 export class HollowGames {
   readonly #ids = new Map<string, string>()
-  readonly #playing = new Set<string>()
+  readonly #running = new Set<string>()
   #fleet: Fleet | undefined
   readonly #timer = setInterval(() => this.#beatAll(), 1_000)
 
@@ -53,8 +53,8 @@ export class HollowGames {
     backend.create = async (spec, given) => {
       this.#ids.set(keyOf(spec.ref), spec.sdk.sessionHostId)
       const instance = await create(spec, given)
-      // Once the fleet knows of it.
-      setImmediate(() => this.#look(instance))
+      // After the fleet has processed the result.
+      setImmediate(() => this.#schedule(instance))
       return instance
     }
     const watch = backend.watch.bind(backend)
@@ -63,10 +63,10 @@ export class HollowGames {
         ...listener,
         changed: (instance) => {
           listener.changed(instance)
-          this.#look(instance)
+          this.#schedule(instance)
         },
       })
-    // Nobody is to speak there: the games are in this process.
+    // Unused: the games run in this process.
     this.#fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, limits })
     return this.#fleet
   }
@@ -75,15 +75,15 @@ export class HollowGames {
     clearInterval(this.#timer)
   }
 
-  #look({ ref, node }: Instance): void {
+  #schedule({ ref, node }: Instance): void {
     const key = keyOf(ref)
-    if (node === undefined || this.#playing.has(key)) return
-    this.#playing.add(key)
+    if (node === undefined || this.#running.has(key)) return
+    this.#running.add(key)
     this.#beat(key)
   }
 
   #beatAll(): void {
-    for (const key of this.#playing) this.#beat(key)
+    for (const key of this.#running) this.#beat(key)
   }
 
   #beat(key: string): void {
@@ -103,7 +103,7 @@ export function hollowBuild(namespace: string, size: number) {
   }
 }
 
-/** The same without a fleet. */
+/** The same pod without a fleet. */
 export function hollowPod(metadata: Ref, hostPort: number): object {
   return { metadata, spec: podSpec({ containerPort: 7777, hostPort }) }
 }
@@ -117,7 +117,7 @@ function podSpec(port: { readonly containerPort: number; readonly hostPort?: num
   }
 }
 
-/** Resolves when so many stand by that did not before. */
+/** Resolves when this many more servers are standing by. */
 export function standingBy(fleet: Fleet, count: number): Promise<void> {
   return new Promise((resolve) => {
     const ready = new Set<string>()

@@ -1,4 +1,4 @@
-/** What the tests of the Kubernetes backend share: fleets of their own on the cluster, specs, and how a game is spoken to. */
+/** Shared by the tests of the Kubernetes backend: separate fleets on one cluster, specs, and calls to games. */
 import { randomBytes } from 'node:crypto'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
@@ -6,18 +6,18 @@ import { connect } from 'node:net'
 import { type KubernetesBackendOptions, kubernetesBackend } from 'gamekeeper/kubernetes'
 import type { Backend, Instance, InstanceSpec } from '../../../../src/contracts/backend.js'
 
-/** An image with a shell and node in it, which the nodes have. */
+/** An image with a shell and Node.js that is present on the nodes. */
 export const baseImage = 'node:20-slim'
 
 let first = 21_000 + (process.pid % 20) * 200
 
-/** So many numbers that no other test of this file has. */
+/** A port range that no other test of this file uses. */
 export function nextRange(size: number): { readonly first: number; readonly last: number } {
   first += size
   return { first: first - size, last: first - 1 }
 }
 
-/** What tells one fleet's pods from another's. */
+/** A unique API group, which keeps fleets apart. */
 export function newGroup(): string {
   return `t${randomBytes(4).toString('hex')}.gamekeeper.test`
 }
@@ -30,7 +30,7 @@ export interface OpenedBackend extends Backend {
 
 const opened = new Set<Backend>()
 
-/** After all tests of a file: they run side by side, and what their pods leave goes with their namespace. */
+/** After all tests of a file, since they run concurrently. Their pods are deleted with the namespace. */
 export async function closeAll(): Promise<void> {
   await Promise.all([...opened].map((backend) => backend.close()))
 }
@@ -40,7 +40,7 @@ export function open(namespace: string, options: KubernetesBackendOptions = {}):
   const backend = kubernetesBackend({ namespaces: [namespace], portRange: nextRange(10), ...options, apiGroup })
   opened.add(backend)
   const { logs, protect } = backend
-  if (!logs || !protect) throw new Error('the backend lacks what it should have')
+  if (!logs || !protect) throw new Error('the backend lacks logs or protect')
   return Object.assign(backend, { apiGroup, logs, protect })
 }
 
@@ -51,7 +51,7 @@ export interface SpecOptions {
   readonly metadata?: object
 }
 
-/** A pod that runs this line of shell. */
+/** A pod that runs this shell script. */
 export function specOf(namespace: string, script: string, options: SpecOptions = {}): InstanceSpec {
   const name = `arena-${randomBytes(3).toString('hex')}`
   const game = { name: 'game', image: baseImage, imagePullPolicy: 'Never', command: ['sh', '-c', script] }
