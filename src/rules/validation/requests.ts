@@ -36,12 +36,12 @@ const allocationFields = compileFields(allocationRequest)
 export function readBuildInput(body: unknown): Checked<BuildInput> {
   const input = checkBuildInput(body)
   if (!input.ok) return input
-  const { metadata, spec } = input.value
+  const { name, namespace = defaultNamespace } = input.value.metadata
+  const spec: BuildSpec = input.value.spec
   const bounds = checkBounds(spec.standingBy, spec.max, 'spec.')
   if (bounds) return bounds
   const template = readTemplate(spec.template)
   if (!template.ok) return template
-  const { name, namespace = defaultNamespace } = metadata
   return valid({ metadata: { name, namespace }, spec: copyOf(spec, template.value) })
 }
 
