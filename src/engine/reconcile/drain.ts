@@ -123,7 +123,7 @@ export class Drainer {
       }
       if (remaining === reported) return remaining
       reported = remaining
-      const message = `draining ${scope.what}: ${remaining} servers left, ${active} of them Active`
+      const message = `draining ${scope.what}; servers left: ${remaining}, of them Active: ${active}`
       emitter.emit({ type: 'DrainProgress', at: clock.now(), message, remaining, active })
       return remaining
     }
