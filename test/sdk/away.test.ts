@@ -14,7 +14,7 @@ const faults: readonly (readonly [string, (response: ServerResponse) => void])[]
     (response) => void response.writeHead(200, { 'content-length': 99 }).write('{"oper'),
   ],
   [
-    'sends its answer forever',
+    'never finishes its answer',
     (response) => {
       const drip = setInterval(() => response.write(' '), 10)
       response.on('close', () => clearInterval(drip))
@@ -41,7 +41,7 @@ describe('an agent that fails', () => {
   it.each(faults)('and %s is retried until it recovers, with one log line for each', async (_fault, inject) => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
-    // Long enough for a real answer on a busy machine, which must not count as another failure.
+    // Long enough that a real answer on a busy machine does not count as another failure.
     const gsdk = await startAgainst(agent, { logger, timing: { requestTimeoutMs: 1_500 } })
     await until(() => agent.beats.length >= 2)
     agent.reply = (_heard, response) => inject(response)
@@ -109,7 +109,7 @@ describe('an agent that fails', () => {
   })
 
   test.prop([fc.integer({ min: 1, max: 100_000 }), fc.double({ min: 0, max: 1, noNaN: true })])(
-    'is tried again well within the silence that the fleet allows, and never at once',
+    'is retried well within the silence that the fleet allows, but never at once',
     (failures, chance) => {
       const delayMs = retryDelayOf(failures, chance, defaultTiming)
       expect(delayMs).toBeGreaterThanOrEqual(250)
@@ -136,7 +136,7 @@ describe('an unusual but correct agent', () => {
       const next = () => {
         const some = parts.splice(0, 40)
         if (some.length === 0) return void response.end()
-        // Byte by byte, to split two-byte characters.
+        // Byte by byte, which splits two-byte characters.
         for (const part of some) response.write(part)
         setImmediate(next)
       }
