@@ -38,27 +38,30 @@ const faults: readonly (readonly [string, (response: ServerResponse) => void])[]
 ]
 
 describe('an agent that fails', () => {
-  it.each(faults)('and %s is retried until it recovers, with one log line for each', async (_fault, inject) => {
-    const agent = await fakeAgent()
-    const logger = recordingLogger()
-    // Long enough that a real answer on a busy machine does not count as another failure.
-    const gsdk = await startAgainst(agent, { logger, timing: { requestTimeoutMs: 1_500 } })
-    await until(() => agent.beats.length >= 2)
-    agent.reply = (_heard, response) => inject(response)
-    const ready = gsdk.readyForPlayers()
-    const heard = agent.beats.length
-    await until(() => agent.beats.length >= heard + 4)
-    expect(logger.warn).toHaveBeenCalledTimes(1)
-    expect(logger.warn.mock.calls[0]?.[1]).toContain(agent.endpoint)
-    expect(logger.info).not.toHaveBeenCalled()
+  it.each(faults)(
+    'and %s is retried until it recovers, with one log line for failure and recovery',
+    async (_fault, inject) => {
+      const agent = await fakeAgent()
+      const logger = recordingLogger()
+      // Long enough that a real answer on a busy machine does not count as another failure.
+      const gsdk = await startAgainst(agent, { logger, timing: { requestTimeoutMs: 1_500 } })
+      await until(() => agent.beats.length >= 2)
+      agent.reply = (_heard, response) => inject(response)
+      const ready = gsdk.readyForPlayers()
+      const heard = agent.beats.length
+      await until(() => agent.beats.length >= heard + 4)
+      expect(logger.warn).toHaveBeenCalledTimes(1)
+      expect(logger.warn.mock.calls[0]?.[1]).toContain(agent.endpoint)
+      expect(logger.info).not.toHaveBeenCalled()
 
-    agent.reply = allocates()
-    expect(await ready).toEqual(sessionConfig)
-    await until(() => logger.info.mock.calls.length > 0)
-    expect(logger.info).toHaveBeenCalledExactlyOnceWith(expect.anything(), expect.stringContaining('answers again'))
-    expect(logger.warn).toHaveBeenCalledTimes(1)
-    expect(logger.error).not.toHaveBeenCalled()
-  })
+      agent.reply = allocates()
+      expect(await ready).toEqual(sessionConfig)
+      await until(() => logger.info.mock.calls.length > 0)
+      expect(logger.info).toHaveBeenCalledExactlyOnceWith(expect.anything(), expect.stringContaining('answers again'))
+      expect(logger.warn).toHaveBeenCalledTimes(1)
+      expect(logger.error).not.toHaveBeenCalled()
+    },
+  )
 
   it('from the start is retried, and gets every change once it answers', async () => {
     const gone = await fakeAgent()

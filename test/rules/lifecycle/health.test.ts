@@ -1,7 +1,7 @@
 /** Health of a server from the reports of its game. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
-import { afterReport, healthOf, isUnfit, noReports } from '../../../src/rules/lifecycle/health.js'
+import { afterReport, healthOf, noReports, reachesUnhealthyLimit } from '../../../src/rules/lifecycle/health.js'
 import { frozen } from '../support.js'
 
 type Report = 'Healthy' | 'Unhealthy' | undefined
@@ -36,7 +36,7 @@ describe('a game', () => {
     ],
   ])('%s', (_row, reports, health, unfit) => {
     expect(healthOf(after(reports))).toBe(health)
-    expect(isUnfit(after(reports), limit)).toBe(unfit)
+    expect(reachesUnhealthyLimit(after(reports), limit)).toBe(unfit)
   })
 })
 
@@ -60,6 +60,6 @@ describe('any sequence of reports', () => {
     const lastGood = heard.lastIndexOf(good)
     const run = lastGood < 0 ? 0 : heard.length - lastGood - 1
     expect(healthOf(after(said))).toBe(run > 0 ? bad : good)
-    expect(isUnfit(after(said), limit)).toBe(run >= limit)
+    expect(reachesUnhealthyLimit(after(said), limit)).toBe(run >= limit)
   })
 })

@@ -108,7 +108,7 @@ describe('a rolling update', () => {
 
   test.prop([anyInput])('plans like plain scaling once it is complete', (input) => {
     const over = frozen({ ...input, outdated: { pending: 0, initializing: 0, standingBy: 0 } })
-    const { create, destroy, partial } = plan({ ...over, ...over.current, spared: 0, draining: false })
+    const { create, destroy, partial } = plan({ ...over, ...over.current, protectedSurplus: 0, draining: false })
     const surplus = destroy.pending + destroy.initializing + destroy.standingBy
     expect(planRollout(over)).toStrictEqual({ create, replace: 0, surplus, partial })
   })

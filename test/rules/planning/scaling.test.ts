@@ -14,7 +14,7 @@ interface Case {
   readonly active?: number
   readonly ending?: number
   readonly callers?: number
-  readonly spared?: number
+  readonly protectedSurplus?: number
   readonly mayCreate?: boolean
   readonly draining?: boolean
   readonly perPass?: number
@@ -24,7 +24,7 @@ interface Case {
 function inputOf({ wants = 0, max = 100, ready = 0, perPass = 20, ...rest }: Case): PlanInput {
   return frozen({
     spec: { standingBy: wants, max },
-    ...{ pending: 0, initializing: 0, standingBy: ready, active: 0, ending: 0, callers: 0, spared: 0 },
+    ...{ pending: 0, initializing: 0, standingBy: ready, active: 0, ending: 0, callers: 0, protectedSurplus: 0 },
     ...{
       mayCreate: true,
       draining: false,
@@ -108,10 +108,14 @@ describe('plan', () => {
       { wants: 3, pending: 1, initializing: 1, ready: 1, draining: true },
       destroys(1, 1, 1),
     ],
-    ['spared servers stay', { wants: 1, initializing: 5, spared: 3 }, destroys(0, 1, 0)],
-    ['spared servers are not desired servers', { wants: 1, ready: 1, spared: 3 }, nothing],
-    ['spared servers do not exceed max', { wants: 1, max: 2, ready: 4, spared: 3 }, destroys(0, 0, 2)],
-    ['draining spares nothing', { wants: 1, ready: 2, spared: 3, draining: true }, destroys(0, 0, 2)],
+    ['protected surplus servers stay', { wants: 1, initializing: 5, protectedSurplus: 3 }, destroys(0, 1, 0)],
+    ['protected surplus servers are not desired servers', { wants: 1, ready: 1, protectedSurplus: 3 }, nothing],
+    [
+      'protected surplus servers do not exceed max',
+      { wants: 1, max: 2, ready: 4, protectedSurplus: 3 },
+      destroys(0, 0, 2),
+    ],
+    ['draining protects no surplus', { wants: 1, ready: 2, protectedSurplus: 3, draining: true }, destroys(0, 0, 2)],
     ['draining creates nothing for waiting callers', { wants: 3, callers: 3, active: 2, draining: true }, nothing],
 
     ['at most maxCreatesPerReconcile creations', { wants: 50 }, partly(creates(20))],
@@ -136,7 +140,7 @@ const anyInput: fc.Arbitrary<PlanInput> = fc
   .record({
     spec: fc.record({ standingBy: few, max: fc.nat({ max: 60 }) }),
     ...{ pending: few, initializing: few, standingBy: few, active: few, callers: few, ending: fc.nat({ max: 3 }) },
-    spared: fc.nat({ max: 9 }),
+    protectedSurplus: fc.nat({ max: 9 }),
     ...{ mayCreate: fc.boolean(), draining: fc.boolean() },
     maxCreatesPerReconcile: fc.integer({ min: 1, max: 25 }),
     maxDeletesPerReconcile: fc.integer({ min: 1, max: 25 }),
@@ -219,14 +223,14 @@ describe('any plan', () => {
   })
 
   test.prop([anyInput])('settles at the desired count when applied repeatedly', (given) => {
-    const start = { ...given, spared: 0 }
+    const start = { ...given, protectedSurplus: 0 }
     let input = settled(start, { ...plan(start), create: 0, destroy: { pending: 0, initializing: 0, standingBy: 0 } })
-    let passes = 0
+    let reconciles = 0
     for (let next = plan(input); !isNothing(next); next = plan(input)) {
       const after = applied(input, next)
       expect(next.partial, 'is partial exactly when another reconcile follows').toBe(!isNothing(plan(after)))
       input = settled(input, next)
-      expect(++passes).toBeLessThanOrEqual(90)
+      expect(++reconciles).toBeLessThanOrEqual(90)
     }
     const { spec, active, callers, draining, mayCreate } = start
     const room = Math.max(0, spec.max - active)

@@ -52,7 +52,7 @@ export function newBuildObject(build: Build, resources: FleetResources): object 
   }
 }
 
-/** `basedOn`: the revision that the write replaces, so that no write is without effect. */
+/** `basedOn`: the revision that the write replaces. It makes the object differ, so that the write gets a new revision. */
 export function buildStatus(build: Build, counts: BuildCounts, basedOn: string): object {
   return {
     ...counts,

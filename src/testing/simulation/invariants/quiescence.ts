@@ -7,7 +7,7 @@ import { type Condition, keyOf } from '../../../rules/model/resources.js'
 import { rolloutBatch } from '../../../rules/planning/rollout.js'
 import { buildHealth } from '../../../rules/model/status.js'
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
-import type { ModelInstance } from '../models/backend-model.js'
+import { createRefusals, type ModelInstance } from '../models/backend-model.js'
 import type { SimulationContext } from '../context.js'
 import { Violation } from '../world/world.js'
 import { runsSpec } from './spec-checks.js'
@@ -137,5 +137,5 @@ function lacksPorts(conditions: readonly Pick<Condition, 'reason'>[] = []): bool
 }
 
 function waitsForPort({ status }: GameServer): boolean {
-  return status.message === 'no port is free'
+  return status.message === createRefusals.noFreePort
 }

@@ -15,7 +15,7 @@ import { CrashedTemplates } from './crashed-templates.js'
 import { buildNameOf, hasDuplicateBuildID, type FleetSnapshot } from './snapshot.js'
 import type { WaitingCallers } from './waiting-callers.js'
 
-/** What activity to a build since the last check. */
+/** What happened to a build since the last check. */
 interface Activity {
   scaledDown: boolean
   replaced: boolean

@@ -50,9 +50,9 @@ export class HollowGames {
   async openFleet(options: KubernetesBackendOptions, limits: Partial<FleetLimits> = {}): Promise<Fleet> {
     const backend = kubernetesBackend(options)
     const create = backend.create.bind(backend)
-    backend.create = async (spec, given) => {
+    backend.create = async (spec, options) => {
       this.#ids.set(keyOf(spec.ref), spec.sdk.sessionHostId)
-      const instance = await create(spec, given)
+      const instance = await create(spec, options)
       // After the fleet has processed the result.
       setImmediate(() => this.#schedule(instance))
       return instance
