@@ -20,7 +20,7 @@ export function space(): string {
 }
 
 /** Environment variables that restrict a host to this namespace. */
-export function inSpace(): Readonly<Record<string, string>> {
+export function namespaceEnv(): Readonly<Record<string, string>> {
   return backend === 'kubernetes' ? { NAMESPACES: namespace } : {}
 }
 

@@ -49,7 +49,7 @@ describeWithApiServer('a fleet of two hosts', () => {
       const games = new Map<number, number>()
       let hosts: readonly Host[] = [first, second]
       /** Retries with every host, like a matchmaker. */
-      const ask = (sessionID: string) =>
+      const allocateOnAny = (sessionID: string) =>
         until(
           `session ${sessionID} has a server`,
           async () => {
@@ -69,7 +69,7 @@ describeWithApiServer('a fleet of two hosts', () => {
         let happens: Promise<void> | undefined
         const caller = async () => {
           for (let session = sessions.pop(); session !== undefined; session = sessions.pop()) {
-            await ask(session)
+            await allocateOnAny(session)
             happens ??= trouble()
           }
         }
@@ -136,7 +136,7 @@ describeWithApiServer('a fleet of two hosts', () => {
       async function check(): Promise<void> {
         expect(new Set(answers.values()).size).toBe(answers.size)
         const before = new Map(answers)
-        for (const session of before.keys()) await ask(session)
+        for (const session of before.keys()) await allocateOnAny(session)
         expect(answers).toEqual(before)
         const now = new Map((await running()).map((server) => [server.port, gamePid(server)]))
         for (const port of answers.values()) {

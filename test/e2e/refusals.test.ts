@@ -78,13 +78,13 @@ describe('the bundled server rejects', () => {
     const { dataDir } = await workplace()
     const env = { BACKEND: 'memory', DATA_DIR: dataDir, HOST: '0.0.0.0', LOG_LEVEL: 'warn' }
     const host = await startHost({ ...env, READ_TOKENS: 'r'.repeat(32), MANAGE_TOKENS: 'm'.repeat(32) })
-    const ask = async (method: string, token?: string) => {
+    const request = async (method: string, token?: string) => {
       const headers = token === undefined ? {} : { Authorization: `Bearer ${token.repeat(32)}` }
       const path = '/api/v1/gameserverbuilds/default/arena'
       return (await fetch(host.management + path, { method, headers })).status
     }
-    expect([await ask('GET'), await ask('GET', 'x'), await ask('GET', 'r')]).toEqual([401, 401, 200])
-    expect([await ask('DELETE', 'r'), await ask('DELETE', 'm')]).toEqual([403, 200])
+    expect([await request('GET'), await request('GET', 'x'), await request('GET', 'r')]).toEqual([401, 401, 200])
+    expect([await request('DELETE', 'r'), await request('DELETE', 'm')]).toEqual([403, 200])
     const allocation = await fetch(`${host.allocation}/api/v1/allocate`, { method: 'POST', body: '{}' })
     expect(allocation.status).toBe(401)
     expect(host.log().map(({ message }) => message)).toContainEqual(

@@ -8,10 +8,10 @@ import { createFleet, FleetError, type GameServerBuild } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
 import { rememberedPort, rememberPort } from '../../examples/server/agent-port.js'
 import { helpText, readCommand } from '../../examples/server/command-line.js'
+import { logEvents } from '../../examples/server/event-logging.js'
 import { type LogLevel, logLevels, serverLog } from '../../examples/server/log.js'
-import { narrate } from '../../examples/server/narrate.js'
 import { asUsageError } from '../../examples/server/open-fleet.js'
-import { ensureSample, quoted, whatToTry } from '../../examples/server/sample.js'
+import { commandsToTry, ensureSample, quoted } from '../../examples/server/sample.js'
 import { readConfig, UsageError } from '../../examples/server/settings.js'
 import { settings } from '../../examples/server/variables.js'
 
@@ -280,7 +280,7 @@ describe('the log', () => {
     const { lines, log } = logged('info', true)
     const fleet = await createFleet({ backend: memoryBackend(), logger: log })
     onTestFinished(() => fleet.close())
-    narrate(fleet, log)
+    logEvents(fleet, log)
     const build = await ensureSample({ fleet, backend: 'memory', log, signal: never })
     const sessionID = '0b0e5a52-9a54-4b0e-8f4c-54d7a0b3f001'
     await fleet.allocate({ buildID: build?.spec.buildID ?? '', sessionID }, { waitMs: 5_000 })
@@ -334,11 +334,11 @@ describe('the sample', () => {
 
   it('comes with three curl commands that work in any shell', async () => {
     const build = await sample()
-    const lines = whatToTry(build, commandsInput).filter((line) => line.startsWith('curl '))
+    const lines = commandsToTry(build, commandsInput).filter((line) => line.startsWith('curl '))
     expect(lines).toHaveLength(3)
     for (const line of lines) expect(line).not.toMatch(/[^\u0020-\u007e]|!/)
-    expect(whatToTry(build, commandsInput)).toContain('nc ADDRESS PORT')
-    expect(whatToTry(build, { ...commandsInput, simulated: true }).join('\n')).not.toContain('nc ')
+    expect(commandsToTry(build, commandsInput)).toContain('nc ADDRESS PORT')
+    expect(commandsToTry(build, { ...commandsInput, simulated: true }).join('\n')).not.toContain('nc ')
   })
 
   it('quotes shell metacharacters', () => {

@@ -21,9 +21,15 @@ function inPhase(backend: Backend, spec: InstanceSpec, phase: Instance['phase'])
 
 /** For this test's pods only, so that the scheduler's messages about other tests' pods do not change. */
 function ghostNode(name: string) {
-  const room = { pods: '10', cpu: '4', memory: '8Gi' }
+  const resources = { pods: '10', cpu: '4', memory: '8Gi' }
   const spec = { taints: [{ key: 'ghost', effect: 'NoSchedule' }] }
-  return { apiVersion: 'v1', kind: 'Node', metadata: { name }, spec, status: { capacity: room, allocatable: room } }
+  return {
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name },
+    spec,
+    status: { capacity: resources, allocatable: resources },
+  }
 }
 
 describeOnCluster('the Kubernetes backend on a real cluster', () => {
@@ -55,7 +61,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
               workingDir: '/usr',
               ports: [{ name: 'main', containerPort: 7777 }],
             },
-            { ...game, name: 'beside', command: ['sh', '-c', 'cat $GSDK_CONFIG_FILE; echo; sleep 600'] },
+            { ...game, name: 'sidecar', command: ['sh', '-c', 'cat $GSDK_CONFIG_FILE; echo; sleep 600'] },
           ],
         },
       })
@@ -76,8 +82,8 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       })
       const variables = `duel-7777 7777 ${spec.sdk.sessionHostId} ${address} ${node}`
       expect(output.slice(end).trim()).toBe(`1000\n${variables}\nwrote\n/usr`)
-      const beside = await kubectl('logs', '-n', space, spec.ref.name, '-c', 'beside')
-      expect(beside.trim()).toBe(output.slice(0, end))
+      const sidecar = await kubectl('logs', '-n', space, spec.ref.name, '-c', 'sidecar')
+      expect(sidecar.trim()).toBe(output.slice(0, end))
       // The pod object contains nothing of the secret.
       const shown = await kubectl('get', 'pod', '-n', space, spec.ref.name, '-o', 'json')
       expect(shown).not.toContain(spec.sdk.sessionHostId)
@@ -127,7 +133,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       const { metadata } = JSON.parse(await kubectl('get', 'pod', '-n', space, spec.ref.name, '-o', 'json'))
       expect(metadata.annotations).toMatchObject({ 'cluster-autoscaler.kubernetes.io/safe-to-evict': 'false' })
       expect(metadata.labels).toMatchObject({ [`${backend.apiGroup}/active`]: 'true' })
-      await backend.protect({ namespace: space, name: 'nobody' }, 'another')
+      await backend.protect({ namespace: space, name: 'missing' }, 'another')
     })
 
     it('with several containers exits when its game container exits, which an annotation can name', async () => {
@@ -137,7 +143,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       })
       const spec = specOf(space, '', {
         metadata: { annotations: { 'kubectl.kubernetes.io/default-container': 'game' } },
-        pod: { containers: [container('beside', 'exit 9'), container('game', 'sleep 8; echo played; exit 4')] },
+        pod: { containers: [container('sidecar', 'exit 9'), container('game', 'sleep 8; echo played; exit 4')] },
       })
       await backend.create(spec)
       const reason = await vi.waitFor(async () => {
@@ -145,7 +151,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
         if (instance?.phase !== 'running' || instance.reason === undefined) throw new Error('not running yet')
         return instance.reason
       }, waitOptions)
-      expect(reason).toBe('container beside exited with code 9')
+      expect(reason).toBe('container sidecar exited with code 9')
       expect(await inPhase(backend, spec, 'exited')).toMatchObject({ exitCode: 4 })
       expect(await linesOf(backend.logs(spec.ref))).toEqual(['played'])
     })
@@ -164,18 +170,18 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
     it.each([
       {
         what: 'fits on no node',
-        options: { pod: { nodeSelector: { nowhere: 'at-all' } } },
+        options: { pod: { nodeSelector: { disk: 'none' } } },
         reason: /^cannot be scheduled: .*node/,
       },
       {
         what: 'refers to a missing image',
-        options: { container: { image: 'nobody/has:this' } },
-        reason: /^container game cannot start: ErrImageNeverPull: .*nobody\/has:this/,
+        options: { container: { image: 'example.com/missing:1' } },
+        reason: /^container game cannot start: ErrImageNeverPull: .*example\.com\/missing:1/,
       },
       {
         what: 'refers to a missing ConfigMap',
-        options: { container: { envFrom: [{ configMapRef: { name: 'nowhere' } }] } },
-        reason: /^container game cannot start: CreateContainerConfigError: .*nowhere/,
+        options: { container: { envFrom: [{ configMapRef: { name: 'missing' } }] } },
+        reason: /^container game cannot start: CreateContainerConfigError: .*missing/,
       },
     ])('that $what is blocked, with the reason', async ({ options, reason }) => {
       const backend = open(space)

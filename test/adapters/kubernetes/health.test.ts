@@ -67,9 +67,11 @@ describe('a host with access to one namespace', () => {
     expect(server.requests.filter((call) => call.includes('/namespaces/default/'))).toEqual([])
     store.watch?.({ builds: ignored, servers: ignored })
     await until('the watches are open', () => watches.length === 2)
-    const before = server.requests.length
-    expect(await healthOf({ store })()).toMatchObject({ ready: true, store: true })
-    expect(server.requests.length).toBe(before)
+    await until('the store knows that it is watching, and health makes no request', async () => {
+      const before = server.requests.length
+      expect(await healthOf({ store })()).toMatchObject({ ready: true, store: true })
+      return server.requests.length === before
+    })
   })
 
   it('is not ready while the API server is down, and ready again afterwards', async () => {

@@ -5,7 +5,7 @@ import { clusterApi, kubectl, makeNamespace, removeNamespace } from './support/c
 import { countingProxy } from './support/counting-proxy.js'
 import { installDefinitions } from './support/definitions.js'
 import { describeOnCluster } from './support/describe-on-cluster.js'
-import { HollowGames, hollowBuild, hollowRoom, removePods, standingBy } from './support/scale-fleet.js'
+import { HollowGames, hollowBuild, freeHollowPods, removePods, standingBy } from './support/scale-fleet.js'
 
 const size = 400
 const portRange = '22000-25000'
@@ -29,7 +29,7 @@ describeOnCluster('a fleet of 400 on hollow nodes', () => {
   it('starts completely, and then makes no requests but watches and lease renewals', { timeout: 600_000 }, async () => {
     // Pods of an earlier test may still be terminating.
     await vi.waitFor(
-      async () => expect(await hollowRoom(), 'pods that hollow nodes take').toBeGreaterThanOrEqual(size),
+      async () => expect(await freeHollowPods(), 'free pods on hollow nodes').toBeGreaterThanOrEqual(size),
       {
         timeout: 120_000,
         interval: 1_000,

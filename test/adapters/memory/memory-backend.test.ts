@@ -3,7 +3,7 @@ import { memoryBackend, type MemoryBackend } from 'gamekeeper/memory'
 import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 
-const goOn: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }
+const continueReply: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }
 const session = { sessionId: '7d3c0b1e-5a43-4d2b-9a5e-111111111111', initialPlayers: ['amie'], metadata: {} }
 const active: HeartbeatAnswer = { operation: 'Active', nextHeartbeatIntervalMs: 1_000, sessionConfig: session }
 
@@ -22,7 +22,7 @@ function specOf(name: string, spec: Partial<InstanceSpec> = {}): InstanceSpec {
 /** Acts as the fleet: records notifications and heartbeats, and replies to heartbeats with `answer`. */
 function listen(backend: MemoryBackend) {
   const reports: string[] = []
-  const fleet = { reports, answer: goOn, stop: () => {} }
+  const fleet = { reports, answer: continueReply, stop: () => {} }
   const listener: BackendListener = {
     changed: ({ ref, phase, exitCode }: Instance) =>
       void reports.push(`${ref.name} ${phase}${exitCode === undefined ? '' : ` ${exitCode}`}`),
@@ -59,7 +59,7 @@ describe('a server of the memory backend', () => {
     expect([server.state, server.session]).toEqual(['StandingBy', undefined])
     fleet.answer = active
     expect(await server.allocated).toEqual(session)
-    fleet.answer = { ...goOn, sessionConfig: session }
+    fleet.answer = { ...continueReply, sessionConfig: session }
     expect([server.state, server.session]).toEqual(['Active', session])
     await promises()
     expect(fleet.reports.at(-1)).toBe('a.secret reports Active Healthy')
@@ -98,9 +98,9 @@ describe('a server of the memory backend', () => {
     await clock.advance(60_000)
     expect(reports).toEqual(['a running'])
     const server = backend.server('a')
-    expect(server.heartbeat()).toEqual(goOn)
-    expect(server.ready()).toEqual(goOn)
-    expect(server.players(['amie', 'bo'])).toEqual(goOn)
+    expect(server.heartbeat()).toEqual(continueReply)
+    expect(server.ready()).toEqual(continueReply)
+    expect(server.players(['amie', 'bo'])).toEqual(continueReply)
     expect(reports.slice(1)).toEqual([
       'a.secret reports Initializing Healthy',
       'a.secret reports StandingBy Healthy',
@@ -151,7 +151,7 @@ describe('a server of the memory backend', () => {
     await clock.settle()
     fleet.answer = active
     await clock.advance(1_000)
-    fleet.answer = { ...goOn, sessionConfig: session }
+    fleet.answer = { ...continueReply, sessionConfig: session }
     await clock.advance(2_000)
     fleet.answer = { operation: 'Terminate', nextHeartbeatIntervalMs: 1_000 }
     await clock.advance(2_000)

@@ -30,7 +30,7 @@ test('the game gets its environment, directory, SDK configuration and ports, and
       ports: [7777, 7778],
       containerPorts: [{ name: 'game', containerPort: 7777 }],
       env: { MODE: 'duel', 'my.setting': 'odd', UID: '55', PF_TITLE_ID: 'ABC', TITLE: '$(PF_TITLE_ID)-$(PORT_7777)' },
-      args: ['--', '--port=$(PORT_7777)', '$$(MODE)', '$(MODE)', '$(NOBODY)', 'a b"c'],
+      args: ['--', '--port=$(PORT_7777)', '$$(MODE)', '$(MODE)', '$(UNSET)', 'a b"c'],
       workingDir: directory,
     }),
   )
@@ -41,7 +41,7 @@ test('the game gets its environment, directory, SDK configuration and ports, and
   })
   const [game, query] = instance.ports.map((port) => port.public)
   expect(output.cwd).toBe(directory)
-  expect(output.args).toEqual([`--port=${game}`, '$(MODE)', 'duel', '$(NOBODY)', 'a b"c'])
+  expect(output.args).toEqual([`--port=${game}`, '$(MODE)', 'duel', '$(UNSET)', 'a b"c'])
   expect(output.env).toMatchObject({
     MODE: 'duel',
     'my.setting': 'odd',

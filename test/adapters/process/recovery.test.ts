@@ -73,7 +73,7 @@ test('a game that exits while no host runs is reported with its exit code', asyn
   const directory = freshDirectory()
   const pid = await abandoned(directory, gameOf(saysPid(join(directory, 'pid')) + idle), join(directory, 'pid'))
   process.kill(pid, 'SIGKILL')
-  await until('its end is written down', () => {
+  await until('its exit is recorded', () => {
     const [run = ''] = readdirSync(join(recordPath(directory), '..')).filter((name) => name.startsWith('run-'))
     return contentOf(join(recordPath(directory), '..', run, 'exit')) === '137\n'
   })
@@ -221,7 +221,7 @@ test('a host killed at any moment neither loses a game nor starts one twice', as
     // At a different point of its work in each round.
     let printed = 0
     host.stdout?.on('data', (chunk) => (printed += String(chunk).split('\n').length - 1))
-    await until('the host is at work', () => printed >= 2 + round * 10)
+    await until('the host has created some games', () => printed >= 2 + round * 10)
     host.kill('SIGKILL')
     await once(host, 'exit')
   }

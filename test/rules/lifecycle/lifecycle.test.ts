@@ -1,14 +1,14 @@
-/** Every event in every state of a server. */
+/** Transitions of a server: every event in every state. */
 import { isDeepStrictEqual } from 'node:util'
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { gameStates } from '../../../src/rules/game/heartbeat.js'
 import {
-  needsBackoff,
+  disappearedBeforeStandingBy,
   isIdle,
+  needsBackoff,
   type ServerEvent,
   transition,
-  disappearedBeforeStandingBy,
 } from '../../../src/rules/lifecycle/lifecycle.js'
 import { type EndingReason, type Server, serverStates, type ServerState } from '../../../src/rules/model/resources.js'
 import { aServer, createdAt, frozen, place, session } from '../support.js'
@@ -39,7 +39,7 @@ interface Row {
   readonly Terminating?: Outcome
 }
 
-/** A row with one outcome for all states; `ifIdle`: with another outcome for Active. */
+/** A row with one outcome for all states. `ifIdle` has another one for Active. */
 const inAnyState = (row: string, event: ServerEvent, outcome: Outcome): Row => ifIdle(row, event, outcome, outcome)
 const ifIdle = (row: string, event: ServerEvent, idle: Outcome, active: Outcome): Row => ({
   row,
@@ -95,7 +95,7 @@ const rows: readonly Row[] = [
     Active: 'unchanged',
   },
   ...(['Initializing', 'Invalid'] as const).map((gameState): Row => ({
-    row: `heartbeat ${gameState}: a sign of life; no state goes back`,
+    row: `heartbeat ${gameState}: the server is alive, and no state goes back`,
     event: says(gameState),
     Pending: { ...alive, ...becomesInitializing },
     Initializing: alive,
@@ -120,7 +120,7 @@ const rows: readonly Row[] = [
   },
   ...(['Terminating', 'Terminated', 'Quarantined'] as const).map((gameState) =>
     ifIdle(
-      `heartbeat ${gameState}: is not handed out any more; a match goes on`,
+      `heartbeat ${gameState}: an idle server terminates; a match goes on`,
       says(gameState),
       removed('Exited', false, `the game reported the state ${gameState}`),
       'unchanged',
@@ -208,7 +208,7 @@ const rows: readonly Row[] = [
     removed('Deleted', false, 'deleted by an operator'),
   ),
   inAnyState(
-    'build deleted: Terminating, Active servers included',
+    'build deleted: Terminating, including Active servers',
     { type: 'end', reason: 'BuildDeleted', message: 'build arena was deleted' },
     removed('BuildDeleted', false, 'build arena was deleted'),
   ),
@@ -340,13 +340,13 @@ describe('the replacement of a server', () => {
       { type: 'end', reason: 'ScaledDown', message: 'too many' },
       { waits: false, refused: false },
     ],
-  ])('backs off, or not, when the server %s', (_, state, event, { waits, refused }) => {
+  ])('backs off only if the server failed: it %s', (_, state, event, { waits, refused }) => {
     const ended = transition(aServer(state), event, now)
     expect(ended.state).toBe('Terminating')
     expect([needsBackoff(ended), disappearedBeforeStandingBy(ended)]).toEqual([waits, refused])
   })
 
-  it('does not back off while the server is not Terminating', () => {
+  it('does not back off for a server that is not Terminating', () => {
     for (const state of ['Pending', 'StandingBy', 'Active'] as const) {
       expect([needsBackoff(aServer(state)), disappearedBeforeStandingBy(aServer(state))]).toEqual([false, false])
     }

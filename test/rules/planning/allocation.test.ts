@@ -1,4 +1,4 @@
-/** Which server an allocation gets, and why it gets none. */
+/** Which server an allocation gets, and the error if it gets none. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { isAllocatable, noServerCode, pickServer, sessionKey } from '../../../src/rules/planning/allocation.js'
@@ -6,7 +6,7 @@ import { type Server, serverStates } from '../../../src/rules/model/resources.js
 import { aServer, frozen } from '../support.js'
 
 describe('isAllocatable', () => {
-  it.each(serverStates)('is only true for servers that are standing by: %s', (state) => {
+  it.each(serverStates)('is true only for StandingBy: %s', (state) => {
     expect(isAllocatable(aServer(state))).toBe(state === 'StandingBy')
   })
 
@@ -28,16 +28,16 @@ describe('isAllocatable', () => {
 describe('pickServer', () => {
   const none = { first: undefined }
 
-  it('picks the server that became ready first', () => {
+  it('returns the server that became ready first', () => {
     expect(pickServer({ first: 'first' }, none)).toBe('first')
   })
 
-  it('picks a server of an earlier template only when there is no other', () => {
+  it('returns a server of an earlier template only if there is no other', () => {
     expect(pickServer({ first: 'new' }, { first: 'old' })).toBe('new')
     expect(pickServer(none, { first: 'old' })).toBe('old')
   })
 
-  it('picks nothing when there is no server', () => {
+  it('returns nothing if there is no server', () => {
     expect(pickServer(none)).toBeUndefined()
     expect(pickServer(none, none)).toBeUndefined()
   })

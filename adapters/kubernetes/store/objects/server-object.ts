@@ -1,5 +1,4 @@
 /** Converts between Server records and GameServer objects: identity in the spec, everything else in the status. Pure. */
-import { isObject } from '../../../../src/rules/validation/problem.js'
 import {
   type Ending,
   endingReasons,
@@ -8,6 +7,7 @@ import {
   type ServerDraft,
   serverStates,
 } from '../../../../src/rules/model/resources.js'
+import { isObject } from '../../../../src/rules/validation/problem.js'
 import { formatPortPairs, parsePortPairs } from '../../../shared/port-pairs.js'
 import { fieldsAt, numberAt, rfc3339, textAt, textsAt, timeAt } from '../../client/fields.js'
 import { type KubeObject, type OwnerReference, typeMetaOf } from '../../client/kube-objects.js'

@@ -4,14 +4,14 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { type Condition, keyOf } from '../../../rules/model/resources.js'
-import { rolloutBatch } from '../../../rules/planning/rollout.js'
 import { buildHealth } from '../../../rules/model/status.js'
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
-import { createRefusals, type ModelInstance } from '../models/backend-model.js'
+import { rolloutBatch } from '../../../rules/planning/rollout.js'
 import type { SimulationContext } from '../context.js'
+import { createRefusals, type ModelInstance } from '../models/backend-model.js'
 import { Violation } from '../world/world.js'
-import { runsSpec } from './spec-checks.js'
 import { buildNameOf, isDraining, isInvalid, takeSnapshot, type FleetSnapshot } from './snapshot.js'
+import { runsSpec } from './spec-checks.js'
 
 /** Throws a Violation. `passTime` advances the run by some minutes, in which the fleet must make no call. */
 export async function checkQuiescence(context: SimulationContext, passTime: () => Promise<void>): Promise<void> {

@@ -1,14 +1,14 @@
 /** Models an orchestrator that runs instances. Its calls fail and its events get lost. */
 import type { Backend, BackendListener, Instance, InstanceSpec } from '../../../contracts/backend.js'
 import { FleetError } from '../../../contracts/errors.js'
-import { keyOf } from '../../../rules/model/resources.js'
 import type { Heartbeat, HeartbeatAnswer } from '../../../rules/game/heartbeat.js'
 import { candidatePorts, type PortRange } from '../../../rules/model/ports.js'
+import { keyOf } from '../../../rules/model/resources.js'
 import type { GameServer } from '../../../rules/model/wire.js'
-import { remoteCall, type RemoteCallOptions } from './remote-call.js'
-import { type GameBehavior, GameModel } from './game-model.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
+import { type GameBehavior, GameModel } from './game-model.js'
+import { remoteCall, type RemoteCallOptions } from './remote-call.js'
 
 export interface ModelInstance {
   readonly spec: InstanceSpec

@@ -100,9 +100,9 @@ describeOnCluster('leader election by a Lease', () => {
     const name = newLease()
     const first = candidate(name, 'first')
     await until('it leads', () => first.leads)
-    const patch = '{"spec":{"holderIdentity":"somebody"}}'
+    const patch = '{"spec":{"holderIdentity":"another"}}'
     await kubectl('-n', namespace, 'patch', 'lease', name, '--type', 'merge', '-p', patch)
-    await until('it does not lead', () => first.leader === 'somebody')
+    await until('it does not lead', () => first.leader === 'another')
     await until('it leads again once that lease has expired', () => first.leads)
   })
 

@@ -119,7 +119,7 @@ describe('a host whose namespaces differ from those of the leader', () => {
     expect(new Set(written)).toEqual(new Set(['arcade', 'chess,duels']))
     const before = lists().length
     const renewals = writes().length
-    await until('both go on', () => writes().length >= renewals + 4)
+    await until('both renew their leases', () => writes().length >= renewals + 4)
     expect(lists()).toHaveLength(before)
   })
 

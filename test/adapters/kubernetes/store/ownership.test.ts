@@ -184,14 +184,14 @@ describeOnCluster('a fleet with records in custom resources', () => {
     expect(after.filter(({ token }) => before.some((old) => old.token === token))).toEqual([])
     const beat = { state: 'Active', health: 'Healthy', players: ['mallory'] } as const
     const replyTo = (id: string) => Object.entries(next.heartbeat(id, beat))
-    const [end, goOn] = ['Terminate', 'Continue'].map((operation) => [
+    const [end, proceed] = ['Terminate', 'Continue'].map((operation) => [
       ['operation', operation],
       ['nextHeartbeatIntervalMs', 1000],
     ])
-    expect(replyTo('nobody.at-all')).toEqual(end)
+    expect(replyTo('unknown.token')).toEqual(end)
     for (const { name, token } of before) {
       // The match continues, and the token stays secret.
-      const expected = name === active[0]?.metadata.name ? goOn : end
+      const expected = name === active[0]?.metadata.name ? proceed : end
       expect([replyTo(`${name}.`), replyTo(`${name}.${token}`)]).toEqual([expected, expected])
     }
     const [{ metadata } = { metadata: { name: '' } }] = active

@@ -22,7 +22,7 @@ export interface ApiServerProcess {
 /** Undefined when it is not a process of this machine, or not accessible. */
 export async function findApiServer(): Promise<ApiServerProcess | undefined> {
   if (process.env['KUBECONFIG'] === undefined) return undefined
-  const { hostname, port } = new URL(defaultKubeConfig().getCurrentCluster()?.server ?? 'https://nobody')
+  const { hostname, port } = new URL(defaultKubeConfig().getCurrentCluster()?.server ?? 'https://none')
   const pid = /^(127\.|localhost$)/.test(hostname) ? await listenerOf(Number(port || 443)) : undefined
   if (pid === undefined) return undefined
   try {
