@@ -45,6 +45,8 @@ it('a deleted Active server terminates gracefully and is replaced', { timeout: l
   player.setEncoding('utf8').on('data', (part) => (received += String(part)))
   player.on('error', () => {}) // The connection is reset at the end.
   await once(player, 'connect')
+  // The kernel accepts the connection before the game does: only the answer shows that the game knows its player.
+  await until('the game has answered its player', () => received.includes(sessionID))
   expect(await deleteServer(host, name)).toEqual({ status: 200, body: { message: 'Game server deleted' } })
   await until('the game has said goodbye', () => received.includes('goodbye'))
   await until('the server is deleted', async () => (await getServer(host, name)).status === 404)
