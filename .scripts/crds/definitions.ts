@@ -3,8 +3,8 @@
  * only Kubernetes knows: names, printer columns, subresources, defaults, and the fields in which hosts keep records.
  */
 import { defaultApiGroup } from '../../src/rules/model/wire.js'
-import { playerIDs, time } from '../../src/rules/schemas/common.js'
 import { buildInput, condition, gameServerBuild } from '../../src/rules/schemas/build.js'
+import { playerIDs, time } from '../../src/rules/schemas/common.js'
 import { gameServerDetail } from '../../src/rules/schemas/detail.js'
 import { gameServer } from '../../src/rules/schemas/server.js'
 import { eachOf, structural, type StructuralSchema, unbounded } from './structural-schema.js'

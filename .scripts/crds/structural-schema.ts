@@ -1,4 +1,4 @@
-/** Writes schemas of the rules as structural schemas of a custom resource definition (apiextensions.k8s.io/v1). Pure. */
+/** Converts schemas of the rules to structural schemas of a custom resource definition (apiextensions.k8s.io/v1). Pure. */
 import type { MapSchema, ObjectSchema, Schema } from '../../src/rules/schemas/schema.js'
 
 export type StructuralSchema = Readonly<Record<string, unknown>>
@@ -56,7 +56,7 @@ function bounds(schema: Schema): StructuralSchema {
   }
 }
 
-/** An API server takes null for an enum only when it is listed, which it cannot be among strings. */
+/** An API server accepts null for an enum only if the enum lists it, and an enum of strings cannot. */
 function oneOf(values: readonly string[], isNullable: boolean): StructuralSchema {
   return isNullable ? { pattern: `^(${values.join('|')})$` } : { enum: values }
 }

@@ -1,4 +1,4 @@
-/** Finds an address for the agent that containers can reach and, if possible, no other machine can. */
+/** Finds an address at which containers can reach the agent and, preferably, other machines cannot. */
 import type { AgentEndpoint } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { isLoopback, isOwnAddress } from '../../src/platform/own-address.js'
@@ -8,7 +8,7 @@ import { hostName } from './container-config.js'
 export interface AgentEndpointInput {
   /** `agent.host`, if set. */
   readonly host: string | undefined
-  /** The engine's machine, when it is another one. */
+  /** Host of a remote engine. */
   readonly remoteHost: string | undefined
   /** Docker Desktop forwards connections to `host.docker.internal` to 127.0.0.1. */
   readonly isDesktop: boolean
@@ -32,7 +32,7 @@ export async function findAgentEndpoint({
     )
   }
   if (isDesktop) return { host: host ?? '127.0.0.1', advertisedHost: hostName }
-  if (isLocal) throw mustBeConfigured(`containers cannot reach an agent on ${host}; omit agent.host`)
+  if (isLocal) throw mustBeConfigured(`containers cannot reach an agent on ${host}`, 'omit agent.host, or ')
   const gateway = gatewayOf(bridge)
   if (gateway === undefined) throw mustBeConfigured('the Docker engine has no default bridge network')
   if (!(await isOwnAddress(gateway))) {
@@ -43,7 +43,7 @@ export async function findAgentEndpoint({
   return { host: host ?? gateway, advertisedHost: hostName }
 }
 
-/** Engines may omit the gateway: it is then the first address of the subnet. */
+/** An engine may omit the gateway, which is then the first address of the subnet. */
 function gatewayOf(bridge: unknown): string | undefined {
   const ipam = isObject(bridge) ? bridge['IPAM'] : undefined
   const configs: unknown = isObject(ipam) ? ipam['Config'] : undefined
@@ -57,9 +57,9 @@ function gatewayOf(bridge: unknown): string | undefined {
   return undefined
 }
 
-function mustBeConfigured(reason: string): FleetError {
+function mustBeConfigured(reason: string, alternative = ''): FleetError {
   return new FleetError(
     'invalid',
-    `${reason}: set agent: { host } to the listen address and agent: { address } to the address that containers use`,
+    `${reason}: ${alternative}set agent: { host } to the listen address and agent: { address } to the address that containers use`,
   )
 }

@@ -1,4 +1,4 @@
-/** The Docker backend: runs each instance as a container. The engine holds all state; this holds only operations in progress. */
+/** The Docker backend: runs each instance as a container. All state is in the engine; this host only knows operations in progress. */
 import { join } from 'node:path'
 import type {
   AgentEndpoint,
@@ -37,7 +37,7 @@ import { containerLogs } from './logs.js'
 import type { ResolvedDockerOptions } from './options.js'
 import { PortPool } from './port-pool.js'
 
-/** What the first call finds out about the engine. */
+/** What the first call learns about the engine. */
 interface Connected {
   readonly fleet: string
   readonly engine: Engine
@@ -60,7 +60,7 @@ export class DockerBackend implements Backend {
   readonly #ports: PortPool
   readonly #creations: Creations<ContainerCreation>
   readonly #terminations = new Terminations<ContainerTermination>()
-  /** The engine's machine, when it is another one. */
+  /** Host of a remote engine. */
   readonly #remoteHost: string | undefined
   #events: ContainerEvents | undefined
   #containers: Containers | undefined
@@ -135,7 +135,7 @@ export class DockerBackend implements Backend {
   async *logs(ref: Ref, options: LogsOptions = {}): AsyncGenerator<string> {
     const { containers } = await this.#lifecycle.open()
     if (options.signal?.aborted) return
-    // Without the signal: an aborted log ends quietly, while this call would reject.
+    // Called without the signal, which would make it reject: an aborted log ends without an error.
     const container = await containers.find(ref)
     if (!container) throw new FleetError('not-found', `server ${keyOf(ref)} has no container and therefore no log`)
     const { id } = container
@@ -159,7 +159,7 @@ export class DockerBackend implements Backend {
     const { directory, clock, logger } = this.#options
     const { listeners } = this.#lifecycle
     const info = await this.#api.info()
-    if (!isObject(info)) throw new FleetError('unavailable', 'the Docker engine did not describe itself')
+    if (!isObject(info)) throw new FleetError('unavailable', 'the Docker engine returned no system information')
     if (info['OSType'] === 'windows') {
       throw new FleetError('invalid', 'dockerBackend needs an engine that runs Linux containers')
     }

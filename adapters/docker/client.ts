@@ -1,7 +1,6 @@
 /** The part of dockerode that this backend needs, and how it is loaded when the host app passes no client. */
-import { createRequire } from 'node:module'
 import { FleetError, messageOf } from '../../src/contracts/errors.js'
-import { codeOf } from '../../src/platform/error-code.js'
+import { loadOptionalPackage } from '../../src/platform/optional-package.js'
 import { isLoopback } from '../../src/platform/own-address.js'
 
 /** A client of the engine's API, such as dockerode's `new Docker()`. */
@@ -29,41 +28,24 @@ export interface DialOptions {
   readonly authconfig?: object
 }
 
-const install = 'npm install dockerode'
-
 /** Connects as `docker` does: DOCKER_HOST and related variables, or else this machine's socket. */
 export function defaultClient(): DockerClient {
-  // Works in both module formats of the build.
-  const here = typeof __filename === 'string' ? __filename : import.meta.url
-  let loaded: unknown
-  try {
-    loaded = createRequire(here)('dockerode')
-  } catch (error) {
-    const isMissing = codeOf(error) === 'MODULE_NOT_FOUND'
-    const why = isMissing ? 'is not installed' : `cannot be loaded (${messageOf(error)})`
-    throw new FleetError('internal', `dockerBackend needs the package dockerode, which ${why}: ${install}`, {
-      cause: error,
-    })
-  }
+  const loaded = loadOptionalPackage('dockerode', 'dockerBackend')
   if (typeof loaded !== 'function') throw unusable()
   let client: unknown
   try {
     client = Reflect.construct(loaded, [])
   } catch (error) {
-    throw new FleetError(
-      'invalid',
-      `DOCKER_HOST or a related variable is not a valid Docker engine address: ${messageOf(error)}`,
-      {
-        cause: error,
-      },
-    )
+    const message = `DOCKER_HOST or a related variable is not a valid Docker engine address: ${messageOf(error)}`
+    throw new FleetError('invalid', message, { cause: error })
   }
   if (isClient(client)) return client
   throw unusable()
 }
 
 function unusable(): FleetError {
-  return new FleetError('internal', `dockerBackend cannot use the installed version of dockerode: ${install}@latest`)
+  const message = 'dockerBackend cannot use the installed version of dockerode: npm install dockerode@latest'
+  return new FleetError('internal', message)
 }
 
 export function isClient(value: unknown): value is DockerClient {

@@ -1,4 +1,4 @@
-/** Which container each server of the fleet has, as last seen: what must be known without asking the engine. Pure. */
+/** The current container of each server, as last seen, for lookups that must not call the engine. */
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
 import type { Container, ListedContainer } from './instance.js'
 import type { Identity } from './labels.js'
@@ -6,7 +6,7 @@ import type { Identity } from './labels.js'
 type ContainerID = Pick<Container, 'id' | 'identity'>
 
 interface Entry extends ContainerID {
-  /** Grows with every change: tells which entries are newer than a list. */
+  /** Grows with every change, and so tells which entries are newer than a list. */
   readonly sequence: number
 }
 
@@ -14,7 +14,7 @@ export class ContainerCache {
   readonly #entries = new Map<string, Entry>()
   #sequence = 0
 
-  /** Pass it to `replace` with a list that was requested now. */
+  /** Read it before requesting a list, and pass it to `replace` with that list. */
   get sequence(): number {
     return this.#sequence
   }
@@ -37,7 +37,7 @@ export class ContainerCache {
     if (this.isCurrent(id, ref)) this.#entries.delete(keyOf(ref))
   }
 
-  /** Takes over a list that was requested at `sequence`; entries that are newer stay. */
+  /** Replaces all entries with a list that was requested at `sequence`, except newer ones. */
   replace(listed: readonly ListedContainer[], sequence: number): void {
     const ids = new Set(listed.map(({ id }) => id))
     for (const [key, entry] of this.#entries) {

@@ -2,8 +2,8 @@
 import type { InstanceSpec } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { declaredEnvironment } from '../../src/rules/game/environment.js'
-import { shown } from '../../src/rules/validation/problem.js'
 import { portName, type SdkConfigInput } from '../../src/rules/game/sdk-config.js'
+import { shown } from '../../src/rules/validation/problem.js'
 import { type GameContainer, gameContainerOf } from '../../src/rules/validation/template.js'
 import { readImageName } from './image-name.js'
 import { type Identity, labelsOf } from './labels.js'
@@ -105,7 +105,7 @@ export function imageOf(
   return { image, pullPolicy: isPullPolicy(imagePullPolicy) ? imagePullPolicy : options.pullPolicy }
 }
 
-/** Both, whatever the template says: `portsToExpose` names no protocol. */
+/** Each exposed port is published for both, since `portsToExpose` names no protocol. */
 const protocols = ['tcp', 'udp'] as const
 
 function hostConfig(
@@ -118,7 +118,7 @@ function hostConfig(
   const bytes = memory === undefined ? 0 : Math.floor(quantityOf(memory))
   const reachesHost = spec.sdk.heartbeatEndpoint.startsWith(`${hostName}:`)
   return {
-    // Restarts are up to the fleet, which needs the exit code of the ended container.
+    // The fleet decides about restarts, and needs the exit code of the ended container.
     RestartPolicy: { Name: 'no' },
     AutoRemove: false,
     Init: init,

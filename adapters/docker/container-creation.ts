@@ -41,7 +41,7 @@ interface Retry {
   readonly cause: unknown
 }
 
-/** Every attempt costs the engine a container. After this many, other programs hold most of the range. */
+/** Each attempt creates a container. When this many fail, other programs hold most of the range. */
 const maxAttempts = 20
 /** Other clients of the engine need a moment to finish with the same image or container. */
 const retryMs = 100
@@ -136,7 +136,7 @@ export class ContainerCreation implements Creation {
     return { container: await this.#inspect(id) }
   }
 
-  /** A container of that name exists: this instance, from an earlier call, or one that is in the way. */
+  /** A container of that name exists: this instance, from an earlier call, or another one, which is a conflict. */
   async #useExisting(error: unknown): Promise<Finished | Retry> {
     const { spec, fleet, api, signal } = this.#deps
     const name = containerName(fleet, spec.ref)
@@ -161,7 +161,7 @@ export class ContainerCreation implements Creation {
     const inUse = portsInUse(error, this.ports)
     if (!inUse) {
       const container = await this.#inspect(id)
-      // It runs after all, or its command cannot be run, which the container reports from now on.
+      // It runs after all, or its command cannot be run, which `list` reports.
       if (container.status !== 'created' || isUnrunnable(container)) return { container }
     }
     await api.remove(id, true)

@@ -43,7 +43,7 @@ export class ContainerEvents {
     this.#done = this.#run()
   }
 
-  /** Reconnects. For when another call timed out: this stream may be dead without notice. */
+  /** Call it when another call has timed out: this stream may be dead, too, without having ended. */
   reconnect(): void {
     this.#open?.stop()
   }
@@ -77,7 +77,7 @@ export class ContainerEvents {
     }
   }
 
-  /** A method, since TypeScript takes the field to be unchanged across an await. */
+  /** A method, since TypeScript assumes that the field does not change across an await. */
   #isStopped(): boolean {
     return this.#stopped
   }

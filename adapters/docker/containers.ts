@@ -103,7 +103,7 @@ export class Containers {
 
   async instanceOf(container: Container, signal?: AbortSignal): Promise<Instance> {
     const { status, exitCode, error, id, finishedAt, outOfMemory } = container
-    // The engine may have restarted without an event having said so yet.
+    // The engine may have restarted since its start time was last read.
     if (hasEnded(container)) await this.readEngineStart(signal)
     const isUnexplained = status === 'exited' && [126, 127].includes(exitCode) && error === ''
     return instanceOf(container, this.#deps.node, {
@@ -171,7 +171,7 @@ export class Containers {
     try {
       for await (const line of containerLogs({ api, id, isRunning: async () => false }, { tail: 1 })) last = line
     } catch (error) {
-      // Without it the reason is less specific.
+      // The exit reason is then less specific.
       logger.debug({ err: error, container: id }, 'reading the last log line failed')
     }
     return last

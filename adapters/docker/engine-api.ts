@@ -30,7 +30,7 @@ export class EngineApi {
   }
 
   async info(options?: EngineCallOptions): Promise<unknown> {
-    return this.#read({ what: 'describe itself', method: 'GET', path: '/info' }, options)
+    return this.#read({ what: 'return its system information', method: 'GET', path: '/info' }, options)
   }
 
   /** Undefined when there is no such network. */

@@ -67,7 +67,7 @@ export class EngineCalls {
     const stop = () => aborter.abort()
     this.#scope.add(stop)
     stream.once('close', () => this.#scope.delete(stop))
-    // Whoever iterates the stream gets the error. Once nothing does, an error without listener would end the process.
+    // The reader gets errors by iterating. After it has stopped, an error without a listener would end the process.
     stream.on('error', () => {})
     return { stream, stop }
   }

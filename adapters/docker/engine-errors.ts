@@ -11,8 +11,8 @@ export function statusOf(error: unknown): number | undefined {
 }
 
 /**
- * The message of the engine, or of the system when the connection failed. Falls back to the error's own message, as for the
- * empty response of a proxy in front of the engine.
+ * The message of the engine, or of the system when the connection failed. Falls back to the error's own message, for example
+ * when a proxy in front of the engine sent an empty response.
  */
 export function messageFromEngine(error: unknown): string {
   const hasCause = FleetError.is(error) && error.cause !== undefined
@@ -41,7 +41,7 @@ export function engineFailure(error: unknown, what: string, endpoint: string): F
   return new FleetError(status === 400 ? 'invalid' : 'unavailable', message, cause)
 }
 
-/** Those of the requested ports that another container or program holds. Undefined when the call failed for another reason. */
+/** The requested ports that another container or program holds. Undefined when the call failed for another reason. */
 export function portsInUse(error: unknown, requested: readonly number[]): readonly number[] | undefined {
   const message = messageFromEngine(error)
   if (!/address already in use|port is already allocated|ports are not available/i.test(message)) return undefined

@@ -1,4 +1,4 @@
-/** One pull of an image by the engine, with its progress in words. */
+/** One pull of an image by the engine, with progress messages. */
 import type { Clock } from '../../src/contracts/clock.js'
 import { FleetError, messageOf } from '../../src/contracts/errors.js'
 import { isObject } from '../../src/rules/validation/problem.js'
@@ -76,7 +76,8 @@ export class ImagePull {
       cancelIdle()
       this.#cancelReport?.()
     }
-    if (!(await api.hasImage(this.#image))) throw this.#failure('the engine ended the pull without an error')
+    if (!(await api.hasImage(this.#image)))
+      throw this.#failure('the pull ended without an error, but the engine does not have the image')
   }
 
   #start() {
@@ -88,7 +89,7 @@ export class ImagePull {
     return this.#deps.api.pull({ fromImage: repository, tag }, auth)
   }
 
-  /** Reports at once, and again after each interval in which there was news. */
+  /** Notifies listeners at once, and then once per interval while the pull makes progress. */
   #report(): void {
     this.#cancelReport = undefined
     if (!this.#hasNews) return

@@ -42,7 +42,7 @@ export class Images {
   #start(image: string) {
     const operation = new ImagePull(image, this.#deps)
     const done = this.#pulls.start(image, operation, () => operation.run())
-    // Every waiting caller gets the failure; without any, it must not count as unhandled.
+    // Each waiting caller gets the failure. If none is left, it must not become an unhandled rejection.
     done.catch(() => {})
     return { operation, done }
   }

@@ -9,8 +9,7 @@ export type { DockerBackendOptions, PullPolicy, RegistryAuth } from './options.j
 
 /**
  * Runs each game server as a container: image, command, arguments, environment, working directory and resource limits of
- * the template's first container. Containers outlive the host process; the next one finds them by
- * their labels.
+ * the template's first container. Containers outlive the host process; the next one finds them by their labels.
  *
  * `$(NAME)` in command, arguments and values is expanded as in Kubernetes, including `PORT_<containerPort>`; `$$` yields
  * one `$`. The SDK configuration is copied into the container, so the engine may run on another machine.

@@ -24,7 +24,7 @@ export async function* containerLogs(source: LogSource, options: LogsOptions): A
   const { api } = source
   /** Timestamp of the last line. */
   let since: string | undefined
-  // With `tail: 0` the log starts now, also when the connection breaks before the first line.
+  // With `tail: 0` the log starts now, even if the connection breaks before the first line.
   const startTime = follow && tail === 0 ? engineTime(api, signal) : undefined
   let hasFollowed = false
   let backoffMs = backoffInitialMs

@@ -63,10 +63,11 @@ export interface DockerBackendOptions {
   readonly clock?: Clock
 }
 
-type Given = 'docker' | 'fleet' | 'publicAddress' | 'node' | 'log'
+/** Options without a fixed default. */
+type Optional = 'docker' | 'fleet' | 'publicAddress' | 'node' | 'log'
 
-export type ResolvedDockerOptions = Omit<Required<DockerBackendOptions>, 'portRange' | 'capabilities' | Given> & {
-  readonly [name in Given]: DockerBackendOptions[name]
+export type ResolvedDockerOptions = Omit<Required<DockerBackendOptions>, 'portRange' | 'capabilities' | Optional> & {
+  readonly [name in Optional]: DockerBackendOptions[name]
 } & {
   readonly portRange: PortRange
   readonly capabilities: { readonly add: readonly string[]; readonly drop: readonly string[] }
@@ -74,7 +75,7 @@ export type ResolvedDockerOptions = Omit<Required<DockerBackendOptions>, 'portRa
 
 const reader: OptionReader = new OptionReader('dockerBackend')
 
-const known = [
+const optionNames = [
   'docker',
   'directory',
   'fleet',
@@ -98,7 +99,7 @@ const known = [
 
 /** Throws `invalid`, naming the option. */
 export function resolveDockerOptions(options: DockerBackendOptions): ResolvedDockerOptions {
-  reader.rejectUnknown(options, known)
+  reader.rejectUnknown(options, optionNames)
   const { docker, fleet, publicAddress, node, log } = options
   if (docker !== undefined && !isClient(docker)) reader.reject('docker', 'must be a dockerode client', docker)
   if (fleet !== undefined && !(typeof fleet === 'string' && isFleetName(fleet))) {
@@ -165,7 +166,7 @@ function registryAuths(value: unknown): Readonly<Record<string, RegistryAuth>> {
   return Object.freeze(Object.fromEntries(read))
 }
 
-/** Networks without published ports. */
+/** Networks on which ports cannot be published. */
 const withoutPorts = /^(?:host|none|container:.*)$/
 
 function networks(value: unknown): readonly string[] {

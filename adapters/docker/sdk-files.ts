@@ -2,14 +2,14 @@
 import { sdkConfigFile, type SdkConfigInput } from '../../src/rules/game/sdk-config.js'
 import { tarOf } from './tar.js'
 
-const home = 'gamekeeper'
+const rootFolder = 'gamekeeper'
 
-export const sdkConfigPath = `/${home}/gsdkConfig.json`
+export const sdkConfigPath = `/${rootFolder}/gsdkConfig.json`
 
 export const sdkFolders: SdkConfigInput['folders'] = Object.freeze({
-  logs: `/${home}/GameLogs`,
-  certificates: `/${home}/GameCertificates`,
-  sharedContent: `/${home}/GameSharedContent`,
+  logs: `/${rootFolder}/GameLogs`,
+  certificates: `/${rootFolder}/GameCertificates`,
+  sharedContent: `/${rootFolder}/GameSharedContent`,
 })
 
 /** Readable by any user, since the image decides which user runs the game; the folders that games write to are writable. */
@@ -17,7 +17,7 @@ export function sdkArchive(sdk: SdkConfigInput, nowMs: number): Buffer {
   const folder = (path: string, mode: number) => ({ name: `${path.slice(1)}/`, mode })
   return tarOf(
     [
-      folder(`/${home}`, 0o755),
+      folder(`/${rootFolder}`, 0o755),
       folder(sdkFolders.logs, 0o777),
       folder(sdkFolders.certificates, 0o755),
       folder(sdkFolders.sharedContent, 0o777),

@@ -41,7 +41,7 @@ export class KubernetesBackend implements Backend {
 
   readonly #options: ResolvedKubernetesOptions
   readonly #api: KubernetesApi
-  /** Of the lease and of the encryption key. */
+  /** Namespace of the lease and of the encryption key. */
   readonly #systemNamespace: string
   readonly #lifecycle: BackendLifecycle<void>
   readonly #instances: PodInstances
@@ -94,7 +94,7 @@ export class KubernetesBackend implements Backend {
   }
 
   watch(listener: BackendListener): () => void {
-    // A new listener is about to act on what the list lacks, so that must be current.
+    // A new listener treats instances that the next list lacks as gone, so that list must be current.
     if (!this.#lifecycle.isClosed) this.#instances.pods.invalidate()
     return this.#lifecycle.watch(listener)
   }
@@ -107,10 +107,10 @@ export class KubernetesBackend implements Backend {
     await labelActive(snapshot, { api: this.#api, names: namesOf(this.#options.apiGroup) }, signal)
   }
 
-  async find(known: RecordedInstance, { signal }: CallOptions = {}): Promise<Instance | undefined> {
+  async find(recorded: RecordedInstance, { signal }: CallOptions = {}): Promise<Instance | undefined> {
     throwIfAborted(signal)
     await this.#lifecycle.open()
-    return this.#instances.find(known, signal)
+    return this.#instances.find(recorded, signal)
   }
 
   async probe({ signal }: CallOptions = {}): Promise<void> {
@@ -124,7 +124,7 @@ export class KubernetesBackend implements Backend {
     if (options.signal?.aborted) return
     const { pods } = this.#instances
     const snapshot = pods.find(ref)
-    if (!snapshot) throw new FleetError('not-found', `server ${keyOf(ref)} has no pod, and so no log`)
+    if (!snapshot) throw new FleetError('not-found', `server ${keyOf(ref)} has no pod and therefore no log`)
     const isRunning = () => {
       const current = pods.find(ref)
       return current?.podUid === snapshot.podUid && current.instance.phase !== 'exited'
@@ -135,7 +135,7 @@ export class KubernetesBackend implements Backend {
   async close(): Promise<void> {
     this.#lifecycle.close()
     await this.#instances.close()
-    // An open store still writes when it closes, and closes the API client then.
+    // An open store still writes while it closes; `onClosed` then closes the API client.
     if (!this.#store) this.#api.close()
     await Promise.all([this.#lifecycle.settled(), this.#instances.settled()])
   }

@@ -96,24 +96,24 @@ export class PodInstances {
     return [...this.#creations.rejected(), ...complete.map((snapshot) => this.#instanceOf(snapshot))]
   }
 
-  async find(known: RecordedInstance, signal: AbortSignal | undefined): Promise<Instance | undefined> {
+  async find(recorded: RecordedInstance, signal: AbortSignal | undefined): Promise<Instance | undefined> {
     const { options, ownerOf } = this.#deps
-    const { ref, uid } = known
+    const { ref, uid } = recorded
     const names = namesOf(options.apiGroup)
     const owner = ownerOf(ref, uid)
-    const snapshot = await this.pods.fetch(ref, signal, (object) => recoverIdentity(names, known, owner, object))
+    const snapshot = await this.pods.fetch(ref, signal, (object) => recoverIdentity(names, recorded, owner, object))
     if (!snapshot || snapshot.identity.uid !== uid || !(await this.#incompletePods.isComplete(snapshot)))
       return undefined
     return this.#instanceOf(snapshot)
   }
 
-  /** Gives creations in progress `closingMs` to finish; terminations stop waiting for their pods. */
+  /** Gives creations in progress `closeTimeoutMs` to finish; terminations stop waiting for their pods. */
   async close(): Promise<void> {
     const inProgress = Promise.allSettled([this.#creations.allSettled(), this.#terminations.allSettled()])
-    for (const termination of this.#terminations.inProgress()) termination.leave()
+    for (const termination of this.#terminations.inProgress()) termination.close()
     await waitAtMost(
       this.#deps.options.clock,
-      closingMs,
+      closeTimeoutMs,
       inProgress.then(() => this.#secrets.idle()),
     )
     for (const termination of this.#terminations.inProgress()) termination.abort()
@@ -147,7 +147,7 @@ export class PodInstances {
   #instanceOf(snapshot: PodSnapshot): Instance {
     const { identity, instance } = snapshot
     if (instance.phase !== 'pending' || !this.#hasForeignPorts(snapshot)) return instance
-    // With other ports, it may be schedulable.
+    // Reported as exited, since a replacement with other ports may be schedulable.
     const { ref, uid, ports } = identity
     const numbers = ports.map((port) => port.public).join(', ')
     const reason = `cannot be scheduled: pods outside the fleet use public ports ${numbers} on every suitable node`
@@ -155,8 +155,8 @@ export class PodInstances {
   }
 
   /**
-   * Pods outside the fleet hold its public ports. Otherwise no other ports were left to choose, and it waits for a pod of the
-   * fleet to end, or for a node.
+   * True when pods outside the fleet hold its public ports. If it shares a port with a pod of the fleet, no other ports were
+   * left: it waits for that pod to end, or for a node.
    */
   #hasForeignPorts(snapshot: PodSnapshot): boolean {
     const { pod, identity } = snapshot
@@ -170,7 +170,7 @@ export class PodInstances {
     this.#secrets.podChanged(snapshot)
     this.#slowStarts.podChanged(snapshot)
     if (this.#hasForeignPorts(snapshot)) this.#ports.markForeign(snapshot.identity.ports.map((port) => port.public))
-    // `create` returns it.
+    // `create` returns the instance.
     if (this.#creations.has(keyOf(snapshot.identity.ref))) return
     const instance = this.#instanceOf(snapshot)
     this.#deps.listeners.notifyAll((listener) => listener.changed(instance))
@@ -184,7 +184,7 @@ export class PodInstances {
     const { listeners } = this.#deps
     const { ref, uid } = snapshot.identity
     const { instance } = snapshot
-    // Force-deleted from outside, so no other event tells how it ended.
+    // Force-deleted from outside: no other event reports its end.
     const isSudden = instance.phase !== 'exited' && !this.#terminations.has(keyOf(ref))
     if (isSudden) {
       const exited = { ...instance, phase: 'exited', interrupted: true, reason: 'pod deleted' } as const
@@ -199,5 +199,5 @@ export class PodInstances {
   }
 }
 
-/** What is completed in this time needs no cleanup by the next leader. */
-const closingMs = 2_000
+/** Creations that complete within this time need no cleanup by the next leader. */
+const closeTimeoutMs = 2_000

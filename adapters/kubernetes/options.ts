@@ -67,7 +67,7 @@ export type ResolvedKubernetesOptions = Omit<Required<KubernetesBackendOptions>,
 
 const reader: OptionReader = new OptionReader('kubernetesBackend')
 
-const known = [
+const optionNames = [
   'kubeConfig',
   'namespaces',
   'systemNamespace',
@@ -88,10 +88,10 @@ const known = [
 
 /** Throws `invalid` with the name of the option. */
 export function resolveKubernetesOptions(options: KubernetesBackendOptions): ResolvedKubernetesOptions {
-  reader.rejectUnknown(options, known)
+  reader.rejectUnknown(options, optionNames)
   const { kubeConfig, systemNamespace, publicAddress, pod } = options
   if (kubeConfig !== undefined && !isKubeConfig(kubeConfig)) {
-    reader.reject('kubeConfig', 'must be a KubeConfig of @kubernetes/client-node', 'something else')
+    reader.reject('kubeConfig', 'must be a KubeConfig of @kubernetes/client-node', typeof kubeConfig)
   }
   if (systemNamespace !== undefined && !isNamespace(systemNamespace))
     reader.reject('systemNamespace', 'must be the name of a namespace', systemNamespace)
@@ -134,8 +134,8 @@ function apiGroup(value: unknown): string {
 }
 
 function scheduling(value: unknown): Scheduling {
-  const known = schedulings.find((one) => one === (value ?? 'packed'))
-  return known ?? reader.reject('scheduling', `must be ${schedulings.join(' or ')}`, value)
+  const found = schedulings.find((one) => one === (value ?? 'packed'))
+  return found ?? reader.reject('scheduling', `must be ${schedulings.join(' or ')}`, value)
 }
 
 function identity(value: unknown): string | undefined {

@@ -103,7 +103,7 @@ export class ScriptedServer implements MemoryServer {
 
   exit(code = 0): void {
     if (this.#phase === 'exited' || this.#phase === 'gone') return
-    this.#end({ exitCode: code, reason: `exited with code ${code}` })
+    this.#end({ exitCode: code })
   }
 
   vanish(): void {
@@ -205,7 +205,7 @@ export class ScriptedServer implements MemoryServer {
   }
 
   #notRunning(): FleetError {
-    const { reason } = this.#instance
+    const { exitCode, reason = exitCode === undefined ? undefined : `exited with code ${exitCode}` } = this.#instance
     const ended = reason === undefined ? 'has ended' : `has ended: ${reason}`
     return new FleetError(
       'closed',

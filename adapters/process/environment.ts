@@ -1,8 +1,8 @@
 /** The environment of a game's process, and the expansion of `$(NAME)` in its command line. Pure. */
 import { declaredEnvironment } from '../../src/rules/game/environment.js'
 import type { SdkConfigInput } from '../../src/rules/game/sdk-config.js'
-import type { GameContainer } from '../../src/rules/validation/template.js'
 import type { PortPair } from '../../src/rules/model/resources.js'
+import type { GameContainer } from '../../src/rules/validation/template.js'
 
 /**
  * Variables of the host that games inherit: search path, home, locale, temporary directory. All others stay with the host,

@@ -161,7 +161,7 @@ async function removeInstance(directory: string): Promise<void> {
   await rm(directory, { recursive: true, force: true, maxRetries: 3 })
 }
 
-function readRecordFile(directory: string, fileName: string): FoundInstance['record'] {
+function readRecordFile(directory: string, name: string): FoundInstance['record'] {
   let text: string
   try {
     text = readFileSync(join(directory, 'instance.json'), 'utf8')
@@ -172,5 +172,5 @@ function readRecordFile(directory: string, fileName: string): FoundInstance['rec
     throw error
   }
   const record = readRecord(text)
-  return record && dottedName(record.ref) === fileName ? record : 'unreadable'
+  return record && dottedName(record.ref) === name ? record : 'unreadable'
 }

@@ -85,7 +85,7 @@ async function startGame(
     child.once('exit', onExit)
     return new GameProcess({ ...run, logPath, group: child.pid, child, clock, ...leaderOf(child.pid) })
   } catch (error) {
-    if (scarce.has(codeOf(error))) {
+    if (shortageCodes.has(codeOf(error))) {
       throw new FleetError('unavailable', `cannot start a process: ${messageOf(error)}`, { cause: error })
     }
     return { rejected: { code: 126, reason: `cannot run ${command}: ${messageOf(error)}` } }
@@ -107,4 +107,4 @@ function leaderOf(pid: number): { readonly leader?: ProcessIdentity } {
 }
 
 /** A shortage of the machine, which may pass; other failures are due to the command or its directory. */
-const scarce: ReadonlySet<string> = new Set(['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE'])
+const shortageCodes: ReadonlySet<string> = new Set(['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE'])

@@ -73,11 +73,11 @@ export class GameProcess {
     if (this.#leaderRuns()) return undefined
     const { runDirectory, logPath, child, clock } = this.#options
     const code = readExitCode(runDirectory)
-    if (code !== undefined) return { code, reason: `${exitReason(code)}; see ${logPath}` }
+    if (code !== undefined) return { code, reason: `${killedBy(code)}see ${logPath}` }
     this.#leaderGoneAt ??= clock.elapsed()
     if (this.#members().length > 0) return undefined
     if (child && clock.elapsed() - this.#leaderGoneAt <= groupKillMs) return this.#exitOfSupervisor(child)
-    return { reason: 'exit code unknown: its supervisor was killed or the machine restarted' }
+    return { reason: 'its supervisor was killed or the machine restarted' }
   }
 
   /** The game never started, or was killed together with its supervisor. */
@@ -115,7 +115,8 @@ function isRunningChild(child: ChildProcess): boolean {
   return child.exitCode === null && child.signalCode === null
 }
 
-function exitReason(code: number): string {
+/** Empty unless the exit code stands for a signal. */
+function killedBy(code: number): string {
   const signal = Object.entries(constants.signals).find(([, number]) => number === code - 128)
-  return signal ? `exited with code ${code}: killed by ${signal[0]}` : `exited with code ${code}`
+  return signal ? `killed by ${signal[0]}; ` : ''
 }

@@ -40,7 +40,7 @@ export type ResolvedProcessOptions = Omit<Required<ProcessBackendOptions>, 'port
 
 const reader: OptionReader = new OptionReader('processBackend')
 
-const known = [
+const optionNames = [
   'directory',
   'publicAddress',
   'node',
@@ -56,7 +56,7 @@ const known = [
 
 /** Throws `invalid`, naming the option. */
 export function resolveProcessOptions(options: ProcessBackendOptions): ResolvedProcessOptions {
-  reader.rejectUnknown(options, known)
+  reader.rejectUnknown(options, optionNames)
   return Object.freeze({
     directory: resolve(reader.string('directory', options.directory, '.gamekeeper')),
     publicAddress: reader.string('publicAddress', options.publicAddress, '127.0.0.1'),

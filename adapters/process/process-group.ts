@@ -49,7 +49,7 @@ export function isInUse(pid: number): boolean {
   return send(pid, 0)
 }
 
-/** False when there is no such process. One of another user, which must not be signalled, counts as there. */
+/** False when there is no such process. A process of another user, which cannot be signalled, counts as existing. */
 function send(target: number, signal: NodeJS.Signals | 0): boolean {
   // 0 and -1 would mean this process's own group and all processes.
   if (Math.abs(target) <= 1) return false

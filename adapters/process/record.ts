@@ -1,8 +1,8 @@
 /** The record of an instance in its `instance.json`: enough to find its process and to report how it ended. Pure. */
 import type { ProcessIdentity } from '../../src/platform/process-identity.js'
-import { isObject } from '../../src/rules/validation/problem.js'
-import type { PortPair, Ref } from '../../src/rules/model/resources.js'
 import { isPort } from '../../src/rules/model/ports.js'
+import type { PortPair, Ref } from '../../src/rules/model/resources.js'
+import { isObject } from '../../src/rules/validation/problem.js'
 
 export interface InstanceRecord {
   readonly version: 1

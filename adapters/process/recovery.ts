@@ -18,7 +18,7 @@ export interface RecoveryDependencies {
   readonly logger: Logger
 }
 
-/** Throws when the disk or the processes cannot be read; it can then be repeated. */
+/** Rejects when the disk or the processes cannot be read; the caller may try again. */
 export async function recoverInstances(deps: RecoveryDependencies): Promise<readonly ManagedInstance[]> {
   const instances: ManagedInstance[] = []
   for (const found of deps.files.find()) {

@@ -29,12 +29,12 @@ export const notStartedCode = 125
 
 const become = `set -C; echo >"$0/claim" || exit ${notStartedCode}; exec "$@"`
 
-const supervise = `trap _gamekeeper_asked=1 TERM
+const supervise = `trap _gamekeeper_sigterm=1 TERM
 trap : HUP INT QUIT PIPE ALRM USR1 USR2
 echo $$ >"$0/pid" || exit ${notStartedCode}
 /bin/sh -c '${become}' "$0" "$@"
 echo $? >"$0/exit"
-[ -n "$_gamekeeper_asked" ] || kill -KILL 0`
+[ -n "$_gamekeeper_sigterm" ] || kill -KILL 0`
 
 export interface StartInput {
   /** Contains the mark in its name. */

@@ -16,9 +16,11 @@ export class InFlight<Operation, Result> {
     return this.#running.get(key)
   }
 
-  /** Settles as `run` does; until then `get` returns the operation. */
+  /** Calls `run` at once and settles as it does, also when it throws. Until then `get` returns the operation. */
   start(key: string, operation: Operation, run: () => Promise<Result>): Promise<Result> {
-    const done = this.#untilDone(key, run)
+    const result = new Promise<Result>((resolve) => resolve(run()))
+    // Never called before the entry exists, even if `run` has thrown.
+    const done = result.finally(() => this.#running.delete(key))
     this.#running.set(key, { operation, done })
     return done
   }
@@ -35,13 +37,5 @@ export class InFlight<Operation, Result> {
   /** Resolves once every operation that is in progress now has succeeded or failed. Never rejects. */
   async allSettled(): Promise<void> {
     await Promise.allSettled(Array.from(this.#running.values(), ({ done }) => done))
-  }
-
-  async #untilDone(key: string, run: () => Promise<Result>): Promise<Result> {
-    try {
-      return await run()
-    } finally {
-      this.#running.delete(key)
-    }
   }
 }

@@ -43,7 +43,7 @@ export class OptionReader {
   host(name: string, value: unknown): string {
     const isHost =
       typeof value === 'string' && value.length <= 253 && value.split('.').every((part) => hostPart.test(part))
-    // Digits and dots that are no valid IP address are no host name either.
+    // Digits and dots that are not a valid IP address are not a host name either.
     const isName = isHost && !/^[\d.]+$/.test(value)
     if (typeof value !== 'string' || (isIP(value) === 0 && !isName)) {
       this.reject(name, 'must be a host name or an IP address, without http:// and without a port', value)

@@ -1,4 +1,4 @@
-/** Port pairs as text, `7777:10000,7778:10001`: how labels and annotations keep an instance's ports. Pure. */
+/** Converts port pairs to and from text, `7777:10000,7778:10001`, as labels and annotations store them. Pure. */
 import { isPort } from '../../src/rules/model/ports.js'
 import type { PortPair } from '../../src/rules/model/resources.js'
 

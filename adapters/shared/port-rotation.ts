@@ -40,7 +40,7 @@ const foreignMs = 60_000
 /** Ports that turned out to be held by something outside the fleet; each is avoided for a minute. */
 export class ForeignPorts {
   readonly #clock: Clock
-  /** Until when each port is avoided. */
+  /** Elapsed ms until which each port is avoided. */
   readonly #until = new Map<number, number>()
 
   constructor(clock: Clock) {

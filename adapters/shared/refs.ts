@@ -1,4 +1,4 @@
-/** Refs as part of names outside the fleet: file names and container names. Pure. */
+/** Converts refs to and from text for file and container names. Pure. */
 import { FleetError } from '../../src/contracts/errors.js'
 import { labelPattern } from '../../src/rules/model/names.js'
 import type { Ref } from '../../src/rules/model/resources.js'
@@ -17,7 +17,7 @@ export function dottedName(ref: Ref): string {
   return `${ref.namespace}.${ref.name}`
 }
 
-/** Undefined when the text is no dotted name. */
+/** Undefined when the text is not a dotted name. */
 export function parseDottedName(text: string): Ref | undefined {
   const [namespace = '', name = '', ...rest] = text.split('.')
   return rest.length === 0 && isLabel(namespace) && isLabel(name) ? { namespace, name } : undefined

@@ -1,4 +1,4 @@
-/** The terminations in progress: one per server, shared by its callers, and as fast as the shortest of their grace periods. */
+/** The terminations in progress: one per server, shared by its callers, with the shortest of their grace periods. */
 import type { DestroyOptions } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'

@@ -1,4 +1,4 @@
-/** An Express app with the routes of a fleet below a path. Run it with `node --import tsx <this file>`. */
+/** An Express app that serves the routes of a fleet under a path. Run it with `node --import tsx <this file>`. */
 import express from 'express'
 import { createFleet, systemClock } from 'gamekeeper'
 import { fleetRoutes } from 'gamekeeper/http'

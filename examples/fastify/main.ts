@@ -1,4 +1,4 @@
-/** A Fastify app with the routes of a fleet below a path. Run it with `node --import tsx <this file>`. */
+/** A Fastify app that serves the routes of a fleet under a path. Run it with `node --import tsx <this file>`. */
 import Fastify from 'fastify'
 import { createFleet, systemClock } from 'gamekeeper'
 import { fastifyPlugin, fleetRoutes } from 'gamekeeper/http'

@@ -6,7 +6,7 @@
  *   bye <player>     disconnects a player. A UDP player is disconnected after 10 s without hello
  *   quit, crash      exits with code 0 or 1
  *
- * It answers every line, also an empty one, with `session <id> cookie <cookie> players <a,b>`: the initial players and the
+ * It answers every line, even an empty one, with `session <id> cookie <cookie> players <a,b>`: the initial players and the
  * connected ones. Before it is allocated it answers `standing by`, after a short wait, since a player may arrive before the
  * heartbeat that brings the session.
  *
@@ -57,7 +57,7 @@ function onConnection(socket) {
 
   let replies = Promise.resolve()
   const reply = () => void (replies = replies.then(answer).then(send))
-  // A client that sends nothing gets an answer, too.
+  // A client that sends nothing also gets an answer.
   const greeting = setTimeout(reply, 250)
   const lines = createInterface({ input: socket })
   lines.on('line', (line) => {
@@ -150,6 +150,6 @@ await new Promise((resolve) => setTimeout(resolve, switchMs('READY_AFTER_MS') ??
 if (process.env['NEVER_READY'] !== '1') {
   const { sessionId, initialPlayers } = await gsdk.readyForPlayers()
   setAllocated(sessionId)
-  gsdk.logs.write(`session ${sessionId} begins, expecting ${initialPlayers.join(', ') || 'no particular players'}`)
+  gsdk.logs.write(`session ${sessionId} begins, expecting ${initialPlayers.join(', ') || 'any players'}`)
   after(switchMs('END_AFTER_SECONDS', 1000), () => process.exit(0))
 }

@@ -1,4 +1,4 @@
-/** A Hono app with the routes of a fleet below a path. Run it with `node --import tsx <this file>`. */
+/** A Hono app that serves the routes of a fleet under a path. Run it with `node --import tsx <this file>`. */
 import { serve } from '@hono/node-server'
 import { createFleet, systemClock } from 'gamekeeper'
 import { fleetRoutes } from 'gamekeeper/http'

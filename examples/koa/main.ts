@@ -1,4 +1,4 @@
-/** A Koa app with the routes of a fleet below a path. Run it with `node --import tsx <this file>`. */
+/** A Koa app that serves the routes of a fleet under a path. Run it with `node --import tsx <this file>`. */
 import { createFleet, systemClock } from 'gamekeeper'
 import { fleetRoutes, koaMiddleware } from 'gamekeeper/http'
 import { memoryBackend } from 'gamekeeper/memory'

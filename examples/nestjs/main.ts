@@ -1,5 +1,5 @@
 /**
- * A NestJS app with the routes of a fleet below a path, on Express or, with PLATFORM=fastify, on Fastify. Run it with
+ * A NestJS app that serves the routes of a fleet under a path, on Express or, with PLATFORM=fastify, on Fastify. Run it with
  * `node --import tsx <this file>`.
  */
 import 'reflect-metadata'

@@ -1,4 +1,4 @@
-/** A plain `node:http` server with the routes of a fleet below a path. Run it with `node --import tsx <this file>`. */
+/** A plain `node:http` server that serves the routes of a fleet under a path. Run it with `node --import tsx <this file>`. */
 import { createServer } from 'node:http'
 import { createFleet, systemClock } from 'gamekeeper'
 import { bearerTokens, fleetRoutes } from 'gamekeeper/http'

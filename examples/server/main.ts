@@ -6,12 +6,12 @@ import { readFile } from 'node:fs/promises'
 import { bearerTokens, serve, webhook } from 'gamekeeper/http'
 import { fleetMetrics } from 'gamekeeper/metrics'
 import { helpText, readCommand } from './command-line.js'
-import { untilShutdown } from './leave.js'
+import { logEvents } from './event-logging.js'
 import { oneLine, type ServerLog, serverLog } from './log.js'
-import { narrate } from './narrate.js'
 import { asUsageError, openFleet } from './open-fleet.js'
-import { ensureSample, whatToTry } from './sample.js'
+import { commandsToTry, ensureSample } from './sample.js'
 import { type Config, isLoopback, readConfig, UsageError } from './settings.js'
+import { untilShutdown } from './shutdown.js'
 
 for (const stream of [process.stdout, process.stderr]) {
   // The reader of the output may exit, as `head` does: no reason to stop the fleet.
@@ -43,7 +43,7 @@ async function main(args: readonly string[]): Promise<number> {
 
 async function run(config: Config, log: ServerLog): Promise<number> {
   const fleet = await openFleet(config, log)
-  narrate(fleet, log)
+  logEvents(fleet, log)
   try {
     const { tokens } = config
     const listener = { host: config.host, ...(config.tls && { tls: config.tls }) }
@@ -97,7 +97,7 @@ async function run(config: Config, log: ServerLog): Promise<number> {
     // With tokens or certificates the printed commands would be refused.
     const isOpen = tokens.length === 0 && config.tls === undefined
     if (sample && isOpen && log.isEnabled('info')) {
-      const lines = whatToTry(sample, { allocationUrl, managementUrl, simulated: config.backend === 'memory' })
+      const lines = commandsToTry(sample, { allocationUrl, managementUrl, simulated: config.backend === 'memory' })
       // For people; when stdout is not a terminal it carries JSON lines only.
       const stream = process.stdout.isTTY ? process.stdout : process.stderr
       stream.write(`${lines.join('\n')}\n`)

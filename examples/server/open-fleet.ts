@@ -5,9 +5,9 @@ import { type KubernetesBackendOptions, kubernetesBackend } from 'gamekeeper/kub
 import { memoryBackend } from 'gamekeeper/memory'
 import { processBackend } from 'gamekeeper/process'
 import { rememberedPort, rememberPort } from './agent-port.js'
-import { countServers } from './leave.js'
 import type { ServerLog } from './log.js'
 import { type Config, UsageError } from './settings.js'
+import { countServers } from './shutdown.js'
 
 /** Throws UsageError, naming the variable, when a port or directory cannot be used. */
 export async function openFleet(config: Config, log: ServerLog): Promise<Fleet> {
@@ -15,21 +15,21 @@ export async function openFleet(config: Config, log: ServerLog): Promise<Fleet> 
   if (config.backend === 'memory') return createFleet({ backend: backendOf(config, log), apiGroup, logger: log })
   // With an explicit port in AGENT_ADDRESS, or a fixed port in a cluster, there is no port to remember.
   const fixed = config.agentAddress?.includes(':') === true || (config.backend === 'kubernetes' && config.agentPort > 0)
-  const known = fixed ? undefined : await rememberedPort(config.dataDir)
-  const fleet = await openAt(config, log, known)
+  const previousPort = fixed ? undefined : await rememberedPort(config.dataDir)
+  const fleet = await openAt(config, log, previousPort)
   const port = Number(fleet.agentAddress?.split(':').at(-1))
-  if (fixed || port === known) return fleet
+  if (fixed || port === previousPort) return fleet
   await rememberPort(config.dataDir, port)
-  if (known !== undefined && ((await countServers(fleet)) ?? 0) > 0) {
+  if (previousPort !== undefined && ((await countServers(fleet)) ?? 0) > 0) {
     log.warn(
-      { previous: known, port },
+      { previous: previousPort, port },
       'the agent port has changed; heartbeats of game servers that are already running are lost',
     )
   }
   return fleet
 }
 
-async function openAt(config: Config, log: ServerLog, known: number | undefined): Promise<Fleet> {
+async function openAt(config: Config, log: ServerLog, previousPort: number | undefined): Promise<Fleet> {
   const open = (port: number) =>
     createFleet({
       backend: backendOf(config, log),
@@ -41,9 +41,9 @@ async function openAt(config: Config, log: ServerLog, known: number | undefined)
       },
       logger: log,
     })
-  if (config.agentPort > 0 || known === undefined) return open(config.agentPort)
+  if (config.agentPort > 0 || previousPort === undefined) return open(config.agentPort)
   try {
-    return await open(known)
+    return await open(previousPort)
   } catch (error) {
     if (!FleetError.is(error, 'port-in-use')) throw error
     return open(0)
@@ -61,11 +61,11 @@ function backendOf(config: Config, logger: ServerLog): Backend {
     case 'docker':
       return orUsageError(() => dockerBackend({ directory, portRange, logger, ...address }))
     case 'kubernetes':
-      return orUsageError(() => kubernetesBackend({ portRange, logger, ...address, ...inCluster(config) }))
+      return orUsageError(() => kubernetesBackend({ portRange, logger, ...address, ...clusterOptions(config) }))
   }
 }
 
-function inCluster({ namespaces, systemNamespace, apiGroup, podName }: Config): KubernetesBackendOptions {
+function clusterOptions({ namespaces, systemNamespace, apiGroup, podName }: Config): KubernetesBackendOptions {
   return {
     ...(namespaces && { namespaces }),
     ...(systemNamespace !== undefined && { systemNamespace }),

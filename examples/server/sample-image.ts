@@ -42,7 +42,7 @@ export async function buildSampleImage({ log, signal, timeoutMs = defaultTimeout
 }
 
 /**
- * The engine that dockerode connects to, as an argument of `docker -H`: the command's own context may point to another.
+ * The engine that dockerode connects to, as an argument of `docker -H`: the command's desktopSocket context may point to another.
  */
 export async function engineOf(env: Readonly<Record<string, string | undefined>>): Promise<string> {
   const host = env['DOCKER_HOST'] ?? ''
@@ -56,10 +56,10 @@ const windowsPipe = 'npipe:////./pipe/docker_engine'
 async function localEngine(): Promise<string> {
   if (process.platform === 'win32') return windowsPipe
   // Docker Desktop.
-  const own = join(homedir(), '.docker', 'run', 'docker.sock')
+  const desktopSocket = join(homedir(), '.docker', 'run', 'docker.sock')
   try {
-    await access(own)
-    return `unix://${own}`
+    await access(desktopSocket)
+    return `unix://${desktopSocket}`
   } catch {
     // Not there: use the default.
     return 'unix:///var/run/docker.sock'
@@ -68,7 +68,7 @@ async function localEngine(): Promise<string> {
 
 /** Resolves with what went wrong, or undefined, once no process of the command is left. */
 function run(args: readonly string[], signal: AbortSignal): Promise<string | undefined> {
-  // In its own process group, so that Ctrl-C does not reach it and its children can be killed with it.
+  // In its desktopSocket process group, so that Ctrl-C does not reach it and its children can be killed with it.
   const child = spawn('docker', args, { cwd: root, stdio: ['ignore', 'ignore', 'pipe'], detached: true })
   let stderr = ''
   child.stderr.setEncoding('utf8').on('data', (part: string) => (stderr = (stderr + part).slice(-maxStderrChars)))

@@ -73,7 +73,7 @@ export interface SampleCommandsInput {
 }
 
 /** Commands to try, one per line. Each except `nc` works unchanged. */
-export function whatToTry({ metadata, spec }: GameServerBuild, input: SampleCommandsInput): readonly string[] {
+export function commandsToTry({ metadata, spec }: GameServerBuild, input: SampleCommandsInput): readonly string[] {
   const { allocationUrl, managementUrl, simulated } = input
   const builds = `${managementUrl}/api/v1/gameserverbuilds`
   const session = { sessionID: randomUUID(), sessionCookie: 'map=dust', initialPlayers: ['amie', 'bob'] }

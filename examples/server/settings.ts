@@ -15,7 +15,7 @@ type Defaulted = { [N in SettingName]: (typeof settings)[N] extends { fallback: 
 
 export const backends = ['process', 'docker', 'kubernetes', 'memory'] as const
 
-const compats: readonly Compat[] = ['thundernetes']
+const compatFormats: readonly Compat[] = ['thundernetes']
 
 export interface Config {
   readonly backend: (typeof backends)[number]
@@ -46,29 +46,29 @@ export interface Config {
 
 /** Throws UsageError for the first variable with an invalid value. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>, cwd: string): Config {
-  const given = (name: SettingName) => {
+  const variable = (name: SettingName) => {
     const value = env[name]
     if (value?.trim() === '') throw new UsageError(`${name} is set but empty`)
     return value
   }
-  const text = (name: Defaulted) => given(name) ?? settings[name].fallback
+  const text = (name: Defaulted) => variable(name) ?? settings[name].fallback
   const port = (name: Defaulted) => readPort(name, text(name))
-  const agentAddress = given('AGENT_ADDRESS')
-  const agentHost = given('AGENT_HOST')
-  const publicAddress = given('PUBLIC_ADDRESS')
-  const tokens = readTokens(given)
-  const tls = readTls(given)
+  const agentAddress = variable('AGENT_ADDRESS')
+  const agentHost = variable('AGENT_HOST')
+  const publicAddress = variable('PUBLIC_ADDRESS')
+  const tokens = readTokens(variable)
+  const tls = readTls(variable)
   const host = readHost('HOST', text('HOST'))
   const insecure = oneOf('INSECURE', text('INSECURE'), ['0', '1']) === '1'
   const isUnauthenticated = tokens.length === 0 && tls?.ca === undefined
   if (!insecure && isUnauthenticated && !isLoopback(host))
     throw unauthenticated(`HOST=${host}`, 'anyone who can reach this machine')
-  const allowedOrigins = readOrigins(given)
+  const allowedOrigins = readOrigins(variable)
   if (!insecure && isUnauthenticated && allowedOrigins.includes('*')) {
     throw unauthenticated('ALLOWED_ORIGINS=*', 'any web page open in a browser on this machine')
   }
-  const namespaces = given('NAMESPACES')
-  const compat = given('COMPAT')
+  const namespaces = variable('NAMESPACES')
+  const compat = variable('COMPAT')
   return {
     backend: oneOf('BACKEND', text('BACKEND'), backends),
     host,
@@ -81,21 +81,21 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
     portRange: readRange('PORT_RANGE', text('PORT_RANGE')),
     publicAddress: publicAddress === undefined ? undefined : readHost('PUBLIC_ADDRESS', publicAddress),
     namespaces: namespaces === undefined ? undefined : readNamespaces('NAMESPACES', namespaces),
-    systemNamespace: given('SYSTEM_NAMESPACE'),
-    podName: given('POD_NAME'),
+    systemNamespace: variable('SYSTEM_NAMESPACE'),
+    podName: variable('POD_NAME'),
     sample: oneOf('SAMPLE', text('SAMPLE'), ['on', 'off']) === 'on',
     tokens,
     tls,
-    webhook: readWebhook(given),
-    compat: compat === undefined ? undefined : oneOf('COMPAT', compat, compats),
+    webhook: readWebhook(variable),
+    compat: compat === undefined ? undefined : oneOf('COMPAT', compat, compatFormats),
     apiGroup: readGroup('API_GROUP', text('API_GROUP')),
-    allowedHosts: (given('ALLOWED_HOSTS')?.split(',') ?? []).map((name) => readHost('ALLOWED_HOSTS', name.trim())),
+    allowedHosts: (variable('ALLOWED_HOSTS')?.split(',') ?? []).map((name) => readHost('ALLOWED_HOSTS', name.trim())),
     allowedOrigins,
     logLevel: oneOf('LOG_LEVEL', text('LOG_LEVEL'), logLevels),
   }
 }
 
-type Given = (name: SettingName) => string | undefined
+type VariableReader = (name: SettingName) => string | undefined
 
 const tokenSettings = [
   ['ALLOCATE_TOKENS', 'allocate'],
@@ -104,10 +104,10 @@ const tokenSettings = [
 ] as const
 
 /** A token listed in several variables has all their roles. Error messages never show a token. */
-function readTokens(given: Given): readonly BearerToken[] {
+function readTokens(variable: VariableReader): readonly BearerToken[] {
   const rolesOf = new Map<string, Set<Role>>()
   for (const [name, role] of tokenSettings) {
-    for (const token of given(name)?.split(',') ?? []) {
+    for (const token of variable(name)?.split(',') ?? []) {
       const trimmed = token.trim()
       if (!/^[\w.~+/=-]{16,}$/.test(trimmed)) {
         throw new UsageError(
@@ -120,8 +120,8 @@ function readTokens(given: Given): readonly BearerToken[] {
   return [...rolesOf].map(([token, roles]) => ({ token, roles: [...roles] }))
 }
 
-function readTls(given: Given): TlsOptions | undefined {
-  const [cert, key, ca] = [given('TLS_CERT'), given('TLS_KEY'), given('TLS_CLIENT_CA')]
+function readTls(variable: VariableReader): TlsOptions | undefined {
+  const [cert, key, ca] = [variable('TLS_CERT'), variable('TLS_KEY'), variable('TLS_CLIENT_CA')]
   if (cert === undefined && key === undefined && ca === undefined) return undefined
   if (cert === undefined || key === undefined) {
     throw new UsageError('TLS_CERT and TLS_KEY must be set together; TLS_CLIENT_CA requires both')
@@ -129,13 +129,13 @@ function readTls(given: Given): TlsOptions | undefined {
   return { cert, key, ...(ca !== undefined && { ca }) }
 }
 
-function readWebhook(given: Given): Config['webhook'] {
-  const [url, secret] = [given('WEBHOOK_URL'), given('WEBHOOK_SECRET')]
+function readWebhook(variable: VariableReader): Config['webhook'] {
+  const [url, secret] = [variable('WEBHOOK_URL'), variable('WEBHOOK_SECRET')]
   if (url === undefined && secret === undefined) return undefined
   if (url === undefined || secret === undefined)
     throw new UsageError('WEBHOOK_URL and WEBHOOK_SECRET must be set together')
   if (!/^https?:\/\//.test(url) || !URL.canParse(url))
-    throw wrong('WEBHOOK_URL', 'must be a URL like https://example.com/hook', url)
+    throw invalid('WEBHOOK_URL', 'must be a URL like https://example.com/hook', url)
   if (secret.length < 16) throw new UsageError('WEBHOOK_SECRET must have at least 16 characters')
   return { url, secret }
 }
@@ -153,68 +153,68 @@ function unauthenticated(setting: string, who: string): UsageError {
 
 function oneOf<T extends string>(name: SettingName, value: string, known: readonly T[]): T {
   const found = known.find((one) => one === value)
-  if (found === undefined) throw wrong(name, `must be ${listed(known)}`, value)
+  if (found === undefined) throw invalid(name, `must be ${listed(known)}`, value)
   return found
 }
 
 function readPort(name: SettingName, value: string): number {
   const port = /^\d{1,5}$/.test(value) ? Number(value) : NaN
-  if (!(port <= 65_535)) throw wrong(name, 'must be a port from 0 to 65535', value)
+  if (!(port <= 65_535)) throw invalid(name, 'must be a port from 0 to 65535', value)
   return port
 }
 
 function readRange(name: SettingName, value: string): PortRange {
   const [, first, last] = (/^(\d{1,5})-(\d{1,5})$/.exec(value) ?? []).map(Number)
   if (first === undefined || last === undefined || first < 1 || last > 65_535 || first > last) {
-    throw wrong(name, 'must be a range of ports from 1 to 65535, like 10000-12000', value)
+    throw invalid(name, 'must be a range of ports from 1 to 65535, like 10000-12000', value)
   }
   return { first, last }
 }
 
 /** A host name or IP address, without scheme, port or path. */
 function readHost(name: SettingName, value: string): string {
-  if (isIP(value) === 0 && !/^[\w.-]+$/.test(value)) throw wrong(name, 'must be an IP address or a host name', value)
+  if (isIP(value) === 0 && !/^[\w.-]+$/.test(value)) throw invalid(name, 'must be an IP address or a host name', value)
   return value
 }
 
 function readNamespaces(name: SettingName, value: string): readonly string[] {
   const namespaces = value.split(',').map((one) => one.trim())
   if (!namespaces.every((one) => /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(one))) {
-    throw wrong(name, 'must be comma-separated namespace names', value)
+    throw invalid(name, 'must be comma-separated namespace names', value)
   }
   return namespaces
 }
 
-function readOrigins(given: Given): readonly string[] {
-  const origins = given('ALLOWED_ORIGINS')?.split(',') ?? []
+function readOrigins(variable: VariableReader): readonly string[] {
+  const origins = variable('ALLOWED_ORIGINS')?.split(',') ?? []
   return origins.map((one) => {
     const origin = one.trim()
     if (origin === '*' || (URL.canParse(origin) && new URL(origin).origin === origin)) return origin
-    throw wrong('ALLOWED_ORIGINS', 'must be origins like https://console.example, without a path', origin)
+    throw invalid('ALLOWED_ORIGINS', 'must be origins like https://console.example, without a path', origin)
   })
 }
 
 function readGroup(name: SettingName, value: string): string {
   if (value.length > 200 || !/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?\.[a-z]+$/.test(value)) {
-    throw wrong(name, 'must be a domain such as mps.gamekeeper.com', value)
+    throw invalid(name, 'must be a domain such as mps.gamekeeper.com', value)
   }
   return value
 }
 
 function readHostAndPort(name: SettingName, value: string): string {
   if (isIPv6(value))
-    throw wrong(name, 'must have its IPv6 address in brackets, like [fd00::4] or [fd00::4]:56001', value)
+    throw invalid(name, 'must have its IPv6 address in brackets, like [fd00::4] or [fd00::4]:56001', value)
   // $(HOST):$(PORT) of an IPv6 Service has no brackets. It is unambiguous if only the part before the last colon is an address.
   const [, address, digits] = /^(.+:.*):(\d{1,5})$/.exec(value) ?? []
   if (address !== undefined && isIPv6(address)) return readHostAndPort(name, `[${address}]:${digits}`)
   const match = /^([\w.-]+|\[[\da-f:.]+\])(?::(\d{1,5}))?$/i.exec(value)
   if (!match || !(Number(match[2] ?? 1) >= 1 && Number(match[2] ?? 1) <= 65_535)) {
-    throw wrong(name, 'must be a host or host:port, without http://', value)
+    throw invalid(name, 'must be a host or host:port, without http://', value)
   }
   return value
 }
 
-function wrong(name: SettingName, must: string, value: string): UsageError {
+function invalid(name: SettingName, must: string, value: string): UsageError {
   return new UsageError(`${name} ${must}, but is ${JSON.stringify(value)}`)
 }
 

@@ -1,6 +1,6 @@
 /**
  * The endpoint for game servers: the calls of the PlayFab GSDK protocol. Plain `node:http` and constant work per call,
- * since every game server sends one a second. Knows a single function of the fleet.
+ * since every game server sends one a second. Needs a single function of the fleet.
  *
  * Transient failures are answered with 200, since some SDKs give up for good after a few errors.
  */
@@ -93,13 +93,13 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
   }
 }
 
-/** Below a mount Express rewrites `url`; a body parser leaves the parsed body in `body`. */
+/** Express rewrites `url` under a mount path; a body parser leaves the parsed body in `body`. */
 interface MountedRequest extends IncomingMessage {
   readonly originalUrl?: string
   readonly body?: unknown
 }
 
-/** Sent when the fleet fails: that is no reason to end a game. */
+/** Sent when the fleet fails, which must not end a game. */
 const continueAnswer: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }
 
 const gsdkInfo = Symbol('gsdkInfo')
@@ -110,7 +110,7 @@ const heartbeatPrefix = '/v1/sessionHosts/'
 const heartbeatSuffix = '/heartbeats'
 const gsdkInfoPath = /^\/v1\/metrics\/[^/]+\/gsdkinfo\/?$/
 
-/** The call that a request target stands for: `/v1/sessionHosts/{id}[/heartbeats]` or `/v1/metrics/{id}/gsdkinfo`. */
+/** The call that a request target names: `/v1/sessionHosts/{id}[/heartbeats]` or `/v1/metrics/{id}/gsdkinfo`. */
 function callOf(target: string): Call {
   const path = pathOf(target)
   if (!path.startsWith(heartbeatPrefix)) return gsdkInfoPath.test(path) ? gsdkInfo : undefined

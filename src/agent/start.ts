@@ -1,6 +1,6 @@
 /** Runs the agent on a listener of its own. */
-import { agentListener, type AgentListenerOptions, type HeartbeatTarget } from './listener.js'
 import { closeServer, httpServer, listen, type Listening } from '../platform/http-server.js'
+import { agentListener, type AgentListenerOptions, type HeartbeatTarget } from './listener.js'
 
 export const defaultAgentPort = 56_001
 export const defaultAgentHost = '127.0.0.1'

@@ -1,7 +1,7 @@
 /** Turns an error answer into a FleetError, and decides which errors are worth a retry. */
 import { type ErrorCode, errorCodes, FleetError } from '../contracts/errors.js'
-import { isObject } from '../rules/validation/problem.js'
 import { errorCodeHeader } from '../rules/model/wire.js'
+import { isObject } from '../rules/validation/problem.js'
 
 /** For answers without an error code: those of a proxy, or of the host app's own middleware. */
 const codeOfStatus: Readonly<Record<number, ErrorCode>> = {

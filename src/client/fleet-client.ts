@@ -1,7 +1,7 @@
 /** A fleet's calls over HTTP, with the same methods as `Fleet`, so that code can take either. */
+import type { CallOptions } from '../contracts/call-options.js'
 import { FleetError } from '../contracts/errors.js'
 import type { AllocateOptions, Builds, Details, Fleet, Servers } from '../contracts/fleet.js'
-import type { CallOptions } from '../contracts/call-options.js'
 import type { AllocationRequest, RefLike } from '../rules/model/resources.js'
 import type {
   Allocation,
@@ -48,8 +48,8 @@ export function fleetClient(options: FleetClientOptions): FleetClient {
   if (allocationUrl === undefined && managementUrl === undefined) {
     throw new FleetError('invalid', 'fleetClient needs url, or allocationUrl and managementUrl')
   }
-  for (const given of [allocationUrl, managementUrl]) if (given !== undefined) checkUrl(given)
-  /** Lists are arrays here, and objects in the compatibility shapes of another project. */
+  for (const base of [allocationUrl, managementUrl]) if (base !== undefined) checkUrl(base)
+  /** A list is an array, or an object when the server answers in a compatibility format. */
   const list = async <T>(call: Parameters<typeof calls.json>[0]): Promise<readonly T[]> => {
     const items = await calls.json<readonly T[] | { readonly metadata: unknown }>(call)
     if (!('metadata' in items)) return items

@@ -16,7 +16,7 @@ export async function* readEvents(
   url: string,
   { from, signal }: ReadEventsOptions = {},
 ): AsyncGenerator<FleetEvent | EventsDropped> {
-  /** Tells the next connection where to continue. */
+  /** Headers that tell the next connection where to continue. */
   let headers: Record<string, string> = {}
   let failures = 0
   while (!signal?.aborted) {

@@ -27,7 +27,7 @@ export async function withTimeout<T>(
   }
 }
 
-/** Resolves after `ms` plus up to half of that at random, so that clients do not return together. Throws `aborted`. */
+/** Resolves after `ms` plus up to half of that at random, so that clients do not retry in step. Throws `aborted`. */
 export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   await new Promise<void>((resolve) => {
     const timer = setTimeout(done, ms * (1 + Math.random() / 2))

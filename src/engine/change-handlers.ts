@@ -1,11 +1,11 @@
 /**
- * What follows a change in the inventory: events, back-offs, and the reconciles that it calls for. Synchronous, in the tick
- * of the change.
+ * Reacts to changes in the inventory: emits events, sets back-offs and queues reconciles. Synchronous, in the tick of the
+ * change.
  */
-import { sessionKey } from '../rules/planning/allocation.js'
 import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
-import { callsForPause, wasRefused } from '../rules/lifecycle/lifecycle.js'
+import { needsBackoff, disappearedBeforeStandingBy } from '../rules/lifecycle/lifecycle.js'
 import type { Build, Server } from '../rules/model/resources.js'
+import { sessionKey } from '../rules/planning/allocation.js'
 import type { WaitQueue } from './allocation/wait-queue.js'
 import type { BuildOperations } from './builds/build-operations.js'
 import { backoffLimits, type EngineContext } from './context.js'
@@ -16,7 +16,7 @@ import type { Conditions } from './reporting/conditions.js'
 import type { EventReporter } from './reporting/event-reporter.js'
 import type { StartFailures } from './reporting/start-failures.js'
 import type { Bucket, BuildEntry, ServerEntry } from './state/entries.js'
-import { isCurrent, isDrained } from './state/queries.js'
+import { isCurrent, isDraining } from './state/queries.js'
 
 export interface ChangeHandlerDependencies {
   readonly builds: Pick<BuildOperations, 'buildIDChanged'>
@@ -36,7 +36,7 @@ export class ChangeHandlers {
     this.#deps = deps
   }
 
-  /** The record of a server has replaced `before`; the server was in the bucket `from`. */
+  /** The server's record replaced `before`, and its bucket was `from`. */
   serverChanged(entry: ServerEntry, before: Server, from: Bucket): void {
     const { clock } = this.#ctx
     const { events } = this.#deps
@@ -49,14 +49,14 @@ export class ChangeHandlers {
     const saved = isSaved(entry)
     const isUnprotected = needsProtection(this.#ctx, entry)
     if (!saved || isUnprotected) build.needsAction.add(entry)
-    // A reserved server counts as Active already, so an allocation costs one reconcile and not two.
+    // A reserved server already counts as Active, so an allocation costs one reconcile instead of two.
     if (!(saved && from === 'reserved' && bucket === 'active') || isUnprotected) this.#ctx.enqueue(build)
     events.serverState(entry, before)
     if (record.state === 'Terminating' && before.state !== 'Terminating') this.#serverTerminating(entry)
     events.serverHealth(entry, before)
   }
 
-  /** A server was taken over from the store: another host may have allocated it. */
+  /** A server was adopted from the store: another host may have allocated it. */
   serverAdopted(server: Server): void {
     this.#endWait(server)
   }
@@ -65,12 +65,12 @@ export class ChangeHandlers {
     this.#ctx.enqueue(build)
     const { buildID } = before.spec
     if (buildID !== build.record.spec.buildID) this.#deps.builds.buildIDChanged(build, buildID)
-    if (isDrained(before) && !build.draining) this.#deps.drainer.checkProgress()
+    if (isDraining(before) && !build.draining) this.#deps.drainer.checkProgress()
     this.#deps.events.buildHealth(build, before)
     this.#deps.conditions.reportChanges(build, before)
   }
 
-  /** Callers of this host have left the queue with their server already; one that still waits was served by another host. */
+  /** A caller served by this host has already left the queue. One that still waits was served by another host. */
   #endWait({ session }: Server): void {
     const { waitQueue } = this.#deps
     if (session && waitQueue.total > 0) waitQueue.sessionAllocated(sessionKey(session.id))
@@ -80,16 +80,16 @@ export class ChangeHandlers {
     const { clock } = this.#ctx
     const { build } = entry
     const { ending, session } = entry.record
-    // A back-off from before must not delay the termination.
+    // An earlier back-off must not delay the termination.
     entry.retry = noBackoff
     entry.terminatingSince = clock.elapsed()
-    entry.learnsByHeartbeat = session !== undefined && build.heartbeating.has(entry)
+    entry.terminatesByHeartbeat = session !== undefined && build.heartbeating.has(entry)
     if (!ending) return
-    if (callsForPause(entry.record)) {
+    if (needsBackoff(entry.record)) {
       build.backoff = afterFailure(build.backoff, clock.elapsed(), backoffLimits(this.#ctx))
       if (isCurrent(entry)) build.crashedTemplate = build.templateHash
     }
-    if (wasRefused(entry.record)) this.#deps.startFailures.startReport(entry, ending.message)
+    if (disappearedBeforeStandingBy(entry.record)) this.#deps.startFailures.startReport(entry, ending.message)
     this.#deps.events.serverTerminating(entry, ending)
   }
 }

@@ -1,17 +1,17 @@
-/** What the parts of the engine share: the contracts to the outside, the inventory, and how to queue work. */
+/** What the parts of the engine share: backend, store, clock and the like, the inventory, and how to queue work. */
 import type { Backend } from '../contracts/backend.js'
 import type { Clock } from '../contracts/clock.js'
 import type { FleetError } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
-import type { Limiter } from '../util/limiter.js'
 import type { Logger } from '../contracts/logger.js'
 import type { FleetLimits } from '../contracts/options.js'
+import type { Store } from '../contracts/store.js'
 import type { BackoffLimits } from '../rules/lifecycle/backoff.js'
 import type { Build, Ref } from '../rules/model/resources.js'
-import type { Store } from '../contracts/store.js'
+import type { Limiter } from '../util/limiter.js'
+import type { ResponsiveClock } from './instances/responsive-clock.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
 import type { Inventory } from './state/inventory.js'
-import type { ResponsiveClock } from './instances/responsive-clock.js'
 
 export interface EngineContext {
   readonly backend: Backend

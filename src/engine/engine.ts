@@ -1,4 +1,4 @@
-/** One term of leadership: reads the store, adopts the instances that are there, and runs the fleet until it is stopped. */
+/** Runs the fleet for one leadership term: reads the store, adopts running instances, and reconciles until stopped. */
 import { FleetError } from '../contracts/errors.js'
 import type { DrainOptions, DrainResult } from '../contracts/options.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
@@ -8,11 +8,11 @@ import type { Allocator } from './allocation/allocator.js'
 import type { BuildOperations } from './builds/build-operations.js'
 import { isSaved, LostServer } from './persistence/server-writer.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
-import { serversOf } from './state/queries.js'
 import type { Inventory } from './state/inventory.js'
+import { serversOf } from './state/queries.js'
 import { type EngineDependencies, type EngineParts, type EngineState, wireEngine } from './wiring.js'
 
-/** Resolves with an engine that runs. Rejects when the store or the backend cannot be read. */
+/** Resolves with a running engine. Rejects when the store or the backend cannot be read. */
 export function startEngine(deps: EngineDependencies): Promise<Engine> {
   return new Engine(deps).start()
 }
@@ -57,7 +57,7 @@ export class Engine {
   }
 
   /**
-   * Stops acting. Servers keep running; callers that wait get `error`. `closing`: writes what is not durable yet first.
+   * Stops acting. Servers keep running, and waiting callers get `error`. `closing`: first writes what is not durable yet.
    * `deposed`: another host leads, so nothing more is written.
    */
   async stop(error: FleetError, why: 'closing' | 'deposed'): Promise<void> {
@@ -91,7 +91,7 @@ export class Engine {
     return this.#parts.heartbeat(hostId, heartbeat)
   }
 
-  /** Terminates a server for an operator. Resolves when its record says so. */
+  /** Terminates a server for an operator. Resolves when the decision is durable. */
   async deleteServer(entry: ServerEntry): Promise<void> {
     const { ctx, writer } = this.#parts
     const event = { type: 'end' as const, reason: 'Deleted' as const, message: 'deleted by an operator' }
@@ -99,7 +99,7 @@ export class Engine {
     try {
       await writer.save(entry)
     } catch (error) {
-      // A record that is gone already needs no write.
+      // A record that is already gone needs no write.
       if (!(error instanceof LostServer)) throw error
     }
   }
@@ -127,7 +127,7 @@ export class Engine {
     return this.#parts.drainer.drain({ what, entries, isResumed: () => false }, options)
   }
 
-  /** A store that displays events gets every one of them. */
+  /** Sends every event to the store if it displays them. */
   #forwardEvents(): void {
     const { display } = this.#parts.ctx.store
     if (display) this.#stopForwarding = this.#deps.emitter.on('*', (event) => display.event(event))
@@ -145,7 +145,7 @@ export class Engine {
     this.#stopForwarding()
   }
 
-  /** Writes what is not durable yet, as far as the store answers. */
+  /** Writes what is not durable yet. A failure is logged and does not stop the close. */
   async #flush(): Promise<void> {
     const { ctx, details, writer } = this.#parts
     const servers = [...this.inventory.servers.values()]

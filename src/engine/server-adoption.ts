@@ -1,4 +1,4 @@
-/** Takes over server records that were written or deleted outside this engine. */
+/** Brings the inventory up to date with server records that were written or deleted outside this engine. */
 import type { Versioned } from '../contracts/store.js'
 import { keyOf, type Server } from '../rules/model/resources.js'
 import type { ChangeHandlers } from './change-handlers.js'
@@ -28,18 +28,18 @@ export class ServerAdoption {
     this.#deps.changes.serverAdopted(found.record)
   }
 
-  /** Reads back the record of a server that somebody else has written or deleted. */
+  /** Reads back the record of a server after another writer has changed or deleted it. */
   async refresh(entry: ServerEntry): Promise<void> {
     const { record, stored } = entry
     try {
       await this.#deps.writer.refresh(entry)
     } catch (error) {
-      // The entry has the new state already.
+      // The entry already has the new state.
       if (!(error instanceof LostServer)) throw error
     }
-    // Removed meanwhile: a record by that name now belongs to a server to adopt.
+    // The server was removed meanwhile: a record of that name belongs to another server and is adopted separately.
     if (this.#ctx.inventory.servers.get(keyOf(entry.record)) !== entry) return
-    // A record that was written again unchanged must not cut a back-off short.
+    // A record that was rewritten unchanged must not cut a back-off short.
     if (entry.record !== record || entry.stored !== stored) this.#ctx.requeue(entry)
   }
 }

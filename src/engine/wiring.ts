@@ -1,14 +1,14 @@
 /**
- * Constructs the parts of an engine. Some parts need each other; those get a function that looks the other part up when it
- * is called, so that this file is the only one that knows of the cycle.
+ * Constructs the parts of an engine and connects them. Parts that need each other get a function that resolves the other
+ * part when it is called, so that the cycle exists only here and not between modules.
  */
 import type { FleetError } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
-import type { Observers } from '../util/observers.js'
 import type { ResolvedOptions } from '../contracts/options.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
 import { noBackoff } from '../rules/lifecycle/backoff.js'
 import { limiter } from '../util/limiter.js'
+import type { Observers } from '../util/observers.js'
 import { Allocator } from './allocation/allocator.js'
 import { RetryGrace } from './allocation/retry-grace.js'
 import { WaitQueue } from './allocation/wait-queue.js'
@@ -54,7 +54,7 @@ export interface EngineDependencies {
   readonly observers: Observers
 }
 
-/** How far the engine has come. Written by the engine only. */
+/** The engine's lifecycle flags. Written by the engine only. */
 export interface EngineState {
   /** The store has been read, so a server that is not in the inventory is unknown. */
   loaded: boolean

@@ -1,6 +1,6 @@
 /** The part of prom-client that is used, and how it is loaded. */
-import { createRequire } from 'node:module'
-import { FleetError, messageOf } from '../contracts/errors.js'
+import { FleetError } from '../contracts/errors.js'
+import { loadOptionalPackage } from '../platform/optional-package.js'
 
 /** prom-client's `Registry`, structurally. */
 export interface MetricsRegistry {
@@ -44,24 +44,12 @@ export interface PromClient {
   readonly Histogram: new (options: MetricOptions) => Histogram
 }
 
-const install = 'npm install prom-client'
-
 /** Throws `internal` when the package is missing or unusable. */
 export function loadPromClient(): PromClient {
-  // Each module format resolves packages in its own way.
-  const here = typeof __filename === 'string' ? __filename : import.meta.url
-  let loaded: unknown
-  try {
-    loaded = createRequire(here)('prom-client')
-  } catch (error) {
-    const isMissing = error instanceof Error && 'code' in error && error.code === 'MODULE_NOT_FOUND'
-    const why = isMissing ? 'is not installed' : `cannot be loaded (${messageOf(error)})`
-    throw new FleetError('internal', `fleetMetrics needs the package prom-client, which ${why}: ${install}`, {
-      cause: error,
-    })
-  }
+  const loaded = loadOptionalPackage('prom-client', 'fleetMetrics')
   if (isPromClient(loaded)) return loaded
-  throw new FleetError('internal', `fleetMetrics cannot use the installed version of prom-client: ${install}@15`)
+  const message = 'fleetMetrics cannot use the installed version of prom-client: npm install prom-client@15'
+  throw new FleetError('internal', message)
 }
 
 function isPromClient(value: unknown): value is PromClient {

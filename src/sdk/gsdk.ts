@@ -2,15 +2,15 @@
  * The game server as seen from its own process: state, session, players and termination. Never throws into the game and
  * never ends it: callbacks are guarded, and an unreachable agent is retried.
  */
-import type { GameState, SessionConfig } from '../rules/game/heartbeat.js'
 import type { Logger } from '../contracts/logger.js'
+import type { GameState, SessionConfig } from '../rules/game/heartbeat.js'
 import type { AgentClient } from './agent-client.js'
 import { type Answer, readAnswer } from './answer.js'
 import type { GameServerConfig } from './config.js'
 import { type HealthCheck, healthCheck } from './health-check.js'
 import { HeartbeatLoop } from './heartbeat-loop.js'
 import type { Logs } from './logs.js'
-import { ProcessHold } from './timers.js'
+import { KeepAlive } from './timers.js'
 import { intervalOf, type SdkTiming } from './timing.js'
 
 export type SdkState = Extract<GameState, 'Initializing' | 'StandingBy' | 'Active' | 'Terminating'>
@@ -78,7 +78,7 @@ class GameServerSession {
   readonly #reportHealth: HealthCheck
   readonly #heartbeats: HeartbeatLoop
   readonly #ready = deferred<SessionConfig>()
-  readonly #hold = new ProcessHold()
+  readonly #keepAlive = new KeepAlive()
   readonly #callbacks: TerminateCallback[] = []
   // Stays installed after the first signal: another one may arrive while the game is saying goodbye.
   readonly #onSigterm = () => this.#terminate('received SIGTERM')
@@ -108,7 +108,7 @@ class GameServerSession {
   readyForPlayers(): Promise<SessionConfig> {
     if (this.#state === 'Initializing' && !this.#stopped) {
       this.#enter('StandingBy')
-      this.#hold.take()
+      this.#keepAlive.start()
     }
     return this.#ready.promise
   }
@@ -131,7 +131,7 @@ class GameServerSession {
     this.#stopped = true
     this.#heartbeats.stop()
     this.#deps.client.close()
-    this.#hold.release()
+    this.#keepAlive.stop()
     process.off('SIGTERM', this.#onSigterm)
   }
 
@@ -191,14 +191,14 @@ class GameServerSession {
   #activate(session: SessionConfig): void {
     this.#session = session
     this.#enter('Active')
-    this.#hold.release()
+    this.#keepAlive.stop()
     this.#ready.resolve(session)
   }
 
   #terminate(reason: string): void {
     if (this.#state === 'Terminating') return
     this.#enter('Terminating')
-    this.#hold.release()
+    this.#keepAlive.stop()
     const { logger } = this.#deps
     if (this.#callbacks.length === 0) logger.warn({}, `${reason}, but no onTerminate callback is registered`)
     else logger.info({}, reason)

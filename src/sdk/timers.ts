@@ -1,5 +1,5 @@
 /**
- * Real timers, since the SDK lives in the game's process: `after` never keeps that process alive; a `ProcessHold` does
+ * Real timers, since the SDK lives in the game's process: `after` never keeps that process alive; a `KeepAlive` does
  * nothing else.
  */
 
@@ -10,15 +10,15 @@ export function after(ms: number, fn: () => void): () => void {
   return () => clearTimeout(timer)
 }
 
-/** Keeps the process alive between `take` and `release`, as any pending Node operation does. */
-export class ProcessHold {
+/** Keeps the process alive between `start` and `stop`, as any pending Node operation does. */
+export class KeepAlive {
   #timer: NodeJS.Timeout | undefined
 
-  take(): void {
+  start(): void {
     this.#timer ??= setInterval(() => {}, 60_000)
   }
 
-  release(): void {
+  stop(): void {
     clearInterval(this.#timer)
     this.#timer = undefined
   }

@@ -68,7 +68,7 @@ const lmdbVersion = 2
 const minDataBytes = 2 * 4_096
 
 async function checkFreeSpace(directory: string): Promise<void> {
-  const probe = join(directory, `room-${process.pid}.tmp`)
+  const probe = join(directory, `space-check-${process.pid}.tmp`)
   try {
     await writeFile(probe, Buffer.alloc(initialBytes), { flush: true, mode: 0o600 })
   } finally {

@@ -5,9 +5,9 @@
  * can end the process. So zeros are written first to where lmdb may write next. If they do not fit, the write is rejected
  * before it reaches lmdb.
  */
-import type { RootDatabase } from 'lmdb'
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import type { RootDatabase } from 'lmdb'
 import { isObject } from '../rules/validation/problem.js'
 
 /** A write as far as its size matters; a removal has no value. */

@@ -5,10 +5,9 @@
  * Commits are flushed before they become visible (no `overlappingSync`): everything that can be read survives a loss of power.
  */
 import type { Database, RootDatabase } from 'lmdb'
-import { isObject } from '../rules/validation/problem.js'
 import { FleetError, messageOf } from '../contracts/errors.js'
-import type { ProcessIdentity } from '../platform/process-identity.js'
-import { currentProcess, isAlive } from '../platform/process-identity.js'
+import { currentProcess, isAlive, type ProcessIdentity } from '../platform/process-identity.js'
+import { isObject } from '../rules/validation/problem.js'
 import type { CollectionName } from './failures.js'
 
 export type Lmdb = Pick<typeof import('lmdb'), 'open'>

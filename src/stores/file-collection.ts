@@ -2,9 +2,9 @@
 import type { Database } from 'lmdb'
 import type { CallOptions } from '../contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
-import { shown } from '../rules/validation/problem.js'
-import { keyOf, type Ref } from '../rules/model/resources.js'
 import type { Collection, Versioned } from '../contracts/store.js'
+import { keyOf, type Ref } from '../rules/model/resources.js'
+import { shown } from '../rules/validation/problem.js'
 import { alreadyExists, notFound, reasonOf, revisionConflict, storeClosed, type CollectionName } from './failures.js'
 import type { GroupWriter, Write } from './group-writer.js'
 

@@ -5,9 +5,10 @@
 import { resolve } from 'node:path'
 import { FleetError } from '../contracts/errors.js'
 import { silentLogger, type Logger } from '../contracts/logger.js'
-import type { Build, Detail, Server } from '../rules/model/resources.js'
 import type { Collection, Store } from '../contracts/store.js'
+import type { Build, Detail, Server } from '../rules/model/resources.js'
 import { checkFiles, directoryUnusable, flushDirectories, createDirectory } from './directory.js'
+import { DiskReserve } from './disk-reserve.js'
 import {
   claim,
   loadLmdb,
@@ -19,7 +20,6 @@ import {
 } from './environment.js'
 import { FileCollection } from './file-collection.js'
 import { GroupWriter } from './group-writer.js'
-import { DiskReserve } from './disk-reserve.js'
 
 export interface FileStoreOptions {
   /** Created with its parents when missing. It must be on a local disk and used by nothing else. */

@@ -5,12 +5,12 @@
  * A failed transaction may leave lmdb's environment unusable, and a write to it would then never return. So after a failure
  * the next transaction starts only once the environment has responded or was reopened.
  */
-import type { Database } from 'lmdb'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Database } from 'lmdb'
 import { FleetError } from '../contracts/errors.js'
+import type { DiskReserve } from './disk-reserve.js'
 import { release, type Collections, type Environment } from './environment.js'
 import { reasonOf, type CollectionName } from './failures.js'
-import type { DiskReserve } from './disk-reserve.js'
 
 /** A value without version creates the record, a value with version replaces it, a version alone removes it. */
 export interface Write {
@@ -142,7 +142,7 @@ export class GroupWriter {
     }
   }
 
-  /** Rejects last, so that callers that then read back find the environment open. */
+  /** Rejects last, so that callers that read afterwards find the environment open. */
   async #fail(group: readonly Pending[], error: unknown): Promise<void> {
     const cause = await causeOf(error)
     if (this.#state === 'open' && !responds(this.#environment)) this.#state = 'dead'

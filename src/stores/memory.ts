@@ -6,8 +6,8 @@
  */
 import type { CallOptions } from '../contracts/call-options.js'
 import { throwIfAborted } from '../contracts/errors.js'
-import type { Build, Detail, Ref, Server } from '../rules/model/resources.js'
 import type { Collection, Store, Versioned } from '../contracts/store.js'
+import type { Build, Detail, Ref, Server } from '../rules/model/resources.js'
 import { alreadyExists, notFound, revisionConflict, storeClosed, type CollectionName } from './failures.js'
 
 export function memoryStore(): Store {

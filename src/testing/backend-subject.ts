@@ -17,7 +17,7 @@ export type ConformanceProgram =
   | 'exits-3'
   /** Runs for one or two seconds, then exits with 5. */
   | 'exits-5-late'
-  /** Keeps running when it is asked to terminate. */
+  /** Ignores termination until it is killed. */
   | 'ignores-terminate'
   | 'no-such-command'
 

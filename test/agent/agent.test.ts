@@ -1,4 +1,4 @@
-/** The agent on real sockets: each rule of the game server protocol. */
+/** The agent on real sockets: every rule of the game server protocol. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -75,14 +75,14 @@ describe('the agent accepts', () => {
     expect(beats[0]?.[1]).toEqual({ state: 'Active', players: [] })
   })
 
-  it('a list of some 5,000 players', async () => {
+  it('a list of about 5,000 players', async () => {
     const players = Array.from({ length: 4_900 }, (_, i) => ({ PlayerId: String(i).padStart(36, '0') }))
     const reply = await call('PATCH', `${url}/v1/sessionHosts/${id}`, { body: { ...beat, CurrentPlayers: players } })
     expect(reply.status).toBe(200)
     expect(beats[0]?.[1].players).toHaveLength(4_900)
   })
 
-  it('a body that arrives byte by byte, chunked', async () => {
+  it('a chunked body that arrives byte by byte', async () => {
     const connection = rawConnection(
       url,
       `PATCH /v1/sessionHosts/${id} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n`,
@@ -139,7 +139,7 @@ describe('the agent accepts', () => {
 })
 
 describe('the agent answers', () => {
-  it('for a host that does not lead and closes the connection, so that the next one can reach the leader', async () => {
+  it('on a host that does not lead, and closes the connection so that the next one can reach the leader', async () => {
     answer = { ...proceed, isElsewhere: true }
     const connection = rawConnection(url, request('PATCH', `/v1/sessionHosts/${id}`, JSON.stringify(beat)))
     const text = await connection.closed()
@@ -149,7 +149,7 @@ describe('the agent answers', () => {
 
   const ask = () => call('PATCH', `${url}/v1/sessionHosts/${id}`, { body: beat })
 
-  it('with an operation and an interval, and no session before there is one', async () => {
+  it('with an operation and an interval, and no session before the allocation', async () => {
     const reply = await ask()
     expect(reply.text).toBe('{"operation":"Continue","nextHeartbeatIntervalMs":1000}')
     expect(reply.headers).toMatchObject({
@@ -159,7 +159,7 @@ describe('the agent answers', () => {
     expect(reply.headers).not.toHaveProperty('transfer-encoding')
   })
 
-  it('with the session from the allocation on', async () => {
+  it('with the session after the allocation', async () => {
     const sessionConfig = { sessionId, sessionCookie: 'cookie', initialPlayers: ['p1', 'p2'], metadata: {} }
     answer = { operation: 'Active', nextHeartbeatIntervalMs: 1_000, sessionConfig }
     const expected = `"nextHeartbeatIntervalMs":1000,"sessionConfig":{"sessionId":"${sessionId}","sessionCookie":"cookie","initialPlayers":["p1","p2"],"metadata":{}}}`
@@ -168,17 +168,17 @@ describe('the agent answers', () => {
     expect((await ask()).text).toBe(`{"operation":"Continue",${expected}`)
   })
 
-  it('Terminate and the interval of the fleet', async () => {
+  it('with Terminate and the interval of the fleet', async () => {
     answer = { operation: 'Terminate', nextHeartbeatIntervalMs: 2_500 }
     expect((await ask()).text).toBe('{"operation":"Terminate","nextHeartbeatIntervalMs":2500}')
   })
 
-  it('a session without cookie by omitting the cookie, not with null', async () => {
+  it('with a session that omits a missing cookie instead of sending null', async () => {
     answer = { ...proceed, sessionConfig: { sessionId, initialPlayers: [], metadata: {} } }
     expect((await ask()).text).toContain(`{"sessionId":"${sessionId}","initialPlayers":[],"metadata":{}}`)
   })
 
-  it('in ASCII, whatever cookie, players and metadata contain', async () => {
+  it('in ASCII for any cookie, players and metadata', async () => {
     const sessionConfig = {
       sessionId,
       sessionCookie: 'é \u2028 日本 😀 "quoted" \\ \u007f \ud800 \n',
@@ -193,7 +193,7 @@ describe('the agent answers', () => {
     expect(JSON.parse(reply.text)).toEqual({ ...proceed, sessionConfig })
   })
 
-  it('Continue when the fleet fails, since some SDKs stop for good after an error', async () => {
+  it('with Continue if the fleet fails, since some SDKs stop permanently after an error', async () => {
     const errors: string[] = []
     const nothing = () => {}
     const logger = {
@@ -260,7 +260,7 @@ describe('the agent rejects', () => {
   )
 
   it.each([['null'], ['5'], ['[]'], ['"x"'], ['{"CurrentGameState":7,"CurrentPlayers":"many"}']])(
-    'nothing in a body that is JSON and no heartbeat: %s is a sign of life',
+    'no JSON body: %s counts as a heartbeat in state Invalid',
     async (body) => {
       expect((await call('PATCH', url + heartbeatPath, { body })).status).toBe(200)
       expect(beats[0]?.[1]).toEqual({ state: 'Invalid', players: [] })
@@ -268,9 +268,9 @@ describe('the agent rejects', () => {
   )
 
   it.each([
-    ['an object that no string can be made of', '{"CurrentGameState":{"toString":1,"valueOf":1}}'],
-    ['an array of endless depth', `{"CurrentGameState":${'['.repeat(60_000)}${']'.repeat(60_000)}}`],
-  ])('to fall over %s where the state should be', async (_, body) => {
+    ['an object that cannot be converted to a string', '{"CurrentGameState":{"toString":1,"valueOf":1}}'],
+    ['a very deep array', `{"CurrentGameState":${'['.repeat(60_000)}${']'.repeat(60_000)}}`],
+  ])('neither this heartbeat nor the next if the state is %s', async (_, body) => {
     expect((await call('PATCH', url + heartbeatPath, { body })).status).toBe(200)
     expect((await call('PATCH', url + heartbeatPath, { body: beat })).status).toBe(200)
   })
@@ -288,7 +288,7 @@ describe('the agent rejects', () => {
     expect(beats).toEqual([])
   })
 
-  it('endless bodies: a client that keeps sending after a 413 is disconnected', async () => {
+  it('endless bodies: it disconnects a client that keeps sending after a 413', async () => {
     const connection = rawConnection(
       url,
       `PATCH ${heartbeatPath} HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n`,
@@ -303,7 +303,7 @@ describe('the agent rejects', () => {
     ['an unknown version', 'GET / HTTP/9.9\r\n\r\n'],
     ['no Host header', 'PATCH / HTTP/1.1\r\n\r\n'],
     ['an endless path', `GET /${'x'.repeat(20_000)}\r\n`],
-  ])('what is not HTTP, and goes on: %s', async (_, bytes) => {
+  ])('data that is not HTTP, and keeps serving: %s', async (_, bytes) => {
     const text = await rawConnection(url, bytes).closed()
     expect(text).toMatch(/^HTTP\/1\.1 4\d\d /)
     expect((await call('PATCH', url + heartbeatPath, { body: beat })).status).toBe(200)
@@ -316,7 +316,7 @@ describe('the agent survives', () => {
       url,
       `PATCH /v1/sessionHosts/${id} HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{"Cur`,
     )
-    // Once the agent has answered a later request, it has received the earlier data.
+    // When the agent has answered a later request, it has received the earlier data.
     await call('GET', url)
     connection.socket.resetAndDestroy()
     await connection.closed()
@@ -341,7 +341,7 @@ describe('the agent survives', () => {
     await closeServer(server)
   })
 
-  it('overload, with limits that are set by default', () => {
+  it('overload, with default limits', () => {
     const server = httpServer(() => {})
     expect(server).toMatchObject({
       headersTimeout: 10_000,
@@ -391,7 +391,7 @@ describe('starting and closing the agent', () => {
     await expect(startAgent({ target, ...where })).rejects.toMatchObject({ code: 'invalid', message })
   })
 
-  it('closes idle connections at once, and answers the heartbeat in flight', async () => {
+  it('closes idle connections at once and answers the heartbeat in flight', async () => {
     const idle = rawConnection(url, request('PATCH', `/v1/sessionHosts/${id}`, JSON.stringify(beat)))
     await idle.until(/1000}$/)
     const body = JSON.stringify(beat)
@@ -399,10 +399,10 @@ describe('starting and closing the agent', () => {
       url,
       `PATCH /v1/sessionHosts/${id} HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n{`,
     )
-    // Once the agent has answered a later request, it has received this head.
+    // When the agent has answered a later request, it has received this head.
     await call('PATCH', `${url}/v1/sessionHosts/${id}`, { body: beat })
     const closed = agent.close()
-    // If idle connections were closed only at the end, the other one would be cut, too.
+    // If idle connections were only closed at the end, the other one would be cut as well.
     await idle.closed()
     inFlight.socket.write(body.slice(1))
     expect(await inFlight.closed()).toMatch(/200 OK[^]*1000}$/)
@@ -414,7 +414,7 @@ describe('starting and closing the agent', () => {
     await Promise.all([agent.close(), agent.close()])
   })
 
-  it('cuts a connection that does not end within the grace period', async () => {
+  it('cuts a connection that is still open after the grace period', async () => {
     let asked = false
     const server = createServer(() => (asked = true))
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -425,7 +425,7 @@ describe('starting and closing the agent', () => {
     await stuck.closed()
   })
 
-  it('ends with its last connection, however long the grace period', async () => {
+  it('resolves with its last connection, before the grace period ends', async () => {
     let finish: (() => void) | undefined
     const server = httpServer((_, response) => (finish = () => response.end('late')))
     const { port } = await listen(server, { host: '127.0.0.1', port: 0, option: 'test' })

@@ -9,7 +9,7 @@ const bench = (...flags: readonly string[]) =>
     cwd: fileURLToPath(new URL('../..', import.meta.url)),
   })
 
-it('prints its rows as JSON and nothing else', { timeout: 180_000 }, async () => {
+it('`npm run bench` prints its rows as JSON and nothing else', { timeout: 180_000 }, async () => {
   const { stdout, stderr } = await bench('--quick', '--json')
   // Three rows need a Docker engine, three a Kubernetes cluster, and one hollow nodes.
   const optionalRows = { 'docker-start-1': 3, 'allocate-kubernetes': 3, 'kubernetes-start-400': 1 }
@@ -30,7 +30,7 @@ it('prints its rows as JSON and nothing else', { timeout: 180_000 }, async () =>
   )
 })
 
-it('handles many HTTP connections without an error', { timeout: 180_000 }, async () => {
+it('`npm run bench:http` handles many connections without an error', { timeout: 180_000 }, async () => {
   const { stdout } = await promisify(execFile)(
     process.execPath,
     ['--import', 'tsx', 'test/bench/http.ts', '--quick', '--json'],
@@ -41,7 +41,7 @@ it('handles many HTTP connections without an error', { timeout: 180_000 }, async
   expect(rows.at(-1)?.value).toBe(0)
 })
 
-it('rejects unknown options and rows', async () => {
+it('`npm run bench` rejects unknown options and rows', async () => {
   await expect(bench('--fast')).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining('see --help') })
   await expect(bench('--only', 'coffee')).rejects.toMatchObject({
     code: 2,

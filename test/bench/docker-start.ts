@@ -74,7 +74,7 @@ async function fleetSeconds(servers: number): Promise<number> {
   }
 }
 
-/** Runs the same program, configured by environment variables, with a server that only receives its heartbeats. */
+/** Runs the same program, configured by environment variables, against a server that only receives heartbeats. */
 async function bareSeconds(servers: number): Promise<number> {
   const reported = new Set<string>()
   let done = () => {}

@@ -13,7 +13,7 @@ import {
   HollowGames,
   hollowBuild,
   hollowPod,
-  hollowRoom,
+  freeHollowPods,
   removePods,
   standingBy,
 } from '../adapters/kubernetes/support/scale-fleet.js'
@@ -75,9 +75,9 @@ export const kubernetesStart: Bench = {
 async function hasCapacity(api: KubernetesApi, servers: number): Promise<boolean> {
   const until = performance.now() + capacityTimeoutMs
   while (performance.now() < until) {
-    const room = await hollowRoom()
-    if (room >= servers) return true
-    if (room === 0) return false
+    const free = await freeHollowPods()
+    if (free >= servers) return true
+    if (free === 0) return false
     await api.pause(1_000)
   }
   return false

@@ -14,7 +14,7 @@ export async function onCluster(
   try {
     if (process.env['KUBECONFIG'] === undefined) throw new Error('KUBECONFIG is not set')
     api = clusterApi()
-    await api.request({ what: 'tell its version', method: 'GET', path: '/version', timeoutMs: 10_000 })
+    await api.request({ what: 'read the server version', method: 'GET', path: '/version', timeoutMs: 10_000 })
   } catch (error) {
     api?.close()
     console.error(`left out ${names.join(', ')}: no Kubernetes cluster is reachable (${messageOf(error)})`)

@@ -11,7 +11,7 @@ import { type Listener, listening, until } from '../http/client.js'
 import { documented } from '../http/validated.js'
 import { root } from '../package/sources.js'
 
-/** Responses to the client are validated against the OpenAPI document, too. */
+/** Also checks responses to the client against the OpenAPI document. */
 const fetchAndCheck = async (url: string, init: RequestInit): Promise<Response> => {
   const response = await fetch(url, init)
   if (response.headers.get('content-type') !== 'application/json') return response
@@ -61,7 +61,7 @@ describe('a client of a fleet', () => {
     expect(await client.builds.list()).toEqual([])
   })
 
-  it('fails like the fleet, with the same codes and messages', async () => {
+  it('fails with the same codes and messages as the fleet', async () => {
     await fleet.builds.create(build({ standingBy: 0, max: 0 }))
     const calls: readonly ((on: FleetClient) => Promise<unknown>)[] = [
       (on) => on.builds.create(build({ max: -1 })),
@@ -98,7 +98,7 @@ describe('a client of a fleet', () => {
     await expect(waiting).rejects.toMatchObject({ code: 'aborted', cause: new Error('the player has left') })
   })
 
-  it('reads events from a given number and as they happen, until its signal fires', async () => {
+  it('reads past events from a given number, then live events, until its signal fires', async () => {
     const enough = new AbortController()
     const seen: string[] = []
     const reading = (async () => {
@@ -152,7 +152,7 @@ describe('a client of a host that fails', () => {
   let calls = 0
   afterEach(() => server?.close())
 
-  /** Answers with one step after the other, and repeats the last one. */
+  /** Answers with one step after another, and repeats the last one. */
   async function host(...steps: readonly RequestListener[]): Promise<FleetClient> {
     calls = 0
     server = await listening((request, response) => {
@@ -170,17 +170,17 @@ describe('a client of a host that fails', () => {
 
   it.each([
     ['cuts the connection', cut],
-    ['is a proxy without a host', answers(502)],
+    ['is a proxy without an upstream', answers(502)],
     ['is closing', answers(503, { 'Gamekeeper-Error': 'closed' })],
     ['does not lead', answers(500, { 'Gamekeeper-Error': 'not-leader' })],
-    ['has too much to do', answers(503, { 'Gamekeeper-Error': 'overloaded', 'Retry-After': '1' })],
-  ])('calls again where that is safe, when it %s', async (_, step) => {
+    ['is overloaded', answers(503, { 'Gamekeeper-Error': 'overloaded', 'Retry-After': '1' })],
+  ])('retries safe calls when it %s', async (_, step) => {
     const client = await host(step, good)
     await client.allocate({ buildID, sessionID })
     expect(calls).toBe(2)
   })
 
-  it('does not repeat creating a build or deleting a server when the outcome is unknown', async () => {
+  it('does not retry creating a build or deleting a server if the outcome is unknown', async () => {
     for (const ask of [(on: FleetClient) => on.builds.create(build()), (on: FleetClient) => on.servers.delete('x')]) {
       const client = await host(cut, good)
       await expect(ask(client)).rejects.toMatchObject({ code: 'unavailable' })
@@ -206,7 +206,7 @@ describe('a client of a host that fails', () => {
     expect(calls).toBe(1)
   })
 
-  it('gives up after its retries, and names the URL', async () => {
+  it('fails after its retries with an error that names the URL', async () => {
     const client = await host(cut)
     await expect(client.builds.list()).rejects.toMatchObject({
       code: 'unavailable',
@@ -215,7 +215,7 @@ describe('a client of a host that fails', () => {
     expect(calls).toBe(3)
   })
 
-  it('waits for an answer no longer than its timeout', async () => {
+  it('gives up on an answer after its timeout', async () => {
     await host(() => {})
     const impatient = fleetClient({ url: server?.url ?? '', timeoutMs: 50, retries: 0 })
     await expect(impatient.builds.list()).rejects.toMatchObject({
@@ -229,7 +229,7 @@ describe('a client of a host that fails', () => {
     await expect(client.builds.list()).rejects.toMatchObject({ code: 'internal' })
   })
 
-  it('resumes reading events where it was when the connection is lost', async () => {
+  it('resumes reading events at the same position after the connection is lost', async () => {
     const event = (seq: number) =>
       `id: abc-${seq}\nevent: BackendRecovered\ndata: ${JSON.stringify({ seq, type: 'BackendRecovered' })}\n\n`
     const asked: unknown[] = []
@@ -248,7 +248,7 @@ describe('a client of a host that fails', () => {
       ['/api/v1/events?from=4', undefined],
       ['/api/v1/events', 'abc-5'],
     ])
-    // Cut off before the first event: later events are not missed.
+    // A connection lost before the first event does not lose later events.
     await server?.close()
     asked.length = 0
     const again = await host(stream('retry: 1\nid: abc-3\n\n'), stream(event(4)))
@@ -276,12 +276,12 @@ describe('a client of a host that fails', () => {
     ['builds.list', (on: FleetClient) => on.builds.list()],
     ['servers.list', (on: FleetClient) => on.servers.list()],
     ['details.get', (on: FleetClient) => on.details.get('x')],
-  ])("%s names a host that answers in another project's shapes", async (_, ask) => {
+  ])('%s reports a host that answers in the format of another project', async (_, ask) => {
     const client = await host((_request, response) => response.end('{"metadata":{},"items":[]}'))
     await expect(ask(client)).rejects.toMatchObject({ code: 'unsupported', message: expect.stringContaining('compat') })
   })
 
-  it('stops reading events when it is refused', async () => {
+  it('stops reading events if it is refused', async () => {
     const client = await host(answers(403, { 'Gamekeeper-Error': 'forbidden' }))
     await expect(client.events().next()).rejects.toMatchObject({ code: 'forbidden' })
   })

@@ -1,6 +1,6 @@
 /**
- * The backend of the scenarios in this folder: processes, with E2E_BACKEND=docker containers of the tests' engine, with
- * E2E_BACKEND=kubernetes pods of a cluster whose node is that engine. All of them are processes of this machine.
+ * The backend of the scenarios in this folder: processes, or with E2E_BACKEND=docker containers of the tests' engine, or with
+ * E2E_BACKEND=kubernetes pods of a cluster whose node is that engine. In each case games are processes of this machine.
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ export function space(): string {
 }
 
 /** Environment variables that restrict a host to this namespace. */
-export function inSpace(): Readonly<Record<string, string>> {
+export function namespaceEnv(): Readonly<Record<string, string>> {
   return backend === 'kubernetes' ? { NAMESPACES: namespace } : {}
 }
 

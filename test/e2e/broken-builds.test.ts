@@ -43,18 +43,18 @@ it.each([
     what: 'does not exist',
     command: noSuchCommand,
     range: '20530-20539',
-    says: /exited with code 127: (?:no such command|cannot run)/,
+    reason: /exited with code 127: (?:no such command|cannot run)/,
   },
   {
     what: 'exits at once with 3',
     command: endsAtOnce,
     range: '20540-20549',
-    says: backend !== 'process' ? /exited with code 3$/ : /exited with code 3: .*\.log/,
+    reason: backend !== 'process' ? /exited with code 3$/ : /exited with code 3: .*\.log/,
   },
 ])(
-  'a command that $what is reported in the build, retried with back-off, and given up',
+  'a build whose command $what reports the reason, is retried with back-off, and is given up',
   { timeout: limitMs },
-  async ({ command, range, says }) => {
+  async ({ command, range, reason }) => {
     const host = await brokenFleet(range, command, 3)
     const { status } = await untilBuild(host, 'limited', (build) => build.status.health === 'Unhealthy')
     expect(status.crashesCount).toBeGreaterThanOrEqual(3)
@@ -63,13 +63,13 @@ it.each([
         type: 'Crashing',
         status: 'True',
         reason: 'NonZeroExit',
-        message: expect.stringMatching(says),
+        message: expect.stringMatching(reason),
       }),
     ])
     const givenUpAt = creations(host, 'limited').length
     expect(givenUpAt).toBeLessThanOrEqual(4)
 
-    // Two more rounds of the other build take seconds, in which the given-up build creates nothing.
+    // Two more rounds of the other build take seconds; the build that was given up creates nothing meanwhile.
     const endless = await untilBuild(host, 'endless', (build) => build.status.crashesCount >= 8)
     expect(endless.status.health).toBe('Healthy')
     expect(creations(host, 'limited')).toHaveLength(givenUpAt)
@@ -87,7 +87,7 @@ it.each([
     for (const [i, pause] of pauses.entries()) expect(pause).toBeGreaterThanOrEqual(950 * 2 ** i)
 
     expect(
-      host.log().filter(({ level, cause }) => level === 'warn' && says.test(String(cause))).length,
+      host.log().filter(({ level, cause }) => level === 'warn' && reason.test(String(cause))).length,
     ).toBeGreaterThan(0)
     expect(host.log()).toContainEqual(
       expect.objectContaining({ message: 'build health changed', build: 'limited', health: 'Unhealthy' }),

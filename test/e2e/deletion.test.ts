@@ -41,12 +41,12 @@ it('a deleted Active server terminates gracefully and is replaced', { timeout: l
   const others = (await running()).filter((server) => server.name !== name)
 
   const player = connect({ port, host: '127.0.0.1' })
-  let heard = ''
-  player.setEncoding('utf8').on('data', (part) => (heard += String(part)))
+  let received = ''
+  player.setEncoding('utf8').on('data', (part) => (received += String(part)))
   player.on('error', () => {}) // The connection is reset at the end.
   await once(player, 'connect')
   expect(await deleteServer(host, name)).toEqual({ status: 200, body: { message: 'Game server deleted' } })
-  await until('the game has said goodbye', () => heard.includes('goodbye'))
+  await until('the game has said goodbye', () => received.includes('goodbye'))
   await until('the server is deleted', async () => (await getServer(host, name)).status === 404)
   player.destroy()
 

@@ -43,8 +43,8 @@ describe('the bundled server at its first start', () => {
 
     const allocation: Allocation = JSON.parse(await paste(take))
     const answer = await until('the game has its session', async () => {
-      const said = await say(portOf(allocation.Ports), 'hello amie')
-      return said.includes(allocation.SessionID) && said
+      const answer = await say(portOf(allocation.Ports), 'hello amie')
+      return answer.includes(allocation.SessionID) && answer
     })
     expect(answer).toBe(`session ${allocation.SessionID} cookie map=dust players amie,bob`)
     expect(JSON.parse(await paste(take))).toEqual(allocation)

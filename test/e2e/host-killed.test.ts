@@ -10,7 +10,7 @@ const buildID = randomUUID()
 const max = 24
 
 it(
-  'SIGKILL of the host loses no session, ends no match, and gives no session two servers',
+  'killing the host loses no session, ends no match, and gives no session two servers',
   { timeout: 400_000 },
   async () => {
     const { dataDir, running } = await workplace()
@@ -50,8 +50,8 @@ it(
 
     const second = await startHost(env)
     expect(second.agent).toBe(first.agent)
-    const known = new Map((await listServers(second)).map(({ status }) => [status.sessionID, portOf(status.ports)]))
-    for (const [sessionID, port] of before) expect(known.get(sessionID)).toBe(port)
+    const ports = new Map((await listServers(second)).map(({ status }) => [status.sessionID, portOf(status.ports)]))
+    for (const [sessionID, port] of before) expect(ports.get(sessionID)).toBe(port)
     host = second
     await calls
 

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
-import { backend, inSpace } from './backend.js'
+import { backend, namespaceEnv } from './backend.js'
 import { StopWaiting, until } from './until.js'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -38,7 +38,7 @@ export type Environment = Readonly<Record<string, string>>
 /** Starts a server on free ports and resolves when it is ready. `leads: false`: another host is the leader. */
 export async function startHost(env: Environment, { leads = true } = {}): Promise<Host> {
   const own = { BACKEND: backend, ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0' }
-  const started = start({ ...own, ...inSpace(), ...env })
+  const started = start({ ...own, ...namespaceEnv(), ...env })
   const ready = await until('the server is ready', () => {
     if (started.process.exitCode !== null) throw new StopWaiting(`the server exited: ${started.stderr()}`)
     return started.log().find(({ message }) => message === 'ready')

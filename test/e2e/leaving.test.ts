@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { spawn } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
-import { backend, inSpace } from './backend.js'
+import { backend, namespaceEnv } from './backend.js'
 import { allocate, getBuild, listBuilds, listServers, portOf, recount, say } from './client.js'
 import { type Environment, type Host, root, startHost, watch } from './host.js'
 import { until } from './until.js'
@@ -138,7 +138,7 @@ describe('a host under npm start', () => {
   ): Promise<{ readonly npm: ReturnType<typeof watch>; readonly place: Workplace }> {
     const place = await workplace()
     const ports = { PORT_RANGE: range, ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0' }
-    const env = { ...process.env, ...ports, BACKEND: backend, ...inSpace(), DATA_DIR: place.dataDir }
+    const env = { ...process.env, ...ports, BACKEND: backend, ...namespaceEnv(), DATA_DIR: place.dataDir }
     const npm = watch(spawn('npm', ['start', '--ignore-scripts'], { cwd: root, env, detached: true }))
     await until('two servers are standing by', async () => {
       const ready = npm.log().find(({ message }) => message === 'ready')

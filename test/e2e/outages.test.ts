@@ -44,19 +44,19 @@ describeWithApiServer('a fleet of two hosts', () => {
       )
 
       /** The answers to callers, which must stay valid. */
-      const told = new Map<string, number>()
+      const answers = new Map<string, number>()
       /** The game process of each port, which must not change. */
       const games = new Map<number, number>()
       let hosts: readonly Host[] = [first, second]
       /** Retries with every host, like a matchmaker. */
-      const ask = (sessionID: string) =>
+      const allocateOnAny = (sessionID: string) =>
         until(
           `session ${sessionID} has a server`,
           async () => {
             for (const host of hosts) {
               const answer = await allocate(host, { buildID, sessionID }).catch(() => undefined) // The host was killed.
               if (answer?.status !== 200) continue
-              told.set(sessionID, portOf(answer.body.Ports))
+              answers.set(sessionID, portOf(answer.body.Ports))
               return true
             }
             return false
@@ -69,7 +69,7 @@ describeWithApiServer('a fleet of two hosts', () => {
         let happens: Promise<void> | undefined
         const caller = async () => {
           for (let session = sessions.pop(); session !== undefined; session = sessions.pop()) {
-            await ask(session)
+            await allocateOnAny(session)
             happens ??= trouble()
           }
         }
@@ -122,7 +122,7 @@ describeWithApiServer('a fleet of two hosts', () => {
       await check()
 
       // Each game has the same session as the fleet reports.
-      for (const [session, port] of told) {
+      for (const [session, port] of answers) {
         await until(`the game on ${port} has its session`, async () =>
           (await say(port, 'who')).startsWith(`session ${session} `),
         )
@@ -134,17 +134,17 @@ describeWithApiServer('a fleet of two hosts', () => {
 
       /** Every session has the same server as before, no two share one, and all games are still running. */
       async function check(): Promise<void> {
-        expect(new Set(told.values()).size).toBe(told.size)
-        const before = new Map(told)
-        for (const session of before.keys()) await ask(session)
-        expect(told).toEqual(before)
+        expect(new Set(answers.values()).size).toBe(answers.size)
+        const before = new Map(answers)
+        for (const session of before.keys()) await allocateOnAny(session)
+        expect(answers).toEqual(before)
         const now = new Map((await running()).map((server) => [server.port, gamePid(server)]))
-        for (const port of told.values()) {
+        for (const port of answers.values()) {
           const pid = now.get(port)
           expect(pid).toBe(games.get(port) ?? pid)
           if (pid !== undefined) games.set(port, pid)
         }
-        expect(games.size).toBe(told.size)
+        expect(games.size).toBe(answers.size)
       }
     },
   )

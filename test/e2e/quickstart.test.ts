@@ -1,4 +1,4 @@
-/** Runs the README's program as a newcomer would. */
+/** Runs the program of the README in a new project. */
 import { spawn } from 'node:child_process'
 import { symlink } from 'node:fs/promises'
 import { createRequire } from 'node:module'

@@ -28,7 +28,7 @@ async function busyPort(): Promise<string> {
   return String(typeof address === 'object' && address !== null ? address.port : 0)
 }
 
-describe('the bundled server refuses', () => {
+describe('the bundled server rejects', () => {
   it('an unknown flag', { timeout: limitMs }, async () => {
     expect(await refusal({}, ['--port', '80'])).toBe(
       'gamekeeper: unknown argument "--port"; the server is configured by environment variables, see --help',
@@ -41,14 +41,18 @@ describe('the bundled server refuses', () => {
     )
   })
 
-  it.each(['ALLOCATION_PORT', 'MANAGEMENT_PORT', 'AGENT_PORT'])('a busy %s', { timeout: limitMs }, async (variable) => {
-    const { dataDir, running } = await workplace()
-    const port = await busyPort()
-    const said = await refusal({ DATA_DIR: dataDir, [variable]: port })
-    expect(said).toContain(`port ${port} on 127.0.0.1 is in use`)
-    expect(said).toContain(`choose another with ${variable}, or 0 for a free one`)
-    expect(await running()).toEqual([])
-  })
+  it.each(['ALLOCATION_PORT', 'MANAGEMENT_PORT', 'AGENT_PORT'])(
+    'a %s that is in use',
+    { timeout: limitMs },
+    async (variable) => {
+      const { dataDir, running } = await workplace()
+      const port = await busyPort()
+      const output = await refusal({ DATA_DIR: dataDir, [variable]: port })
+      expect(output).toContain(`port ${port} on 127.0.0.1 is in use`)
+      expect(output).toContain(`choose another with ${variable}, or 0 for a free one`)
+      expect(await running()).toEqual([])
+    },
+  )
 
   it.each([
     ['HOST', 'HOST'],
@@ -62,23 +66,25 @@ describe('the bundled server refuses', () => {
 
   it('a non-loopback HOST without authentication', { timeout: limitMs }, async () => {
     const { dataDir } = await workplace()
-    const said = await refusal({ DATA_DIR: dataDir, HOST: '0.0.0.0' })
-    expect(said).toContain('gamekeeper: HOST=0.0.0.0 would let anyone who can reach this machine allocate game servers')
-    expect(said).toContain('ALLOCATE_TOKENS')
-    expect(said).toContain('INSECURE=1')
+    const output = await refusal({ DATA_DIR: dataDir, HOST: '0.0.0.0' })
+    expect(output).toContain(
+      'gamekeeper: HOST=0.0.0.0 would let anyone who can reach this machine allocate game servers',
+    )
+    expect(output).toContain('ALLOCATE_TOKENS')
+    expect(output).toContain('INSECURE=1')
   })
 
   it('unauthenticated and unauthorized calls when tokens are set', { timeout: limitMs }, async () => {
     const { dataDir } = await workplace()
     const env = { BACKEND: 'memory', DATA_DIR: dataDir, HOST: '0.0.0.0', LOG_LEVEL: 'warn' }
     const host = await startHost({ ...env, READ_TOKENS: 'r'.repeat(32), MANAGE_TOKENS: 'm'.repeat(32) })
-    const ask = async (method: string, token?: string) => {
+    const request = async (method: string, token?: string) => {
       const headers = token === undefined ? {} : { Authorization: `Bearer ${token.repeat(32)}` }
       const path = '/api/v1/gameserverbuilds/default/arena'
       return (await fetch(host.management + path, { method, headers })).status
     }
-    expect([await ask('GET'), await ask('GET', 'x'), await ask('GET', 'r')]).toEqual([401, 401, 200])
-    expect([await ask('DELETE', 'r'), await ask('DELETE', 'm')]).toEqual([403, 200])
+    expect([await request('GET'), await request('GET', 'x'), await request('GET', 'r')]).toEqual([401, 401, 200])
+    expect([await request('DELETE', 'r'), await request('DELETE', 'm')]).toEqual([403, 200])
     const allocation = await fetch(`${host.allocation}/api/v1/allocate`, { method: 'POST', body: '{}' })
     expect(allocation.status).toBe(401)
     expect(host.log().map(({ message }) => message)).toContainEqual(
@@ -93,9 +99,9 @@ describe('the bundled server refuses', () => {
     const file = join(dataDir, 'file')
     await writeFile(file, '')
     for (const path of [file, join(file, 'below'), '/proc/gamekeeper']) {
-      const said = await refusal({ DATA_DIR: path })
-      expect(said).toContain('gamekeeper: DATA_DIR: ')
-      expect(said).toContain(path)
+      const output = await refusal({ DATA_DIR: path })
+      expect(output).toContain('gamekeeper: DATA_DIR: ')
+      expect(output).toContain(path)
     }
   })
 
@@ -103,15 +109,15 @@ describe('the bundled server refuses', () => {
     const { dataDir } = await workplace()
     const env = { ...freePorts, DATA_DIR: dataDir, SAMPLE: 'off' }
     const first = await startHost(env)
-    const said = await refusal(env)
-    expect(said).toContain('gamekeeper: DATA_DIR: ')
-    expect(said).toContain(`in use by process ${first.process.pid}`)
+    const output = await refusal(env)
+    expect(output).toContain('gamekeeper: DATA_DIR: ')
+    expect(output).toContain(`in use by process ${first.process.pid}`)
     expect(await first.exit('SIGTERM')).toEqual({ code: 0, signal: null })
   })
 })
 
-describe('the bundled server answers', () => {
-  it('--help and --version without starting', { timeout: limitMs }, async () => {
+describe('the bundled server', () => {
+  it('answers --help and --version without starting', { timeout: limitMs }, async () => {
     const help = await runHost({ BACKEND: 'nonsense' }, ['--help'])
     expect(help).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('ALLOCATION_PORT') })
     const version = await runHost({}, ['--version'])

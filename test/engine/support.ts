@@ -1,4 +1,4 @@
-/** Helpers to test parts of the engine alone: an inventory with one build, and servers in any state. */
+/** Helpers for tests of single engine parts: an inventory with one build, and servers in any state. */
 import type { Backend, FleetEvent, Store } from 'gamekeeper'
 import { defaultLimits } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
@@ -38,9 +38,9 @@ export function aServerRecord(build: Build, name: string, more: Partial<Server> 
 export interface Stock {
   readonly inventory: Inventory
   readonly build: BuildEntry
-  /** Names of servers in the order in which they became allocatable. */
+  /** Names of servers, in the order in which they became allocatable. */
   readonly ready: string[]
-  /** `name: before → after` of each change of a record. */
+  /** Each change of a record, as `name: before → after`. */
   readonly changes: string[]
   add(name: string, more?: Partial<Server>, revision?: string): ServerEntry
 }
@@ -74,12 +74,12 @@ export interface Surroundings {
   readonly ctx: EngineContext
   readonly clock: VirtualClock
   readonly events: FleetEvent[]
-  /** Names of builds that were enqueued and of servers that were touched. */
+  /** Names of the builds that were enqueued and the servers that were touched. */
   readonly asked: string[]
 }
 
-/** The context of an engine part, in which nothing else acts. */
-export function surroundings(
+/** The context of one engine part, with no other parts running. */
+export function contextOf(
   inventory: Inventory,
   given: { readonly backend?: Backend; readonly store?: Store; readonly limits?: Partial<typeof defaultLimits> } = {},
 ): Surroundings {

@@ -64,7 +64,7 @@ async function freePort(): Promise<number> {
 
 interface Player {
   readonly socket: Socket
-  readonly heard: () => readonly string[]
+  readonly received: () => readonly string[]
   say(text: string): void
 }
 
@@ -76,16 +76,16 @@ async function joinTcp(port: number): Promise<Player> {
   socket.setEncoding('utf8').on('data', (part) => (text += String(part)))
   socket.on('error', () => {}) // The server may end first.
   await once(socket, 'connect')
-  return { socket, heard: () => text.split('\n').slice(0, -1), say: (line) => void socket.write(line) }
+  return { socket, received: () => text.split('\n').slice(0, -1), say: (line) => void socket.write(line) }
 }
 
 /** Sends one datagram from a new socket; resolves with the answer. */
 async function sayUdp(port: number, text: string): Promise<string> {
   const socket = createSocket('udp4')
   try {
-    const heard = once(socket, 'message')
+    const answered = once(socket, 'message')
     socket.send(text, port, '127.0.0.1')
-    const [datagram] = await heard
+    const [datagram] = await answered
     return String(datagram)
   } finally {
     socket.close()
@@ -101,8 +101,8 @@ describe('the example game server', () => {
 
     const player = await joinTcp(server.port)
     player.say('hello amie\n')
-    await until(() => player.heard().length === 1)
-    expect(player.heard()).toEqual([answer])
+    await until(() => player.received().length === 1)
+    expect(player.received()).toEqual([answer])
     expect(await sayUdp(server.port, 'hello bob')).toBe(`${answer}\n`)
     await until(() => agent.last()?.players.length === 2)
     expect(agent.last()?.players).toEqual(['amie', 'bob'])
@@ -117,24 +117,24 @@ describe('the example game server', () => {
     for (const way of ways) {
       const player = await joinTcp(server.port)
       player.say(way)
-      await until(() => player.heard().length === 1)
-      expect(player.heard()[0]).toContain(sessionConfig.sessionCookie)
+      await until(() => player.received().length === 1)
+      expect(player.received()[0]).toContain(sessionConfig.sessionCookie)
       player.socket.destroy()
     }
 
     const brief = await joinTcp(server.port)
     brief.socket.end('hello amie')
     await once(brief.socket, 'end')
-    expect(brief.heard()).toEqual([answer])
+    expect(brief.received()).toEqual([answer])
 
-    const mute = await joinTcp(server.port)
-    mute.socket.end()
-    await once(mute.socket, 'end')
-    expect(mute.heard()).toHaveLength(1)
+    const silent = await joinTcp(server.port)
+    silent.socket.end()
+    await once(silent.socket, 'end')
+    expect(silent.received()).toHaveLength(1)
 
-    const shy = await joinTcp(server.port)
-    await until(() => shy.heard().length === 1)
-    expect(shy.heard()[0]).toContain(sessionConfig.sessionCookie)
+    const idle = await joinTcp(server.port)
+    await until(() => idle.received().length === 1)
+    expect(idle.received()[0]).toContain(sessionConfig.sessionCookie)
     expect(await sayUdp(server.port, '\n')).toContain(sessionConfig.sessionCookie)
   })
 
@@ -144,8 +144,8 @@ describe('the example game server', () => {
     await until(() => agent.last()?.state === 'StandingBy')
     const player = await joinTcp(server.port)
     player.say('hello amie\n')
-    await until(() => player.heard().length === 1)
-    expect(player.heard()).toEqual(['standing by'])
+    await until(() => player.received().length === 1)
+    expect(player.received()).toEqual(['standing by'])
     expect(await sayUdp(server.port, 'hello amie')).toBe('standing by\n')
   })
 
@@ -172,7 +172,7 @@ describe('the example game server', () => {
   it.each([
     ['quit', 0],
     ['crash', 1],
-  ])('ends with its code when told to %s', async (word, code) => {
+  ])('exits on the command %s with code %d', async (word, code) => {
     const agent = await fakeAgent()
     const server = await startServer(agent)
     await until(() => agent.last()?.state === 'StandingBy')
@@ -203,7 +203,7 @@ describe('the example game server', () => {
     // A new player brings the next heartbeat forward.
     await joinTcp(server.port).catch(() => undefined)
     expect(await server.ended()).toEqual({ code: 0, signal: null })
-    await until(() => player.heard().includes('goodbye'))
+    await until(() => player.received().includes('goodbye'))
     const [file = ''] = await readdir(server.logFolder)
     expect(await readFile(join(server.logFolder, file), 'utf8')).toMatch(
       /session .* begins, expecting amie, bob\n[^]*goodbye\n$/,
@@ -227,15 +227,15 @@ describe('the example game server', () => {
   })
 })
 
-describe('the variables of the example game server', () => {
-  it('NEVER_READY: it stays Initializing', async () => {
+describe('a variable of the example game server', () => {
+  it('NEVER_READY keeps it Initializing', async () => {
     const agent = await fakeAgent()
     await startServer(agent, { NEVER_READY: '1' })
     await until(() => agent.beats.length >= 3)
     expect(new Set(agent.beats.map((beat) => beat.state))).toEqual(new Set(['Initializing']))
   })
 
-  it('READY_AFTER_MS: it is StandingBy later', async () => {
+  it('READY_AFTER_MS delays StandingBy', async () => {
     const agent = await fakeAgent()
     await startServer(agent, { READY_AFTER_MS: '1500' })
     await until(() => agent.last()?.state === 'StandingBy')
@@ -243,7 +243,7 @@ describe('the variables of the example game server', () => {
     expect(agent.beats.filter((beat) => beat.state === 'Initializing').length).toBeGreaterThanOrEqual(2)
   })
 
-  it('STOP_HEARTBEAT_AFTER_MS: it stops heartbeats and keeps running', async () => {
+  it('STOP_HEARTBEAT_AFTER_MS stops its heartbeats while it keeps running', async () => {
     const agent = await fakeAgent()
     agent.reply = allocates()
     const server = await startServer(agent, { STOP_HEARTBEAT_AFTER_MS: '1500' })
@@ -252,19 +252,19 @@ describe('the variables of the example game server', () => {
     const lastAt = () => agent.last()?.atMs ?? 0
     await until(() => performance.now() - lastAt() > 1_300)
     player.say('hello cleo\n')
-    await until(() => player.heard().some((line) => line.includes('cleo')))
+    await until(() => player.received().some((line) => line.includes('cleo')))
     expect(server.process.exitCode).toBeNull()
     expect(performance.now() - lastAt()).toBeGreaterThan(1_300)
   })
 
-  it('UNHEALTHY_AFTER_MS: it reports Unhealthy', async () => {
+  it('UNHEALTHY_AFTER_MS makes it report Unhealthy', async () => {
     const agent = await fakeAgent()
     await startServer(agent, { UNHEALTHY_AFTER_MS: '500' })
     await until(() => agent.last()?.health === 'Unhealthy')
     expect(agent.beats[0]?.health).toBe('Healthy')
   })
 
-  it('END_AFTER_SECONDS: it exits that long after its allocation, not before', async () => {
+  it('END_AFTER_SECONDS makes it exit that long after its allocation, not before', async () => {
     const agent = await fakeAgent()
     const server = await startServer(agent, { END_AFTER_SECONDS: '0.3' })
     await until(() => agent.beats.filter((beat) => beat.state === 'StandingBy').length >= 2)
@@ -275,7 +275,7 @@ describe('the variables of the example game server', () => {
 })
 
 describe('the build of the example game server', () => {
-  it('runs on every backend that needs no image', () => {
+  it('is accepted by every backend that needs no image', () => {
     expect(checkTemplate(build.spec.template, 'process', 'spec.template')).toEqual({ ok: true, value: { skipped: [] } })
     expect(gameContainerOf(build.spec.template).ports[0]?.containerPort).toBe(build.spec.portsToExpose[0])
   })

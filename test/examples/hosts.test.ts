@@ -1,4 +1,4 @@
-/** The example host apps, run as their first lines say: routes below /fleet, authentication, and shutdown. */
+/** The example host apps, run as documented in their first lines: routes below /fleet, authentication, and shutdown. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -54,7 +54,7 @@ describe.each(hosts)('examples/%s/main.ts %j', (name, env) => {
 
     const other = { buildID, sessionID: sessionID.replace('d', 'e') }
     const sentAway = fleet.allocate(other, { waitMs: 50_000 }).catch((error: unknown) => error)
-    // Answered after it, so it has arrived by then.
+    // Answered after the signal, which has therefore arrived.
     for (let i = 0; i < 3; i++) await fleet.builds.list()
     const gone = once(child, 'exit')
     child.kill('SIGTERM')
@@ -67,7 +67,7 @@ describe.each(hosts)('examples/%s/main.ts %j', (name, env) => {
 describe('docs/guides/embedding.md', () => {
   const [, block = ''] = /gains a fleet by:\n\n```ts\n([^]*?)```/.exec(read('docs/guides/embedding.md')) ?? []
 
-  it('gives an Express app allocation and management in under ten lines', { timeout: 120_000 }, async () => {
+  it('adds allocation and management to an Express app in under ten lines', { timeout: 120_000 }, async () => {
     expect(block.trim().split('\n').length).toBeLessThan(10)
     const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-host-'))
     onTestFinished(() => rm(directory, { recursive: true, force: true }))
@@ -99,10 +99,10 @@ describe('docs/guides/embedding.md', () => {
 
 /** The host's origin, once it has printed its address. */
 async function originOf(child: ChildProcess): Promise<string> {
-  let said = ''
-  child.stdout?.on('data', (chunk: Buffer) => (said += chunk.toString()))
-  child.stderr?.on('data', (chunk: Buffer) => (said += chunk.toString()))
-  await until(() => /port: \d+/.test(said) || child.exitCode !== null, 50_000)
-  expect(said).toMatch(/port: \d+/)
-  return `http://127.0.0.1:${/port: (\d+)/.exec(said)?.[1]}`
+  let output = ''
+  child.stdout?.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  child.stderr?.on('data', (chunk: Buffer) => (output += chunk.toString()))
+  await until(() => /port: \d+/.test(output) || child.exitCode !== null, 50_000)
+  expect(output).toMatch(/port: \d+/)
+  return `http://127.0.0.1:${/port: (\d+)/.exec(output)?.[1]}`
 }

@@ -16,9 +16,9 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 
 interface Scene {
   readonly fleet: Fleet
-  readonly said: readonly string[]
+  readonly logged: readonly string[]
   /** The arguments and process id of `docker`, once it runs. */
-  told(): Promise<{ readonly args: string; readonly pid: number }>
+  invocation(): Promise<{ readonly args: string; readonly pid: number }>
   make(signal?: AbortSignal, imageTimeoutMs?: number): Promise<GameServerBuild | undefined>
 }
 
@@ -26,22 +26,22 @@ interface Scene {
 async function scene(script: string): Promise<Scene> {
   const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-docker-'))
   onTestFinished(() => rm(directory, { recursive: true, force: true }))
-  const told = join(directory, 'told')
-  await writeFile(join(directory, 'docker'), `#!/bin/sh\nprintf '%s\\n' "$$" "$*" > ${told}\n${script}\n`)
+  const invocationFile = join(directory, 'invocation')
+  await writeFile(join(directory, 'docker'), `#!/bin/sh\nprintf '%s\\n' "$$" "$*" > ${invocationFile}\n${script}\n`)
   await chmod(join(directory, 'docker'), 0o755)
   vi.stubEnv('PATH', `${directory}:${process.env['PATH']}`)
   vi.stubEnv('DOCKER_HOST', 'tcp://192.0.2.1:2375')
   onTestFinished(() => void vi.unstubAllEnvs())
   const fleet = await createFleet({ backend: memoryBackend() })
   onTestFinished(() => fleet.close())
-  const said: string[] = []
-  const log = serverLog({ level: 'info', json: true, write: (line) => said.push(String(JSON.parse(line).message)) })
+  const logged: string[] = []
+  const log = serverLog({ level: 'info', json: true, write: (line) => logged.push(String(JSON.parse(line).message)) })
   return {
     fleet,
-    said,
-    told: () =>
+    logged,
+    invocation: () =>
       vi.waitFor(async () => {
-        const [pid = '', args = '', end] = (await readFile(told, 'utf8')).split('\n')
+        const [pid = '', args = '', end] = (await readFile(invocationFile, 'utf8')).split('\n')
         if (end === undefined) throw new Error('docker has not been called')
         return { args, pid: Number(pid) }
       }, 10_000),
@@ -52,52 +52,52 @@ async function scene(script: string): Promise<Scene> {
 
 describe("the sample's image", () => {
   it("is built first, on the fleet's engine, whatever the docker context", async () => {
-    const { fleet, said, told, make } = await scene('exit 0')
+    const { fleet, logged, invocation, make } = await scene('exit 0')
     const build = await make()
     expect(JSON.stringify(build?.spec.template)).toContain('"image":"gamekeeper-example","imagePullPolicy":"Never"')
     expect(await fleet.builds.list()).toHaveLength(1)
-    expect(said).toEqual(["building the sample's image"])
-    expect((await told()).args).toBe(
+    expect(logged).toEqual(["building the sample's image"])
+    expect((await invocation()).args).toBe(
       '-H tcp://192.0.2.1:2375 build -f examples/game-server/Dockerfile -t gamekeeper-example .',
     )
   })
 
-  it('may fail to build: the server runs without a sample and logs how to build it', async () => {
-    const { fleet, said, make } = await scene('echo one >&2; echo two >&2; exit 1')
+  it('may fail to build: the server then runs without a sample and logs how to build it', async () => {
+    const { fleet, logged, make } = await scene('echo one >&2; echo two >&2; exit 1')
     expect(await make()).toBeUndefined()
     expect(await fleet.builds.list()).toEqual([])
-    expect(said).toHaveLength(2)
-    expect(said[1]).toContain("building the sample's image failed, so there is no sample; build it in ")
-    expect(said[1]).toContain('docker -H tcp://192.0.2.1:2375 build ')
+    expect(logged).toHaveLength(2)
+    expect(logged[1]).toContain("building the sample's image failed, so there is no sample; build it in ")
+    expect(logged[1]).toContain('docker -H tcp://192.0.2.1:2375 build ')
   })
 
-  it('is given up after a timeout, leaving no process behind', async () => {
-    const { fleet, said, told, make } = await scene('sleep 600')
+  it('is abandoned after a timeout, and no process is left', async () => {
+    const { fleet, logged, invocation, make } = await scene('sleep 600')
     expect(await make(undefined, 500)).toBeUndefined()
     expect(await fleet.builds.list()).toEqual([])
-    expect(said[1]).toContain("the sample's image was not built within 0.5 s, so there is no sample; ")
-    await untilGone((await told()).pid)
+    expect(logged[1]).toContain("the sample's image was not built within 0.5 s, so there is no sample; ")
+    await untilGone((await invocation()).pid)
   })
 
-  it('is given up on shutdown, even if the command ignores SIGTERM', async () => {
-    const { fleet, said, told, make } = await scene(`trap '' TERM\nwhile :; do sleep 1; done`)
+  it('is abandoned on shutdown, even if the command ignores SIGTERM', async () => {
+    const { fleet, logged, invocation, make } = await scene(`trap '' TERM\nwhile :; do sleep 1; done`)
     const leaving = new AbortController()
     const made = make(leaving.signal)
-    const { pid } = await told()
+    const { pid } = await invocation()
     leaving.abort()
     expect(await made).toBeUndefined()
     expect(await fleet.builds.list()).toEqual([])
-    expect(said).toEqual(["building the sample's image", "build of the sample's image cancelled"])
+    expect(logged).toEqual(["building the sample's image", "build of the sample's image cancelled"])
     await untilGone(pid)
   })
 
-  it('is not used when the fleet has got a build meanwhile', async () => {
+  it('is not used when the fleet has got a build in the meantime', async () => {
     const other = await scene('exit 0')
     const sample = await other.make()
     if (!sample) throw new Error('no sample was made')
-    const { fleet, told, make } = await scene('while ! [ -e "$0.go" ]; do sleep 0.1; done')
+    const { fleet, invocation, make } = await scene('while ! [ -e "$0.go" ]; do sleep 0.1; done')
     const made = make()
-    await told()
+    await invocation()
     await fleet.builds.create({ metadata: { name: 'own' }, spec: { ...sample.spec, buildID: 'own' } })
     await writeFile(join((process.env['PATH'] ?? '').split(':')[0] ?? '', 'docker.go'), '')
     expect(await made).toBeUndefined()
@@ -137,12 +137,12 @@ it('a server without the package dockerode prints in one line what to install', 
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   onTestFinished(() => void child.kill('SIGKILL'))
-  let said = ''
+  let output = ''
   for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (part: string) => (said += part))
+    stream.setEncoding('utf8').on('data', (part: string) => (output += part))
   }
   await once(child, 'close')
-  expect(said).toBe(
+  expect(output).toBe(
     'gamekeeper: BACKEND=docker needs the package dockerode, which is not installed: npm install dockerode\n',
   )
   expect(child.exitCode).toBe(1)

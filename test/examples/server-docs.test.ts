@@ -1,4 +1,4 @@
-/** README.md and the reference say what the code says: their tables list what exists, with its defaults. */
+/** README.md and the reference match the code: their tables list what exists, with its defaults. */
 import { join } from 'node:path'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'

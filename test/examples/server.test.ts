@@ -8,10 +8,10 @@ import { createFleet, FleetError, type GameServerBuild } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
 import { rememberedPort, rememberPort } from '../../examples/server/agent-port.js'
 import { helpText, readCommand } from '../../examples/server/command-line.js'
+import { logEvents } from '../../examples/server/event-logging.js'
 import { type LogLevel, logLevels, serverLog } from '../../examples/server/log.js'
-import { narrate } from '../../examples/server/narrate.js'
 import { asUsageError } from '../../examples/server/open-fleet.js'
-import { ensureSample, quoted, whatToTry } from '../../examples/server/sample.js'
+import { commandsToTry, ensureSample, quoted } from '../../examples/server/sample.js'
 import { readConfig, UsageError } from '../../examples/server/settings.js'
 import { settings } from '../../examples/server/variables.js'
 
@@ -19,7 +19,7 @@ const never = new AbortController().signal
 const read = (env: Record<string, string> = {}) => readConfig(env, '/somewhere')
 
 describe('the settings of the bundled server', () => {
-  it('have defaults for a laptop', () => {
+  it('have defaults that suit a laptop', () => {
     expect(read()).toEqual({
       backend: 'process',
       host: '127.0.0.1',
@@ -45,7 +45,7 @@ describe('the settings of the bundled server', () => {
   })
 
   it('are read from the environment', () => {
-    const given = {
+    const env = {
       BACKEND: 'memory',
       HOST: '0.0.0.0',
       ALLOCATION_PORT: '0',
@@ -75,8 +75,8 @@ describe('the settings of the bundled server', () => {
       ALLOWED_ORIGINS: 'https://console.example, http://localhost:3000',
       LOG_LEVEL: 'silent',
     }
-    expect(Object.keys(given)).toEqual(Object.keys(settings))
-    expect(read(given)).toEqual({
+    expect(Object.keys(env)).toEqual(Object.keys(settings))
+    expect(read(env)).toEqual({
       backend: 'memory',
       host: '0.0.0.0',
       allocationPort: 0,
@@ -158,8 +158,8 @@ describe('the settings of the bundled server', () => {
     )
     const tls = { TLS_CERT: 'a', TLS_KEY: 'b' }
     expect(() => read({ HOST, ...tls })).toThrow(UsageError)
-    for (const asked of [{ MANAGE_TOKENS: all }, { ...tls, TLS_CLIENT_CA: 'c' }, { INSECURE: '1' }]) {
-      expect(read({ HOST, ...asked }).host).toBe(HOST)
+    for (const env of [{ MANAGE_TOKENS: all }, { ...tls, TLS_CLIENT_CA: 'c' }, { INSECURE: '1' }]) {
+      expect(read({ HOST, ...env }).host).toBe(HOST)
     }
   })
 
@@ -220,11 +220,11 @@ describe('the log', () => {
   it.each(logLevels)('at level %s contains that level and higher ones', (level) => {
     const { lines, log } = logged(level, true)
     for (const name of ['debug', 'info', 'warn', 'error'] as const) log[name]({}, name)
-    const said = lines.map((line) => String(JSON.parse(line).message))
-    expect(said).toEqual(['debug', 'info', 'warn', 'error'].slice(logLevels.indexOf(level)))
+    const messages = lines.map((line) => String(JSON.parse(line).message))
+    expect(messages).toEqual(['debug', 'info', 'warn', 'error'].slice(logLevels.indexOf(level)))
   })
 
-  it('is one JSON object per line, whatever the names and values of the fields', () => {
+  it('is one JSON object per line, whatever the names and values of its fields', () => {
     const { lines, log } = logged('info', true)
     const error = new Error('a\nb', { cause: Object.assign(new Error('c'), { code: 'EIO' }) })
     log.warn({ level: 'x', message: 'y', server: 'arena-1', err: error, nothing: undefined }, 'it\nhappened')
@@ -267,7 +267,7 @@ describe('the log', () => {
     })
   })
 
-  it('writes that the server is ready at every level but silent', () => {
+  it('reports that the server is ready at every level but silent', () => {
     const { lines, log } = logged('error', true)
     log.always({}, 'ready')
     expect(lines).toHaveLength(1)
@@ -280,7 +280,7 @@ describe('the log', () => {
     const { lines, log } = logged('info', true)
     const fleet = await createFleet({ backend: memoryBackend(), logger: log })
     onTestFinished(() => fleet.close())
-    narrate(fleet, log)
+    logEvents(fleet, log)
     const build = await ensureSample({ fleet, backend: 'memory', log, signal: never })
     const sessionID = '0b0e5a52-9a54-4b0e-8f4c-54d7a0b3f001'
     await fleet.allocate({ buildID: build?.spec.buildID ?? '', sessionID }, { waitMs: 5_000 })
@@ -334,11 +334,11 @@ describe('the sample', () => {
 
   it('comes with three curl commands that work in any shell', async () => {
     const build = await sample()
-    const lines = whatToTry(build, commandsInput).filter((line) => line.startsWith('curl '))
+    const lines = commandsToTry(build, commandsInput).filter((line) => line.startsWith('curl '))
     expect(lines).toHaveLength(3)
     for (const line of lines) expect(line).not.toMatch(/[^\u0020-\u007e]|!/)
-    expect(whatToTry(build, commandsInput)).toContain('nc ADDRESS PORT')
-    expect(whatToTry(build, { ...commandsInput, simulated: true }).join('\n')).not.toContain('nc ')
+    expect(commandsToTry(build, commandsInput)).toContain('nc ADDRESS PORT')
+    expect(commandsToTry(build, { ...commandsInput, simulated: true }).join('\n')).not.toContain('nc ')
   })
 
   it('quotes shell metacharacters', () => {
@@ -363,7 +363,7 @@ describe('the agent port', () => {
 })
 
 describe('errors', () => {
-  it('that the operator cannot fix stay as they are', () => {
+  it('that the operator cannot fix are passed on unchanged', () => {
     for (const error of [new Error('x'), new FleetError('internal', 'x'), 'x']) expect(asUsageError(error)).toBe(error)
   })
 })

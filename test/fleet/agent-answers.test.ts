@@ -4,16 +4,16 @@ import { aBuild, ask, only, playing, session, stage, untilReady } from './stage.
 
 const players = { players: [] as readonly string[] }
 
-async function opened(wish: Parameters<typeof aBuild>[0] = {}) {
+async function opened(overrides: Parameters<typeof aBuild>[0] = {}) {
   const scene = stage({ memory: { script: 'manual' } })
   const fleet = await scene.open()
-  await fleet.builds.create(aBuild({ standingBy: 1, max: 1, ...wish }))
+  await fleet.builds.create(aBuild({ standingBy: 1, max: 1, ...overrides }))
   await scene.clock.settle()
   return { scene, fleet, server: only(scene.backend.servers()) }
 }
 
-async function matched(wish: Parameters<typeof aBuild>[0] = {}) {
-  const all = await opened(wish)
+async function matched(overrides: Parameters<typeof aBuild>[0] = {}) {
+  const all = await opened(overrides)
   all.server.ready()
   await all.fleet.allocate({
     ...ask(1, { sessionCookie: 'ночь, 夜?&="\\' }),
@@ -31,14 +31,14 @@ const config = {
 
 describe('before a match', () => {
   it.each(['Initializing', 'StandingBy', 'Active', 'Invalid'] as const)(
-    'a heartbeat %s is answered with Continue and no session',
+    'the fleet answers a heartbeat %s with Continue and no session',
     async (state) => {
       const { server } = await opened()
       expect(server.heartbeat({ state })).toEqual({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 })
     },
   )
 
-  it('no heartbeat answer contains a session that is not durable yet', async () => {
+  it('no answer contains a session that is not durable yet', async () => {
     const { scene, fleet, server } = await opened()
     server.ready()
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
@@ -52,7 +52,7 @@ describe('before a match', () => {
 })
 
 describe('during a match', () => {
-  it('the first StandingBy heartbeat is answered with Active and the whole session', async () => {
+  it('the first StandingBy heartbeat gets Active and the whole session', async () => {
     const { server } = await matched()
     expect(server.heartbeat()).toEqual({
       operation: 'Active',
@@ -61,7 +61,7 @@ describe('during a match', () => {
     })
   })
 
-  it('every later heartbeat is answered with Continue and the whole session', async () => {
+  it('every later heartbeat gets Continue and the whole session', async () => {
     const { server } = await matched()
     server.heartbeat()
     for (const state of ['Active', 'Active', 'Initializing', 'Invalid'] as const) {
@@ -73,21 +73,21 @@ describe('during a match', () => {
     }
   })
 
-  it('fields that the allocation did not set are absent, never null', async () => {
+  it('the session omits fields that the allocation did not set, instead of sending null', async () => {
     const { fleet, server } = await opened()
     server.ready()
     await fleet.allocate(ask(1))
     expect(server.heartbeat().sessionConfig).toEqual({ sessionId: session(1), initialPlayers: [], metadata: {} })
   })
 
-  it('the answer contains the metadata of the build unchanged', async () => {
+  it('the answer contains the build metadata unchanged', async () => {
     const buildMetadata = { map: 'dust,2?a=b', 'a,b': '?' }
     const { server } = await matched({ buildMetadata })
     expect(server.heartbeat().sessionConfig?.metadata).toEqual(buildMetadata)
     expect(server.spec.sdk.buildMetadata).toEqual(buildMetadata)
   })
 
-  it('a game gets the metadata that it was started with, also after its build has changed', async () => {
+  it('a game keeps the metadata that it was started with after its build changes', async () => {
     const scene = stage({ memory: { script: ({ sdk }) => ({ autoReady: sdk.buildMetadata['mode'] === 'duel' }) } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 4, buildMetadata: { mode: 'duel' } }))
@@ -99,7 +99,7 @@ describe('during a match', () => {
     expect((await playing(scene, fleet, 1)).session?.metadata).toEqual({ mode: 'duel' })
   })
 
-  it('a game that missed the first answer gets its session with its next heartbeat, also after silence', async () => {
+  it('a game that missed the first answer gets its session with its next heartbeat, even after a silence', async () => {
     const { scene, fleet, server } = await opened()
     server.ready()
     server.silence()
@@ -110,9 +110,9 @@ describe('during a match', () => {
   })
 })
 
-describe('at the end', () => {
+describe('during termination', () => {
   it.each(['StandingBy', 'Active', 'Initializing', 'Invalid'] as const)(
-    'a heartbeat %s of a Terminating server is answered with Terminate',
+    'a heartbeat %s from a Terminating server gets Terminate',
     async (state) => {
       const { fleet, server } = await matched()
       server.heartbeat()
@@ -121,7 +121,7 @@ describe('at the end', () => {
     },
   )
 
-  it('an idle game is not told to terminate before its record says Terminating', async () => {
+  it('an idle game gets Terminate only once its record is Terminating', async () => {
     const { scene, fleet, server } = await opened()
     server.ready()
     await scene.clock.settle()
@@ -134,7 +134,7 @@ describe('at the end', () => {
     expect(await fleet.servers.list()).toEqual([])
   })
 
-  it('a game with a match is told to terminate at once, also while the store is slow', async () => {
+  it('a game with a match gets Terminate at once, even while the store is slow', async () => {
     const { scene, fleet, server } = await matched()
     server.heartbeat()
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
@@ -145,7 +145,7 @@ describe('at the end', () => {
     await deletion
   })
 
-  it('a game whose build was deleted is told to terminate', async () => {
+  it('a game whose build was deleted gets Terminate', async () => {
     const { fleet, server } = await matched()
     server.heartbeat()
     await fleet.builds.delete('arena')
@@ -154,7 +154,7 @@ describe('at the end', () => {
 })
 
 describe('a heartbeat with an unknown id', () => {
-  it('is answered with Terminate, and does not reveal whether the name exists', async () => {
+  it('gets Terminate, which does not reveal whether the name exists', async () => {
     const { fleet, server } = await opened()
     const terminate = { operation: 'Terminate', nextHeartbeatIntervalMs: 1_000 }
     for (const id of [`${server.ref.name}.guess`, `${server.ref.name}.`, server.ref.name, 'nobody.guess', '', '.']) {
@@ -163,7 +163,7 @@ describe('a heartbeat with an unknown id', () => {
     }
   })
 
-  it('does not count as a heartbeat of a server', async () => {
+  it('does not count as a heartbeat of the named server', async () => {
     const { scene, fleet, server } = await opened()
     fleet.heartbeat(`${server.ref.name}.guess`, { state: 'StandingBy', ...players, players: ['mallory'] })
     await scene.clock.advance(1_000)
@@ -171,7 +171,7 @@ describe('a heartbeat with an unknown id', () => {
     expect((await fleet.details.get(server.ref)).spec.connectedPlayers).toEqual([])
   })
 
-  it('is answered with Continue until the first list of instances has arrived', async () => {
+  it('gets Continue until the first list of instances has arrived', async () => {
     const scene = stage()
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -190,7 +190,7 @@ describe('a heartbeat with an unknown id', () => {
 })
 
 describe('the heartbeat interval', () => {
-  it('is the one that the fleet is configured with', async () => {
+  it('is the configured one', async () => {
     const scene = stage({ memory: { script: 'manual' }, limits: { heartbeatIntervalMs: 5_000, silenceMs: 20_000 } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -201,7 +201,7 @@ describe('the heartbeat interval', () => {
     expect(scene.eventsOf('ServerEnding')).toEqual([])
   })
 
-  it('is never so long that a game that keeps it counts as silent', async () => {
+  it('is short enough that a game that keeps it never counts as silent', async () => {
     const scene = stage({ limits: { heartbeatIntervalMs: 15_000 } })
     await expect(scene.open()).rejects.toMatchObject({
       code: 'invalid',
@@ -209,7 +209,7 @@ describe('the heartbeat interval', () => {
     })
   })
 
-  it('is never shorter than a second', async () => {
+  it('is at least one second', async () => {
     const scene = stage({ limits: { heartbeatIntervalMs: 500 } })
     await expect(scene.open()).rejects.toMatchObject({ code: 'invalid' })
   })

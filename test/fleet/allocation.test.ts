@@ -19,15 +19,15 @@ import {
 
 const manual = { memory: { script: 'manual' } } as const
 
-async function standing(count: number, wish: Parameters<typeof aBuild>[0] = {}) {
+async function standing(count: number, overrides: Parameters<typeof aBuild>[0] = {}) {
   const scene = stage()
   const fleet = await scene.open()
-  await fleet.builds.create(aBuild({ standingBy: count, ...wish }))
+  await fleet.builds.create(aBuild({ standingBy: count, ...overrides }))
   await untilReady(scene, fleet, count)
   return { scene, fleet }
 }
 
-/** Makes the servers of a manual stage ready, in this order. */
+/** Makes these servers of a manual stage ready, in order. */
 function becomeReady({ backend }: Stage, ...indexes: readonly number[]): readonly string[] {
   return indexes.map((index) => {
     const server = nth(backend.servers(), index)
@@ -51,7 +51,7 @@ describe('an allocation', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingByReadyDesired: '2/2' })
   })
 
-  it('is durable before the call resolves', async () => {
+  it('is durable when the call resolves', async () => {
     const { scene, fleet } = await standing(1)
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 3_000 } : undefined)
     const call = watched(fleet.allocate(ask(1)))
@@ -98,26 +98,26 @@ describe('an allocation', () => {
     ['an empty buildID', { buildID: '', sessionID: session(1) }],
     ['no sessionID', { buildID: 'arena' }],
     ['a sessionID that is no GUID', { buildID: 'arena', sessionID: 'match-7' }],
-    ['a cookie that is no string', { ...ask(1), sessionCookie: 7 }],
-    ['players that are no strings', { ...ask(1), initialPlayers: [7] }],
-  ])('with %s is invalid', async (_, request) => {
+    ['a cookie that is not a string', { ...ask(1), sessionCookie: 7 }],
+    ['players that are not strings', { ...ask(1), initialPlayers: [7] }],
+  ])('rejects %s as invalid', async (_, request) => {
     const { fleet } = await standing(1)
     expect((await failureOf(fleet.allocate(request as never))).code).toBe('invalid')
     expect((await statusOf(fleet)).currentActive).toBe(0)
   })
 
-  it.each([-1, Number.NaN, 60_001, Infinity])('with waitMs %s is invalid', async (waitMs) => {
+  it.each([-1, Number.NaN, 60_001, Infinity])('rejects waitMs %s as invalid', async (waitMs) => {
     const { fleet } = await standing(1)
     expect((await failureOf(fleet.allocate(ask(1), { waitMs }))).code).toBe('invalid')
   })
 
-  it('with an unknown buildID fails with not-found', async () => {
+  it('fails with not-found for an unknown buildID', async () => {
     const { fleet } = await standing(1)
     const { code, message } = await failureOf(fleet.allocate(ask(1, { buildID: 'duel' })))
     expect([code, message]).toEqual(['not-found', 'no build has the buildID "duel"'])
   })
 
-  it('with no server standing by fails with a retryable error', async () => {
+  it('fails with a retryable error when no server is standing by', async () => {
     const scene = stage(manual)
     const fleet = await scene.open()
     await fleet.builds.create(aBuild())
@@ -126,7 +126,7 @@ describe('an allocation', () => {
     expect(FleetError.is(error) && error.message).toContain('arena')
   })
 
-  it('with all servers in use fails with an error of its own', async () => {
+  it('fails with max-reached when all servers are in use', async () => {
     const { fleet } = await standing(1, { max: 1 })
     await fleet.allocate(ask(1))
     const { code, message } = await failureOf(fleet.allocate(ask(2)))
@@ -136,7 +136,7 @@ describe('an allocation', () => {
     ])
   })
 
-  it('fails with that error too while the last server is being allocated to another session', async () => {
+  it('fails with max-reached while the last server is being allocated to another session', async () => {
     const { fleet } = await standing(1, { max: 1 })
     const first = fleet.allocate(ask(1))
     expect((await failureOf(fleet.allocate(ask(2)))).code).toBe('max-reached')
@@ -197,7 +197,7 @@ describe('an allocation', () => {
     expect((await fleet.allocate(ask(1))).IPV4Address).toBe(only(scene.backend.servers()).instance.address)
   })
 
-  it('gets the servers of an Unhealthy build that are standing by', async () => {
+  it('gets a server that is standing by even if its build is Unhealthy', async () => {
     const { scene, fleet } = await standing(2, { crashesToMarkUnhealthy: 1 })
     nth(scene.backend.servers(), 0).exit(1)
     await scene.clock.advance(100)
@@ -206,7 +206,7 @@ describe('an allocation', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 0 })
   })
 
-  it('never takes a server of another build', async () => {
+  it('never gets a server of another build', async () => {
     const { scene, fleet } = await standing(1, { max: 1 })
     await fleet.builds.create(aBuild({ name: 'duel', standingBy: 1 }))
     await untilReady(scene, fleet, 1, 'duel')
@@ -216,7 +216,7 @@ describe('an allocation', () => {
     expect((await playing(scene, fleet, 2)).spec.build.name).toBe('duel')
   })
 
-  it('emits an event with the time that the caller waited', async () => {
+  it('emits an event with the caller’s waiting time', async () => {
     const { scene, fleet } = await standing(1)
     await fleet.allocate(ask(1))
     const server = await playing(scene, fleet, 1)
@@ -228,7 +228,7 @@ describe('an allocation', () => {
     })
   })
 
-  it('succeeds although an event listener throws', async () => {
+  it('succeeds even if an event listener throws', async () => {
     const { fleet } = await standing(1)
     fleet.on('Allocated', () => {
       throw new Error('a listener of the host')
@@ -247,7 +247,7 @@ describe('a hundred parallel allocations', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 100, currentStandingBy: 50 })
   })
 
-  it('get all servers there are, and the others fail', async () => {
+  it('get every available server, and the rest fail', async () => {
     const { fleet } = await standing(10, { max: 10 })
     const calls = await Promise.allSettled(Array.from({ length: 100 }, (_, n) => fleet.allocate(ask(n))))
     expect(calls.filter(({ status }) => status === 'fulfilled').length).toBe(10)

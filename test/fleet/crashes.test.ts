@@ -1,14 +1,14 @@
-/** Crashes: each counted once whatever happens to the host, followed by a back-off; and what an Unhealthy build still does. */
+/** Crashes: each counts once, even if the host dies, and starts a back-off; and what an Unhealthy build still does. */
 import type { Backend, Instance } from 'gamekeeper'
 import type { CallFault, FaultyCall } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, nth, only, playing, serversBy, stage, type StageOptions, statusOf, untilReady } from './stage.js'
 
-async function standing(wish: Parameters<typeof aBuild>[0] = {}, options: StageOptions = {}) {
+async function standing(overrides: Parameters<typeof aBuild>[0] = {}, options: StageOptions = {}) {
   const scene = stage(options)
   const fleet = await scene.open()
-  await fleet.builds.create(aBuild({ standingBy: 1, max: 3, ...wish }))
-  await untilReady(scene, fleet, wish.standingBy ?? 1)
+  await fleet.builds.create(aBuild({ standingBy: 1, max: 3, ...overrides }))
+  await untilReady(scene, fleet, overrides.standingBy ?? 1)
   return { scene, fleet }
 }
 
@@ -70,7 +70,7 @@ describe('a crash', () => {
     },
   )
 
-  it('is counted once when the outcome of its write was unknown for a while', async () => {
+  it('is counted once when the outcome of its write is temporarily unknown', async () => {
     const { scene, fleet } = await standing()
     let calls = 0
     scene.faults.store = ({ method }) => {
@@ -85,7 +85,7 @@ describe('a crash', () => {
     expect(only(await scene.records.builds.list()).record.crashes).toBe(1)
   })
 
-  it('is counted once by the next host when no host was running', async () => {
+  it('is counted once by the next host if no host was running', async () => {
     const { scene, fleet } = await standing({ standingBy: 3 })
     await fleet.close()
     const [first, second] = scene.backend.servers()
@@ -113,7 +113,7 @@ describe('a crash', () => {
     expect((await statusOf(next)).crashesCount).toBe(3)
   })
 
-  it('does not count for a later build with the same name', async () => {
+  it('before a build is deleted does not count for a later build with the same name', async () => {
     const { scene, fleet } = await standing({ crashesToMarkUnhealthy: 1 })
     only(scene.backend.servers()).exit(1)
     await scene.clock.advance(100)
@@ -124,7 +124,7 @@ describe('a crash', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, health: 'Healthy' })
   })
 
-  it('of a deleted build’s server does not count for a build that has taken its name', async () => {
+  it('in a deleted build does not count for a new build with the same name', async () => {
     const { scene, fleet } = await standing(
       { graceSeconds: 60 },
       { memory: { script: () => ({ ignoresTerminate: true }) } },
@@ -138,7 +138,7 @@ describe('a crash', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
   })
 
-  it('sets the condition Crashing, which is cleared when servers stay up', async () => {
+  it('sets the condition Crashing until servers stay up', async () => {
     const { scene, fleet } = await standing()
     only(scene.backend.servers()).exit(3)
     await scene.clock.settle()
@@ -168,7 +168,7 @@ describe('creation after crashes', () => {
     expect(pauses.slice(0, 9)).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000])
   })
 
-  it('is bounded: a bad template creates some hundred servers an hour, not thousands', async () => {
+  it('is bounded: a bad template creates about a hundred servers an hour, not thousands', async () => {
     const scene = stage(bad)
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 2, max: 10 }))
@@ -177,7 +177,7 @@ describe('creation after crashes', () => {
     expect((await statusOf(fleet)).crashesCount).toBe(createdAt(scene).length)
   })
 
-  it('is bounded too when servers exit with 0 without a session', async () => {
+  it('is bounded when servers exit with 0 before they have a session', async () => {
     const scene = stage({ memory: { script: () => ({ exitsWith: 0 }) } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 2, max: 10 }))
@@ -186,7 +186,7 @@ describe('creation after crashes', () => {
     expect((await statusOf(fleet)).crashesCount).toBe(0)
   })
 
-  it('is bounded too when the backend rejects every create', async () => {
+  it('is bounded when the backend rejects every create', async () => {
     const scene = stage()
     scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'refuse' } : undefined)
     const fleet = await scene.open()
@@ -196,7 +196,7 @@ describe('creation after crashes', () => {
     expect((await fleet.servers.list()).length).toBe(2)
   })
 
-  it('is bounded too while callers wait', async () => {
+  it('is bounded while callers wait', async () => {
     const scene = stage(bad)
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 0, max: 10 }))
@@ -207,7 +207,7 @@ describe('creation after crashes', () => {
     expect(createdAt(scene).length).toBeLessThan(200)
   })
 
-  it('does not back off for another build', async () => {
+  it('backs off for the crashing build only', async () => {
     const scene = stage({ memory: { script: (spec) => (spec.build.name === 'bad' ? { exitsWith: 1 } : {}) } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ name: 'bad', standingBy: 1 }))
@@ -217,7 +217,7 @@ describe('creation after crashes', () => {
     expect((await statusOf(fleet)).currentStandingBy).toBe(3)
   })
 
-  it('starts with the shortest back-off again after a server has stayed up for 60 s', async () => {
+  it('restarts with the shortest back-off after a server has stayed up for 60 s', async () => {
     const { scene } = await standing({ standingBy: 1, max: 1 })
     const crash = async () => {
       const at = scene.clock.elapsed()
@@ -231,7 +231,7 @@ describe('creation after crashes', () => {
     expect(await crash()).toBe(1_000)
   })
 
-  it('backs off once for many crashes at the same time', async () => {
+  it('backs off once for many simultaneous crashes', async () => {
     const { scene, fleet } = await standing({ standingBy: 10, max: 10 })
     const at = scene.clock.elapsed()
     for (const server of scene.backend.servers()) server.exit(1)
@@ -242,32 +242,32 @@ describe('creation after crashes', () => {
   })
 })
 
-describe('creation after ends that are no crashes', () => {
-  /** Makes an exited instance one that its machine has ended. */
-  function blaming(inner: Backend): Backend {
-    const told = ({ exitCode: _, ...instance }: Instance): Instance =>
+describe('creation after terminations that are not crashes', () => {
+  /** Reports every exited instance as interrupted by its machine. */
+  function interrupting(inner: Backend): Backend {
+    const interrupted = ({ exitCode: _, ...instance }: Instance): Instance =>
       instance.phase === 'exited' ? { ...instance, interrupted: true, reason: 'OutOfcpu: no room for it' } : instance
     return {
       ...inner,
-      create: async (spec, options) => told(await inner.create(spec, options)),
-      list: async (options) => (await inner.list(options)).map(told),
-      watch: (listener) => inner.watch({ ...listener, changed: (instance) => listener.changed(told(instance)) }),
+      create: async (spec, options) => interrupted(await inner.create(spec, options)),
+      list: async (options) => (await inner.list(options)).map(interrupted),
+      watch: (listener) => inner.watch({ ...listener, changed: (instance) => listener.changed(interrupted(instance)) }),
     }
   }
 
-  async function scenes(options: StageOptions, wish: Parameters<typeof aBuild>[0]) {
+  async function scenes(options: StageOptions, overrides: Parameters<typeof aBuild>[0]) {
     const scene = stage(options)
-    const fleet = await scene.open({ backend: blaming(scene.backend) })
-    await fleet.builds.create(aBuild(wish))
+    const fleet = await scene.open({ backend: interrupting(scene.backend) })
+    await fleet.builds.create(aBuild(overrides))
     const creations = () => scene.eventsOf('ServerCreated').map(({ at }) => at)
     return { scene, fleet, creations }
   }
 
-  it('is bounded when they come before servers are standing by, and a condition says why', async () => {
+  it('is bounded when servers terminate before they stand by, and a condition says why', async () => {
     const options: StageOptions = { memory: { script: () => ({ cannotStart: 'no room' }) } }
     const { scene, fleet, creations } = await scenes(options, { standingBy: 2, max: 10 })
     for (let minute = 0; minute < 60; minute++) {
-      // Not the whole hour at once: without a pause there would be no end to it.
+      // Advances in steps: without a back-off, a whole hour would never end.
       await scene.clock.advance(minute === 0 ? 1_000 : 60_000)
       expect(creations().length).toBeLessThan(minute === 0 ? 10 : 150)
     }
@@ -278,7 +278,7 @@ describe('creation after ends that are no crashes', () => {
     expect(scene.eventsOf('ConditionChanged').length).toBe(1)
   })
 
-  it('is normal again once servers run, and the condition is cleared', async () => {
+  it('returns to normal and clears the condition once servers run', async () => {
     let room = false
     const options: StageOptions = { memory: { script: () => (room ? {} : { cannotStart: 'no room' }) } }
     const { scene, fleet } = await scenes(options, { standingBy: 2, max: 10 })
@@ -289,7 +289,7 @@ describe('creation after ends that are no crashes', () => {
     expect(await statusOf(fleet)).not.toHaveProperty('conditions')
   })
 
-  it('does not back off when servers that were standing by went down with their machine', async () => {
+  it('does not back off when servers that were standing by go down with their machine', async () => {
     const { scene, fleet, creations } = await scenes({}, { standingBy: 3, max: 3 })
     await untilReady(scene, fleet, 3)
     await scene.clock.advance(2_000)
@@ -299,7 +299,7 @@ describe('creation after ends that are no crashes', () => {
     expect([creations().length, (await statusOf(fleet)).conditions]).toEqual([6, undefined])
   })
 
-  it('does not back off when servers were terminated on purpose', async () => {
+  it('does not back off when servers are terminated intentionally', async () => {
     const { scene, fleet, creations } = await scenes({ memory: { script: 'manual' } }, { standingBy: 2, max: 3 })
     await scene.clock.advance(1_000)
     await fleet.builds.patch('arena', { standingBy: 0 })
@@ -349,7 +349,7 @@ describe('an Unhealthy build', () => {
     expect(scene.backend.servers().length).toBe(1)
   })
 
-  it('is reported once', async () => {
+  it('is reported as an event once', async () => {
     const { scene, fleet } = await unhealthy()
     await fleet.builds.patch('arena', { standingBy: 3 })
     await scene.clock.advance(1_000)
@@ -364,13 +364,13 @@ describe('an Unhealthy build', () => {
     expect(await statusOf(next)).toMatchObject({ health: 'Unhealthy', crashesCount: 2, currentStandingBy: 2 })
   })
 
-  it('stays Unhealthy after a patch of standingBy and max', async () => {
+  it('stays Unhealthy when standingBy and max are patched', async () => {
     const { fleet } = await unhealthy()
     await fleet.builds.patch('arena', { standingBy: 5, max: 9 })
     expect(await statusOf(fleet)).toMatchObject({ health: 'Unhealthy', crashesCount: 2 })
   })
 
-  it('becomes Healthy with a higher limit', async () => {
+  it('becomes Healthy when its crash limit is raised', async () => {
     const { scene, fleet } = await unhealthy()
     await fleet.builds.update('arena', { crashesToMarkUnhealthy: 10 })
     expect(await statusOf(fleet)).toMatchObject({ health: 'Healthy', crashesCount: 2 })

@@ -1,4 +1,4 @@
-/** Deleting servers and builds: what games and callers learn, grace periods, and what is left afterwards. */
+/** Deletion of servers and builds: what games and callers get, grace periods, and cleanup. */
 import { describe, expect, it } from 'vitest'
 import {
   aBuild,
@@ -16,23 +16,23 @@ import {
 
 const stubborn: StageOptions = { memory: { script: () => ({ ignoresTerminate: true }) } }
 
-async function standing(wish: Parameters<typeof aBuild>[0] = {}, options: StageOptions = {}) {
+async function standing(overrides: Parameters<typeof aBuild>[0] = {}, options: StageOptions = {}) {
   const scene = stage(options)
   const fleet = await scene.open()
-  await fleet.builds.create(aBuild({ standingBy: 1, max: 2, ...wish }))
-  await untilReady(scene, fleet, wish.standingBy ?? 1)
+  await fleet.builds.create(aBuild({ standingBy: 1, max: 2, ...overrides }))
+  await untilReady(scene, fleet, overrides.standingBy ?? 1)
   return { scene, fleet }
 }
 
-async function matched(wish: Parameters<typeof aBuild>[0] = {}, options: StageOptions = {}) {
-  const { scene, fleet } = await standing(wish, options)
+async function matched(overrides: Parameters<typeof aBuild>[0] = {}, options: StageOptions = {}) {
+  const { scene, fleet } = await standing(overrides, options)
   await fleet.allocate(ask(1))
   await scene.clock.advance(2_000)
   return { scene, fleet, server: await playing(scene, fleet, 1) }
 }
 
 describe('a deleted server', () => {
-  it('that is idle is terminated and replaced, and does not count as a crash', async () => {
+  it('is terminated and replaced if it is idle, and does not count as a crash', async () => {
     const { scene, fleet } = await standing()
     const server = only(scene.backend.servers())
     await fleet.servers.delete(server.ref)
@@ -43,7 +43,7 @@ describe('a deleted server', () => {
     expect((await failureOf(fleet.servers.get(server.ref))).code).toBe('not-found')
   })
 
-  it('has a Terminating record when the call resolves', async () => {
+  it('is recorded as Terminating when the call resolves', async () => {
     const { scene, fleet, server } = await matched({}, stubborn)
     await fleet.servers.delete(server.ref)
     const kept = await scene.records.servers.get(server.ref)
@@ -54,7 +54,7 @@ describe('a deleted server', () => {
     })
   })
 
-  it('with a match learns it by its next heartbeat and ends by itself', async () => {
+  it('gets Terminate with its next heartbeat during a match, and exits by itself', async () => {
     const { scene, fleet, server } = await matched()
     await fleet.servers.delete(server.ref)
     await scene.clock.advance(1_500)
@@ -63,7 +63,7 @@ describe('a deleted server', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, currentActive: 0 })
   })
 
-  it('with a match is told first, and terminated by the backend after half of its grace period', async () => {
+  it('with a match is terminated by the backend after half of its grace period if it does not exit', async () => {
     const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
     const before = scene.clock.elapsed()
     await fleet.servers.delete(server.ref)
@@ -77,7 +77,7 @@ describe('a deleted server', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('with a match gets its whole grace period from the backend when it sends no heartbeats', async () => {
+  it('with a match gets its whole grace period from the backend if it sends no heartbeats', async () => {
     const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
     server.silence()
     await scene.clock.advance(15_000)
@@ -104,18 +104,21 @@ describe('a deleted server', () => {
   it.each([
     [2, 600],
     [600, 30],
-  ])('has the grace period of the template that it runs, though its build has %i s now', async (now, graceSeconds) => {
-    const { scene, fleet, server } = await matched({ graceSeconds }, stubborn)
-    await fleet.builds.update('arena', { template: aBuild({ graceSeconds: now }).spec.template })
-    await scene.clock.advance(10_000)
-    await fleet.servers.delete(server.ref)
-    await scene.clock.advance(graceSeconds * 1_000 - 100)
-    expect(server.phase).toBe('running')
-    await scene.clock.advance(200)
-    expect(server.phase).toBe('gone')
-  })
+  ])(
+    'keeps the grace period of the template that it runs after its build changes to %i s',
+    async (now, graceSeconds) => {
+      const { scene, fleet, server } = await matched({ graceSeconds }, stubborn)
+      await fleet.builds.update('arena', { template: aBuild({ graceSeconds: now }).spec.template })
+      await scene.clock.advance(10_000)
+      await fleet.servers.delete(server.ref)
+      await scene.clock.advance(graceSeconds * 1_000 - 100)
+      expect(server.phase).toBe('running')
+      await scene.clock.advance(200)
+      expect(server.phase).toBe('gone')
+    },
+  )
 
-  it('is replaced at once, not only when it is gone', async () => {
+  it('is replaced at once, before it is gone', async () => {
     const { scene, fleet, server } = await matched({ graceSeconds: 60 }, stubborn)
     await fleet.servers.delete(server.ref)
     await scene.clock.advance(1_000)
@@ -125,7 +128,7 @@ describe('a deleted server', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 1 })
   })
 
-  it('keeps its session until it is gone, so that a retry does not start a second match', async () => {
+  it('keeps its session until it is gone, so a retry does not start a second match', async () => {
     const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
     const given = await fleet.allocate(ask(1))
     await fleet.servers.delete(server.ref)
@@ -144,12 +147,12 @@ describe('a deleted server', () => {
     expect(scene.eventsOf('ServerEnding').length).toBe(1)
   })
 
-  it('that does not exist fails with not-found', async () => {
+  it('must exist, or the deletion fails with not-found', async () => {
     const { fleet } = await standing()
     expect((await failureOf(fleet.servers.delete('arena-zzzzz'))).code).toBe('not-found')
   })
 
-  it('is terminated later when its record cannot be written now', async () => {
+  it('is terminated once its record can be written', async () => {
     const { scene, fleet } = await standing()
     const server = only(scene.backend.servers())
     scene.faults.store = () => ({ kind: 'refuse' })
@@ -193,7 +196,7 @@ describe('a deleted build', () => {
     expect((await fleet.servers.list()).length).toBe(2)
   })
 
-  it('gives its matches their grace period across a restart of the host', async () => {
+  it('keeps the grace period of its matches across a host restart', async () => {
     const { scene, fleet, server } = await matched({ graceSeconds: 600 }, stubborn)
     await fleet.builds.delete('arena')
     scene.crash()
@@ -204,7 +207,7 @@ describe('a deleted build', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('leaves nothing behind when its servers are just being created', async () => {
+  it('leaves nothing behind if its servers are being created', async () => {
     const scene = stage({ memory: { createLatencyMs: 1_000 } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 5, max: 5 }))
@@ -215,7 +218,7 @@ describe('a deleted build', () => {
     expect(scene.eventsOf('OrphanFound')).toEqual([])
   })
 
-  it('has its servers terminated by the next host when this one dies', async () => {
+  it('has its servers terminated by the next host if this one dies', async () => {
     const { scene, fleet } = await matched({ graceSeconds: 10 }, stubborn)
     await fleet.builds.delete('arena')
     scene.crash()
@@ -225,7 +228,7 @@ describe('a deleted build', () => {
     expect([scene.backend.servers(), await next.servers.list()]).toEqual([[], []])
   })
 
-  it('has its servers terminated by the next host when this one dies before writing their records', async () => {
+  it('has its servers terminated by the next host if this one dies before writing their records', async () => {
     const { scene, fleet } = await standing({ standingBy: 3, max: 3 })
     scene.faults.store = ({ method }) => {
       if (method !== 'servers.update') return undefined
@@ -241,14 +244,14 @@ describe('a deleted build', () => {
     expect(await scene.records.servers.list()).toEqual([])
   })
 
-  it('is deleted when the reply of the store is lost', async () => {
+  it('is deleted if the reply of the store is lost', async () => {
     const { scene, fleet } = await standing()
     scene.faults.store = ({ method }) => (method === 'builds.delete' ? { kind: 'lose-reply' } : undefined)
     await fleet.builds.delete('arena')
     expect(await fleet.builds.list()).toEqual([])
   })
 
-  it('is deleted when the outcome could not be read back at first', async () => {
+  it('is deleted if the outcome cannot be read back at first', async () => {
     const { scene, fleet } = await standing()
     scene.faults.store = ({ method }) =>
       method === 'builds.delete' ? { kind: 'lose-reply' } : method === 'builds.get' ? { kind: 'refuse' } : undefined
@@ -258,7 +261,7 @@ describe('a deleted build', () => {
     expect([await fleet.builds.list(), await fleet.servers.list(), scene.backend.servers()]).toEqual([[], [], []])
   })
 
-  it('can be deleted directly in a shared store, and its waiting callers get an error', async () => {
+  it('may be deleted directly in a shared store, and its waiting callers get an error', async () => {
     const scene = stage({ memory: { script: 'manual' }, limits: { resyncIntervalMs: 10_000 } })
     const fleet = await scene.open({ store: { ...scene.records, shared: true } })
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -271,7 +274,7 @@ describe('a deleted build', () => {
     expect([await fleet.builds.list(), await fleet.servers.list(), scene.backend.servers()]).toEqual([[], [], []])
   })
 
-  it('is kept with its servers when the store rejects the deletion', async () => {
+  it('keeps its record and servers if the store rejects the deletion', async () => {
     const { scene, fleet } = await standing()
     scene.faults.store = ({ method }) => (method === 'builds.delete' ? { kind: 'refuse' } : undefined)
     expect((await failureOf(fleet.builds.delete('arena'))).code).toBe('unavailable')
@@ -292,7 +295,7 @@ describe('a deleted build', () => {
   })
 })
 
-it('answers heartbeats with the session until the server is gone', async () => {
+it('the fleet answers heartbeats with the session until the server is gone', async () => {
   const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
   await fleet.servers.delete(server.ref)
   await scene.clock.advance(5_000)

@@ -1,4 +1,4 @@
-/** Draining a server, a build or the fleet: nothing new, idle servers terminate, matches go on unless the caller says otherwise. */
+/** Drains of a server, a build or the fleet: no new sessions, idle servers terminate, matches go on unless the caller opts out. */
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, failureOf, only, playing, serversBy, stage, statusOf, untilReady, watched } from './stage.js'
 
@@ -23,7 +23,7 @@ describe('a drain of the fleet', () => {
     expect(s.eventsOf('DrainProgress').at(-1)).toMatchObject({ remaining: 0, active: 0 })
   })
 
-  it('rejects callers that wait', async () => {
+  it('rejects waiting callers', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 0, max: 0 }))
@@ -87,8 +87,8 @@ describe('a drain of one build', () => {
   })
 })
 
-describe('a drain of one build that is resumed', () => {
-  it('resolves with the remaining servers, and reports no more progress', async () => {
+describe('resuming a build that is being drained', () => {
+  it('resolves the drain with the remaining servers and stops its progress reports', async () => {
     const { s, fleet, match } = await withMatch()
     const drained = watched(fleet.builds.drain('arena'))
     await s.clock.advance(5_000)
@@ -103,7 +103,7 @@ describe('a drain of one build that is resumed', () => {
     expect(s.eventsOf('DrainProgress')).toHaveLength(progress)
   })
 
-  it('resolves when the build is resumed before the drain has begun', async () => {
+  it('resolves a drain that has not begun yet', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 3 }))
@@ -115,12 +115,12 @@ describe('a drain of one build that is resumed', () => {
     await untilReady(s, fleet, 3)
   })
 
-  it('terminates no server when it never took effect', async () => {
+  it('terminates no server if the drain never took effect', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 3 }))
     await untilReady(s, fleet, 3)
-    // Changes that come during a write are written together.
+    // Changes made during a write are written together.
     s.faults.store = ({ method }) => (method === 'builds.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
     void fleet.builds.patch('arena', { max: 9 })
     const drained = watched(fleet.builds.drain('arena'))
@@ -131,14 +131,14 @@ describe('a drain of one build that is resumed', () => {
     expect(s.eventsOf('DrainProgress')).toEqual([])
   })
 
-  it('leaves alone a server that was being allocated, even when the allocation fails', async () => {
+  it('keeps a server that was being allocated, even if the allocation fails', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
     await untilReady(s, fleet, 1)
     s.faults.store = ({ method }) =>
       method.startsWith('servers.') ? { kind: 'delay-effect', ms: 10_000, error: new Error('away') } : undefined
-    const handedOut = failureOf(fleet.allocate(ask(1)))
+    const allocation = failureOf(fleet.allocate(ask(1)))
     const drained = watched(fleet.builds.drain('arena'))
     await s.clock.advance(1_000)
     await fleet.builds.resume('arena')
@@ -146,13 +146,13 @@ describe('a drain of one build that is resumed', () => {
     expect(drained.outcome()).toEqual({ value: { remaining: 1 } })
     s.faults.store = () => undefined
     await s.clock.advance(60_000)
-    expect((await handedOut).code).toBe('unavailable')
+    expect((await allocation).code).toBe('unavailable')
     expect(s.eventsOf('ServerEnding')).toEqual([])
   })
 })
 
 describe('the caller of a drain', () => {
-  it('gets progress of the drained servers only', async () => {
+  it('gets progress for the drained servers only', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
@@ -206,7 +206,7 @@ describe('the options of a drain', () => {
     ['deadlineMs must be a finite number ≥ 0, but is Infinity', { deadlineMs: Infinity }],
     ['deadlineMs must be a finite number ≥ 0, but is "5"', { deadlineMs: '5' }],
     ['deadlineMs must be a finite number ≥ 0, but is null', { deadlineMs: null }],
-  ])('are refused before anything is changed: %s', async (message, options) => {
+  ])('are rejected before anything changes: %s', async (message, options) => {
     const { s, fleet, match } = await withMatch()
     const failures = await Promise.all(
       [fleet.drain(options), fleet.builds.drain('arena', options), fleet.servers.drain(match.ref, options)].map(
@@ -221,7 +221,7 @@ describe('the options of a drain', () => {
     await fleet.allocate(ask(2))
   })
 
-  it('may be undefined, which is the default, and 0, which does not wait', async () => {
+  it('may be undefined (the default) or 0 (no wait)', async () => {
     const { s, fleet, match } = await withMatch()
     const options: object = { active: undefined, deadlineMs: 0 }
     const drained = watched(fleet.builds.drain('arena', options))
@@ -245,16 +245,16 @@ describe('a drain of one server', () => {
     expect(only(await serversBy(fleet, 'StandingBy')).metadata.name).not.toBe(metadata.name)
   })
 
-  it('terminates a server that was being allocated when the allocation fails', async () => {
+  it('terminates a server that was being allocated if the allocation fails', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
     await untilReady(s, fleet, 1)
     const { metadata } = only(await fleet.servers.list())
     s.faults.store = ({ method }) => (method.startsWith('servers.') ? { kind: 'refuse' } : undefined)
-    const handedOut = failureOf(fleet.allocate(ask(1)))
+    const allocation = failureOf(fleet.allocate(ask(1)))
     const drained = watched(fleet.servers.drain(metadata))
-    expect((await handedOut).code).toBe('unavailable')
+    expect((await allocation).code).toBe('unavailable')
     const waiting = fleet.allocate(ask(2), { waitMs: 60_000 })
     s.faults.store = () => undefined
     await s.clock.advance(60_000)
@@ -264,17 +264,17 @@ describe('a drain of one server', () => {
     expect((await playing(s, fleet, 2)).ref.name).not.toBe(metadata.name)
   })
 
-  it('leaves alone a server that was being allocated when the allocation succeeds', async () => {
+  it('keeps a server that was being allocated if the allocation succeeds', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
     await untilReady(s, fleet, 1)
     const { metadata } = only(await fleet.servers.list())
     s.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
-    const handedOut = fleet.allocate(ask(1))
+    const allocation = fleet.allocate(ask(1))
     const drained = watched(fleet.servers.drain(metadata))
     await s.clock.advance(60_000)
-    await handedOut
+    await allocation
     expect(drained.outcome()).toBe('pending')
     expect(only(await serversBy(fleet, 'Active')).metadata.name).toBe(metadata.name)
   })

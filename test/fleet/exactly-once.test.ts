@@ -1,4 +1,4 @@
-/** One session, one server, and one server, one session: under parallel calls, faults and failover. */
+/** Exactly-once allocation: one server per session and one session per server, under parallel calls, faults and failover. */
 import type { CallFault } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import {
@@ -27,7 +27,7 @@ async function standing(count: number, max = 10) {
 const sessionsKept = async ({ records }: Stage) =>
   (await records.servers.list()).flatMap(({ record }) => (record.session ? [record.session.id] : []))
 
-/** Injects this fault into the next calls of these methods, and none into later ones. */
+/** Injects each fault into the next call of its method; later calls succeed. */
 function nextCalls({ faults }: Stage, ...script: readonly (readonly [method: string, fault: CallFault])[]): void {
   const left = [...script]
   faults.store = ({ method }) => (left[0]?.[0] === method ? left.shift()?.[1] : undefined)
@@ -43,7 +43,7 @@ describe('calls for one session', () => {
     expect((await statusOf(fleet)).currentActive).toBe(1)
   })
 
-  it('get one server when they run in parallel and spell the session differently', async () => {
+  it('get one server when parallel calls spell the sessionID differently', async () => {
     const { scene, fleet } = await standing(5)
     const id = 'abcdef00-0000-4000-8000-00000000000a'
     const spellings = [id, id.toUpperCase(), 'ABCDEF00-0000-4000-8000-00000000000a']
@@ -52,7 +52,7 @@ describe('calls for one session', () => {
     expect((await sessionsKept(scene)).length).toBe(1)
   })
 
-  it('get the same server one after another, whatever their buildID', async () => {
+  it('get the same server one after another, regardless of buildID', async () => {
     const { scene, fleet } = await standing(2)
     const first = await fleet.allocate(ask(1))
     expect(await fleet.allocate(ask(1))).toEqual(first)
@@ -60,13 +60,13 @@ describe('calls for one session', () => {
     expect(await sessionsKept(scene)).toEqual([session(1)])
   })
 
-  it('get one server when they all wait for it', async () => {
+  it('get one server when they all wait', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 5 }))
     const calls = Array.from({ length: 5 }, () => watched(fleet.allocate(ask(1), { waitMs: 10_000 })))
     await scene.clock.advance(1_000)
-    // A session counts as one waiting caller, however often it calls.
+    // A session counts as one waiting caller, regardless of the number of calls.
     expect(scene.backend.servers().length).toBe(2)
     for (const server of scene.backend.servers()) server.ready()
     await scene.clock.advance(1_000)
@@ -76,7 +76,7 @@ describe('calls for one session', () => {
     expect(await sessionsKept(scene)).toEqual([session(1)])
   })
 
-  it('get one server when the first of them aborts', async () => {
+  it('get one server when the first call is aborted', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -93,7 +93,7 @@ describe('calls for one session', () => {
     expect(second.outcome()).toMatchObject({ value: { SessionID: session(1) } })
   })
 
-  it('each time out after their own waitMs', async () => {
+  it('time out after their own waitMs', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -110,7 +110,7 @@ describe('calls for one session', () => {
     expect(patient.outcome()).toMatchObject({ value: { SessionID: session(1) } })
   })
 
-  it('do not wait for another server when they have timed out and the reserved one is lost', async () => {
+  it('do not get another server if they have timed out when the reserved one is lost', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -129,7 +129,7 @@ describe('calls for one session', () => {
     expect(patient.outcome()).toBe('pending')
   })
 
-  it('go on alone when the first fails for a reason of its own', async () => {
+  it('continue if the first fails for its own reason', async () => {
     const { scene, fleet } = await standing(1)
     const nowhere = watched(fleet.allocate(ask(1, { buildID: 'nobody has this' })))
     const arena = watched(fleet.allocate(ask(1)))
@@ -166,7 +166,7 @@ describe('an allocation whose write fails', () => {
     ['lost its reply', { kind: 'lose-reply' }],
     ['was refused', { kind: 'refuse' }],
     ['takes effect later', { kind: 'delay-effect', ms: 5_000 }],
-  ])('is answered all the same when the write %s and the store can be read', async (_, fault) => {
+  ])('succeeds when the write %s but can be read back', async (_, fault) => {
     const { scene, fleet } = await standing(3)
     nextCalls(scene, ['servers.update', fault])
     await fleet.allocate(ask(1))
@@ -179,7 +179,7 @@ describe('an allocation whose write fails', () => {
     ['lost its reply', { kind: 'lose-reply' }],
     ['was refused', { kind: 'refuse' }],
     ['takes effect later', { kind: 'delay-effect', ms: 5_000 }],
-  ])('fails with unavailable when the write %s and cannot be read back, and a retry settles it', async (_, fault) => {
+  ])('fails with unavailable when the write %s and cannot be read back, and a retry resolves it', async (_, fault) => {
     const { scene, fleet } = await standing(3)
     const down = { kind: 'refuse' } as const
     scene.faults.store = ({ method }) => (method === 'servers.update' ? fault : down)
@@ -198,8 +198,8 @@ describe('an allocation whose write fails', () => {
 
   it.each([
     ['by a retry', 1],
-    ['without a call, before a retry', 2_000],
-  ])('is told once it is known that it had happened, asked for %s', async (_, meanwhileMs) => {
+    ['in the background before a retry', 2_000],
+  ])('emits one event when its write is found to have succeeded %s', async (_, meanwhileMs) => {
     const { scene, fleet } = await standing(1, 1)
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'lose-reply' } : { kind: 'refuse' })
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
@@ -212,7 +212,7 @@ describe('an allocation whose write fails', () => {
     expect(only(scene.eventsOf('Allocated'))).toMatchObject({ sessionID: session(1), server: ref })
   })
 
-  it('emits no event when the write did not happen, and one for the next allocation', async () => {
+  it('emits no event if the write did not take effect, and one for the next allocation', async () => {
     const { scene, fleet } = await standing(1, 1)
     scene.faults.store = () => ({ kind: 'refuse' })
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
@@ -234,7 +234,7 @@ describe('an allocation whose write fails', () => {
     expect(await sessionsKept(scene)).toEqual([session(1)])
   })
 
-  it('releases its server without another call when the write did not happen', async () => {
+  it('releases its server without another call if the write did not take effect', async () => {
     const { scene, fleet } = await standing(1, 1)
     scene.faults.store = () => ({ kind: 'refuse' })
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
@@ -244,7 +244,7 @@ describe('an allocation whose write fails', () => {
     expect(await sessionsKept(scene)).toEqual([session(2)])
   })
 
-  it('answers heartbeats with the session when the write did happen, and a retry finds it', async () => {
+  it('puts the session into heartbeat answers if the write took effect, and a retry returns it', async () => {
     const { scene, fleet } = await standing(1, 1)
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'lose-reply' } : { kind: 'refuse' })
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
@@ -266,7 +266,7 @@ describe('an allocation whose write fails', () => {
     expect(await sessionsKept(scene)).toEqual([session(1)])
   })
 
-  it('gives the server to a waiting caller once it is known that the write did not happen', async () => {
+  it('gives its server to a waiting caller once the write is known to have had no effect', async () => {
     const { scene, fleet } = await standing(1, 1)
     scene.faults.store = () => ({ kind: 'refuse' })
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
@@ -280,7 +280,7 @@ describe('an allocation whose write fails', () => {
     ['before its write', { kind: 'refuse' }],
     ['after its write', { kind: 'hang' }],
     ['during its write', { kind: 'delay-effect', ms: 2_000 }],
-  ])('dies with its host %s, and the next host gives the session one server', async (_, fault) => {
+  ])('is resolved by the next host when its host dies %s: the session gets one server', async (_, fault) => {
     const { scene, fleet } = await standing(3)
     scene.faults.store = ({ method }) => {
       if (method !== 'servers.update') return undefined
@@ -299,32 +299,32 @@ describe('an allocation whose write fails', () => {
   })
 })
 
-describe('the write of a host that died', () => {
+describe('a late write of a dead host', () => {
   /** Kills the host during an allocation whose write takes effect two seconds later. */
-  async function dying(scene: Stage, handOut: () => void) {
+  async function failover(scene: Stage, allocate: () => void) {
     scene.faults.store = ({ method }) => {
       if (method !== 'servers.update') return undefined
       scene.crash()
       return { kind: 'delay-effect', ms: 2_000 }
     }
-    handOut()
+    allocate()
     await scene.clock.settle()
     scene.faults.store = () => undefined
     return scene.open()
   }
 
-  it('stands when no retry came, and is found when its server is allocated again', async () => {
+  it('is kept if no retry came, and detected when its server is allocated again', async () => {
     const { scene, fleet } = await standing(1, 1)
-    const next = await dying(scene, () => void fleet.allocate(ask(1)))
+    const next = await failover(scene, () => void fleet.allocate(ask(1)))
     await scene.clock.advance(5_000)
     expect((await failureOf(next.allocate(ask(2)))).code).toBe('max-reached')
     expect((await next.allocate(ask(1))).SessionID).toBe(session(1))
     expect(await sessionsKept(scene)).toEqual([session(1)])
   })
 
-  it('does not take effect after the next host has written the record', async () => {
+  it('has no effect once the next host has written the record', async () => {
     const { scene, fleet } = await standing(1, 2)
-    const next = await dying(scene, () => void fleet.allocate(ask(1)))
+    const next = await failover(scene, () => void fleet.allocate(ask(1)))
     await next.allocate(ask(2))
     await scene.clock.advance(5_000)
     expect(await sessionsKept(scene)).toEqual([session(2)])
@@ -332,14 +332,14 @@ describe('the write of a host that died', () => {
     expect((await sessionsKept(scene)).toSorted()).toEqual([session(1), session(2)])
   })
 
-  it('is undone when the next host has given its session another server', async () => {
+  it('is undone if the next host has given its session another server', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 2, max: 2 }))
     await scene.clock.settle()
     const [first, second] = scene.backend.servers()
     void fleet.allocate(ask(1), { waitMs: 10_000 })
-    const next = await dying(scene, () => first?.ready())
+    const next = await failover(scene, () => first?.ready())
     second?.ready()
     await next.allocate(ask(1))
     await scene.clock.advance(500)
@@ -355,7 +355,7 @@ describe('the write of a host that died', () => {
 })
 
 describe('a conflict', () => {
-  /** Another host has allocated these servers to sessions of its own. */
+  /** Allocates this many servers to other sessions, as another host does. */
   async function takenElsewhere(scene: Stage, count: number): Promise<void> {
     const standing = (await scene.records.servers.list()).filter(({ record }) => record.state === 'StandingBy')
     for (const [index, { record, revision }] of standing.slice(0, count).entries()) {
@@ -364,14 +364,14 @@ describe('a conflict', () => {
     }
   }
 
-  it('is never shown to the caller: the next candidate is tried', async () => {
+  it('stays hidden from the caller: the next candidate is tried', async () => {
     const { scene, fleet } = await standing(2)
     await takenElsewhere(scene, 1)
     expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
     expect((await sessionsKept(scene)).toSorted()).toEqual([session(1), session(900)])
   })
 
-  it('is never shown to the caller, however many candidates in a row are stale', async () => {
+  it('stays hidden from the caller when many candidates in a row are stale', async () => {
     const { scene, fleet } = await standing(10, 20)
     await takenElsewhere(scene, 9)
     expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
@@ -380,21 +380,21 @@ describe('a conflict', () => {
     expect((await statusOf(fleet)).currentActive).toBe(10)
   })
 
-  it('without a further candidate fails with none-standing-by, and the other sessions keep their servers', async () => {
+  it('fails the call with none-standing-by if no candidate is left, and the other sessions keep their servers', async () => {
     const { scene, fleet } = await standing(2, 2)
     await takenElsewhere(scene, 2)
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('max-reached')
     expect((await fleet.allocate(ask(900))).SessionID).toBe(session(900))
   })
 
-  it('with an unrelated change is resolved by writing again', async () => {
+  it('is resolved by another write if the other change is unrelated', async () => {
     const { scene, fleet } = await standing(1, 1)
     const { record, revision } = only(await scene.records.servers.list())
     await scene.records.servers.update({ ...record, node: 'renamed' }, revision)
     expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
   })
 
-  it('with deleted records terminates those servers, and gets another', async () => {
+  it('terminates servers whose records were deleted, and the caller gets another server', async () => {
     const { scene, fleet } = await standing(3, 5)
     const doomed = (await scene.records.servers.list()).slice(0, 2)
     for (const { record, revision } of doomed) await scene.records.servers.delete(record, revision)
@@ -406,7 +406,7 @@ describe('a conflict', () => {
     for (const { record } of doomed) expect(names).not.toContain(record.name)
   })
 
-  it('with the record of the only server deleted fails, and does not search forever', async () => {
+  it('fails the call if the record of the only server was deleted', async () => {
     const { scene, fleet } = await standing(1, 1)
     const { record, revision } = only(await scene.records.servers.list())
     await scene.records.servers.delete(record, revision)
@@ -418,8 +418,8 @@ describe('a conflict', () => {
   })
 })
 
-describe('an allocation of a server that is just being written', () => {
-  it('resolves, and reaches the game, only when it is durable itself', async () => {
+describe('an allocation during another write of its server', () => {
+  it('resolves and reaches the game only once it is durable', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -438,7 +438,7 @@ describe('an allocation of a server that is just being written', () => {
 })
 
 describe('a server that ends while it is being allocated', () => {
-  async function endingMeanwhile() {
+  async function endingDuringAllocation() {
     const { scene, fleet } = await standing(2)
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
     const call = watched(fleet.allocate(ask(1)))
@@ -447,8 +447,8 @@ describe('a server that ends while it is being allocated', () => {
     return { scene, fleet, call, given }
   }
 
-  it('is replaced by another for the caller', async () => {
-    const { scene, fleet, call, given } = await endingMeanwhile()
+  it('is replaced by another server for the caller', async () => {
+    const { scene, fleet, call, given } = await endingDuringAllocation()
     scene.backend.server(given).exit(1)
     await scene.clock.advance(10_000)
     expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
@@ -456,8 +456,8 @@ describe('a server that ends while it is being allocated', () => {
     expect(await sessionsKept(scene)).toEqual([session(1)])
   })
 
-  it('keeps its session from other servers until the store no longer has it', async () => {
-    const { scene, fleet, call, given } = await endingMeanwhile()
+  it('blocks its session on other servers until the store no longer holds it', async () => {
+    const { scene, fleet, call, given } = await endingDuringAllocation()
     scene.backend.server(given).exit(1)
     await scene.clock.settle()
     scene.faults.store = ({ method, ref }) =>

@@ -1,14 +1,14 @@
-/** Silence and reported health of servers, and a host that was suspended or restarted. */
+/** Silent servers, reported health, and hosts that were suspended or restarted. */
 import type { GameServer } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, only, playing, stage, type StageOptions, statusOf, untilReady } from './stage.js'
 
 const manual: StageOptions = { memory: { script: 'manual' } }
 
-async function opened(options: StageOptions = manual, wish: Parameters<typeof aBuild>[0] = {}) {
+async function opened(options: StageOptions = manual, overrides: Parameters<typeof aBuild>[0] = {}) {
   const scene = stage(options)
   const fleet = await scene.open()
-  await fleet.builds.create(aBuild({ standingBy: 1, max: 1, ...wish }))
+  await fleet.builds.create(aBuild({ standingBy: 1, max: 1, ...overrides }))
   await scene.clock.settle()
   const server = only(scene.backend.servers())
   const shown = async (): Promise<GameServer['status'] | undefined> =>
@@ -26,7 +26,7 @@ async function matched(options: StageOptions = manual) {
 }
 
 describe('the first heartbeat', () => {
-  it('must come within 60 s of the process running', async () => {
+  it('must arrive within 60 s of process start', async () => {
     const { scene, fleet, server, shown, why } = await opened()
     await scene.clock.advance(59_500)
     expect(await shown()).toMatchObject({ state: 'Initializing', health: 'Unknown' })
@@ -35,7 +35,7 @@ describe('the first heartbeat', () => {
     expect((await statusOf(fleet)).crashesCount).toBe(1)
   })
 
-  it('has no timeout while an image is pulled', async () => {
+  it('has no timeout while the image is pulled', async () => {
     const { scene, fleet, server, shown, why } = await opened({
       memory: { script: 'manual', startLatencyMs: 1_800_000 },
     })
@@ -46,7 +46,7 @@ describe('the first heartbeat', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 1, crashesCount: 0 })
   })
 
-  it('may come before the backend has said that the process runs', async () => {
+  it('may arrive before the backend reports the process as running', async () => {
     const { scene, server, why } = await opened()
     scene.faults.events = () => ({ kind: 'delay', ms: 5_000 })
     server.ready()
@@ -54,20 +54,20 @@ describe('the first heartbeat', () => {
     expect(why()).toEqual([])
   })
 
-  it('has no longer timeout because of a late event that says that the process does not run yet', async () => {
+  it('is not given more time by a late event that reports the process as not running', async () => {
     const scene = stage({ memory: { script: 'manual', startLatencyMs: 1_000 } })
     let events = 0
     scene.faults.events = () => (++events === 1 ? { kind: 'delay', ms: 20_000 } : undefined)
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
-    // At 60 s the list says again that it runs.
+    // At 60 s the list reports the process as running again.
     await scene.clock.advance(60_500)
     expect(scene.eventsOf('ServerEnding')).toEqual([])
     await scene.clock.advance(2_000)
     expect(only(scene.eventsOf('ServerEnding')).reason).toBe('NeverSpoke')
   })
 
-  it('has a timeout that the build can change', async () => {
+  it('has a configurable timeout', async () => {
     const { scene, why } = await opened({ ...manual, limits: { firstHeartbeatMs: 5_000 } })
     await scene.clock.advance(7_000)
     expect(why()).toEqual(['NeverSpoke'])
@@ -75,18 +75,21 @@ describe('the first heartbeat', () => {
 })
 
 describe('a server that falls silent', () => {
-  it.each(['Initializing', 'StandingBy'] as const)('while %s is removed after 10 s: one crash', async (state) => {
-    const { scene, fleet, server, why } = await opened()
-    server.heartbeat({ state })
-    server.silence()
-    await scene.clock.advance(9_500)
-    expect(why()).toEqual([])
-    await scene.clock.advance(2_000)
-    expect([why(), server.phase]).toEqual([['Silent'], 'gone'])
-    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
-  })
+  it.each(['Initializing', 'StandingBy'] as const)(
+    'is terminated after 10 s while %s, and counts one crash',
+    async (state) => {
+      const { scene, fleet, server, why } = await opened()
+      server.heartbeat({ state })
+      server.silence()
+      await scene.clock.advance(9_500)
+      expect(why()).toEqual([])
+      await scene.clock.advance(2_000)
+      expect([why(), server.phase]).toEqual([['Silent'], 'gone'])
+      expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
+    },
+  )
 
-  it('for a shorter time stays Healthy', async () => {
+  it('stays Healthy if the silence is shorter', async () => {
     const { scene, fleet, server, why } = await opened()
     for (let i = 0; i < 20; i++) {
       server.ready()
@@ -97,7 +100,7 @@ describe('a server that falls silent', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 1, crashesCount: 0 })
   })
 
-  it('while Active stays Active, with health Unhealthy, as long as its process runs', async () => {
+  it('stays Active with health Unhealthy while its match runs', async () => {
     const { scene, fleet, server, shown, why } = await matched()
     server.silence()
     await scene.clock.advance(12_000)
@@ -111,7 +114,7 @@ describe('a server that falls silent', () => {
     expect(why()).toEqual(['Exited'])
   })
 
-  it('while Active recovers with its next heartbeat, and can fall silent again', async () => {
+  it('recovers during a match with its next heartbeat, and can fall silent again', async () => {
     const { scene, server, shown } = await matched()
     for (let i = 0; i < 3; i++) {
       server.silence()
@@ -120,11 +123,11 @@ describe('a server that falls silent', () => {
       server.heartbeat()
       expect(await shown()).toMatchObject({ state: 'Active', health: 'Healthy' })
     }
-    const told = scene.eventsOf('ServerHealthChanged').map(({ health }) => health)
-    expect(told.slice(1)).toEqual(['Unhealthy', 'Healthy', 'Unhealthy', 'Healthy', 'Unhealthy', 'Healthy'])
+    const reported = scene.eventsOf('ServerHealthChanged').map(({ health }) => health)
+    expect(reported.slice(1)).toEqual(['Unhealthy', 'Healthy', 'Unhealthy', 'Healthy', 'Unhealthy', 'Healthy'])
   })
 
-  it('does not hide another that falls silent later', async () => {
+  it('does not mask another that falls silent later', async () => {
     const scene = stage(manual)
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 3, max: 3 }))
@@ -142,7 +145,7 @@ describe('a server that falls silent', () => {
 })
 
 describe('a game that reports Unhealthy', () => {
-  it('from the start, as some SDKs do without a health callback, is ignored', async () => {
+  it('is ignored before its first Healthy, since some SDKs report Unhealthy without a health callback', async () => {
     const { scene, fleet, server, shown, why } = await opened()
     server.heartbeat({ state: 'StandingBy', health: 'Unhealthy' })
     await scene.clock.advance(600_000)
@@ -153,7 +156,7 @@ describe('a game that reports Unhealthy', () => {
     expect(await shown()).toMatchObject({ state: 'Active', health: 'Healthy' })
   })
 
-  it('after it was Healthy is Unhealthy at once, and removed at the third report in a row: one crash', async () => {
+  it('makes its server Unhealthy at once, and the third consecutive report terminates it as one crash', async () => {
     const { scene, fleet, server, shown, why } = await opened()
     server.ready()
     server.unhealthy()
@@ -168,7 +171,7 @@ describe('a game that reports Unhealthy', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('now and then is not removed', async () => {
+  it('keeps its server if the reports are not consecutive', async () => {
     const { scene, server, why } = await opened()
     server.ready()
     for (let i = 0; i < 10; i++) {
@@ -180,7 +183,7 @@ describe('a game that reports Unhealthy', () => {
     expect(why()).toEqual([])
   })
 
-  it('during a match stays Active with health Unhealthy, and heals', async () => {
+  it('stays Active with health Unhealthy during a match, and can recover', async () => {
     const { scene, fleet, server, shown, why } = await matched()
     for (let i = 0; i < 10; i++) server.unhealthy()
     await scene.clock.advance(60_000)
@@ -207,7 +210,7 @@ describe('a host that was suspended or restarted', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 5, crashesCount: 0 })
   })
 
-  it('removes servers that stay silent for the full timeout after a suspension', async () => {
+  it('terminates servers that stay silent for the full timeout after a suspension', async () => {
     const { scene, server, why } = await opened()
     server.ready()
     server.silence()
@@ -262,7 +265,7 @@ describe('a host that was suspended or restarted', () => {
     expect(scene.eventsOf('ServerEnding').map(({ reason }) => reason)).toEqual(['Silent'])
   })
 
-  it('handles the heartbeats that queued up while it was busy before it checks timeouts', async () => {
+  it('handles queued heartbeats before it checks timeouts', async () => {
     const scene = stage({ memory: { script: 'manual', heartbeatIntervalMs: 0 } })
     const fleet = await scene.open()
     const build = aBuild({ standingBy: 4, max: 10 })

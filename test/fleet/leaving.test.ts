@@ -1,4 +1,4 @@
-/** How a host leaves: closed, drained or deposed. Servers stay, matches go on, and callers get an error. */
+/** Hosts that close, drain or lose leadership: servers stay, matches go on, and callers get an error. */
 import { createFleet, type ElectionListener, type Elector } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
 import { describe, expect, it } from 'vitest'
@@ -28,7 +28,7 @@ async function running(options: StageOptions = {}) {
   return { scene, fleet, match: await playing(scene, fleet, 1) }
 }
 
-/** The same, with a close of its own. */
+/** The same part, with another close. */
 function closing<T extends object>(part: T, close: () => void) {
   return {
     ...part,
@@ -76,7 +76,7 @@ describe('a fleet that is closed', () => {
     expect(closed).toEqual(['store'])
   })
 
-  it('closes its store when it could not start and the backend fails to close', async () => {
+  it('closes its store if it fails to start and the backend fails to close', async () => {
     const closed: string[] = []
     const { clock } = stage()
     const backend = closing(memoryBackend({ clock }), () => {
@@ -118,7 +118,7 @@ describe('a fleet that is closed', () => {
     ])
   })
 
-  it('finishes the allocation in progress', async () => {
+  it('finishes an allocation in progress', async () => {
     const { scene, fleet } = await running()
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
     const call = watched(fleet.allocate(ask(2)))
@@ -131,7 +131,7 @@ describe('a fleet that is closed', () => {
     expect(closed.outcome()).toEqual({ value: undefined })
   })
 
-  it('writes what is not durable yet before it closes', async () => {
+  it('writes pending changes before it closes', async () => {
     const { scene, fleet, match } = await running()
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 100 } : undefined)
     match.silence()
@@ -170,7 +170,7 @@ describe('a drain', () => {
     expect(scene.backend.servers()).toEqual([])
   })
 
-  it('of a fleet without servers resolves at once', async () => {
+  it('resolves at once for a fleet without servers', async () => {
     const scene = stage()
     const fleet = await scene.open()
     expect(await fleet.drain()).toEqual({ remaining: 0 })
@@ -196,7 +196,7 @@ describe('a drain', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
   })
 
-  it('goes on when its caller stops waiting', async () => {
+  it('continues when its caller stops waiting', async () => {
     const { scene, fleet } = await running()
     const aborter = new AbortController()
     const drained = watched(fleet.drain({ signal: aborter.signal }))
@@ -217,7 +217,7 @@ describe('a drain', () => {
     expect(drained.outcome()).toEqual({ value: { remaining: 1 } })
   })
 
-  it('lets an allocation finish that started before it', async () => {
+  it('lets an earlier allocation finish', async () => {
     const { scene, fleet } = await running()
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 500 } : undefined)
     const call = watched(fleet.allocate(ask(2)))
@@ -228,7 +228,7 @@ describe('a drain', () => {
     expect((await serversBy(fleet, 'Active')).length).toBe(2)
   })
 
-  it('of one build leaves other builds alone, and survives a restart until the build is resumed', async () => {
+  it('affects only its build, and survives a restart until the build is resumed', async () => {
     const { scene, fleet } = await running()
     await fleet.builds.create(aBuild({ name: 'duel', standingBy: 1 }))
     await untilReady(scene, fleet, 1, 'duel')
@@ -249,7 +249,7 @@ describe('a drain', () => {
 
 describe('leadership', () => {
   /** An elector that the test controls. */
-  function ballot() {
+  function manualElector() {
     let listener: ElectionListener | undefined
     const elector: Elector = {
       run(given) {
@@ -263,9 +263,9 @@ describe('leadership', () => {
     return { elector, elect: () => listener?.elected(), depose: (by?: string) => listener?.lost(by) }
   }
 
-  it('is required to act: a follower says who leads, and changes nothing', async () => {
+  it('is required to act: a follower names the leader and changes nothing', async () => {
     const scene = stage()
-    const vote = ballot()
+    const vote = manualElector()
     const opening = scene.open({ elector: vote.elector })
     await scene.clock.settle()
     vote.depose('host-b')
@@ -279,9 +279,9 @@ describe('leadership', () => {
     expect(scene.calls).toEqual([])
   })
 
-  it('that is lost stops all actions at once, rejects waiting callers, and lets matches go on', async () => {
+  it('stops all actions when it is lost, rejects waiting callers, and lets matches go on', async () => {
     const scene = stage({ memory: { script: 'manual' } })
-    const vote = ballot()
+    const vote = manualElector()
     const opening = scene.open({ elector: vote.elector })
     await scene.clock.settle()
     vote.elect()
@@ -304,9 +304,9 @@ describe('leadership', () => {
     expect(scene.eventsOf('LeadershipChanged').map(({ leads }) => leads)).toEqual([false, true])
   })
 
-  it('that is lost during the write of an allocation leaves the answer to the next leader', async () => {
+  it('leaves an allocation in progress to the next leader when it is lost', async () => {
     const scene = stage()
-    const vote = ballot()
+    const vote = manualElector()
     const opening = scene.open({ elector: vote.elector })
     await scene.clock.settle()
     vote.elect()
@@ -319,16 +319,16 @@ describe('leadership', () => {
     vote.depose('host-b')
     await scene.clock.advance(1_000)
     expect(call.outcome()).toMatchObject({ error: { code: 'not-leader', retryable: true } })
-    // A call at the moment of the loss is not answered from stale state either.
+    // A call at the moment of the loss does not see stale state either.
     vote.elect()
     await scene.clock.settle()
     vote.depose('host-b')
     expect((await failureOf(fleet.servers.list())).code).toBe('not-leader')
   })
 
-  it('that is lost before the engine has started writes nothing', async () => {
+  it('writes nothing if it is lost before the engine starts', async () => {
     const scene = stage()
-    const vote = ballot()
+    const vote = manualElector()
     const opening = scene.open({ elector: vote.elector })
     await scene.clock.settle()
     vote.elect()
@@ -338,9 +338,9 @@ describe('leadership', () => {
     expect(scene.calls).toEqual([])
   })
 
-  it('that is won while the store is unavailable is used as soon as the store answers', async () => {
+  it('takes effect once the store answers if it was won while the store was unavailable', async () => {
     const scene = stage()
-    const vote = ballot()
+    const vote = manualElector()
     const opening = scene.open({ elector: vote.elector })
     await scene.clock.settle()
     vote.depose('host-b')

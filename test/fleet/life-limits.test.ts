@@ -33,7 +33,7 @@ describe('time limits of a build', () => {
     expect(endings(s)).toEqual(['Silent'])
   })
 
-  it('initializingSeconds ends a server that sends heartbeats but never stands by, and counts one crash', async () => {
+  it('initializingSeconds terminates a server that sends heartbeats but never stands by, and counts one crash', async () => {
     const s = stage({ memory: { script: 'manual' } })
     const fleet = await withHealth(s, { initializingSeconds: 20 })
     await s.clock.advance(1_000)
@@ -49,7 +49,7 @@ describe('time limits of a build', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
   })
 
-  it('sessionSeconds sets a condition and ends no server', async () => {
+  it('sessionSeconds sets a condition and terminates no server', async () => {
     const s = stage()
     const fleet = await withHealth(s, { sessionSeconds: 600 })
     await untilReady(s, fleet, 1)
@@ -67,7 +67,7 @@ describe('time limits of a build', () => {
     expect((await statusOf(fleet)).conditions).toBeUndefined()
   })
 
-  it('the time of a session before a host restart counts', async () => {
+  it('sessionSeconds includes the time before a host restart', async () => {
     const s = stage()
     const fleet = await withHealth(s, { sessionSeconds: 600 })
     await untilReady(s, fleet, 1)
@@ -79,7 +79,7 @@ describe('time limits of a build', () => {
     expect(await statusOf(next)).toMatchObject({ conditions: [{ type: 'LongSession' }] })
   })
 
-  it('endLongSessions ends servers with long sessions and counts no crash', async () => {
+  it('endLongSessions terminates servers with long sessions and counts no crash', async () => {
     const s = stage()
     const fleet = await withHealth(s, { sessionSeconds: 600, endLongSessions: true })
     await untilReady(s, fleet, 1)
@@ -89,7 +89,7 @@ describe('time limits of a build', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 0, crashesCount: 0 })
   })
 
-  it('setting the wall clock forward or back does not change the length of a session', async () => {
+  it('sessionSeconds is unaffected by changes of the wall clock', async () => {
     const s = stage()
     const fleet = await withHealth(s, { sessionSeconds: 600, endLongSessions: true })
     await untilReady(s, fleet, 1)

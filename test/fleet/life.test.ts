@@ -1,22 +1,22 @@
-/** Lifecycle of a server: record, process, match, termination. */
+/** Lifecycle of a server: record, process, match and termination. */
 import { FleetError } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, failureOf, nth, only, playing, stage, type StageOptions, statusOf, untilReady } from './stage.js'
 
 const manual: StageOptions = { memory: { script: 'manual' } }
 
-async function opened(wish: Parameters<typeof aBuild>[0], options: StageOptions = manual) {
+async function opened(overrides: Parameters<typeof aBuild>[0], options: StageOptions = manual) {
   const scene = stage(options)
   const fleet = await scene.open()
-  await fleet.builds.create(aBuild(wish))
+  await fleet.builds.create(aBuild(overrides))
   await scene.clock.settle()
   const state = async () => only(await fleet.servers.list()).status
   return { scene, fleet, state }
 }
 
 /** An Active server with session 1. */
-async function matched(options: StageOptions = {}, wish: Parameters<typeof aBuild>[0] = {}) {
-  const { scene, fleet, state } = await opened({ standingBy: 1, max: 1, ...wish }, options)
+async function matched(options: StageOptions = {}, overrides: Parameters<typeof aBuild>[0] = {}) {
+  const { scene, fleet, state } = await opened({ standingBy: 1, max: 1, ...overrides }, options)
   await untilReady(scene, fleet, 1)
   await fleet.allocate(ask(1))
   await scene.clock.advance(2_000)
@@ -24,7 +24,7 @@ async function matched(options: StageOptions = {}, wish: Parameters<typeof aBuil
 }
 
 describe('a new server', () => {
-  it('has a record before the backend creates its instance', async () => {
+  it('has a record before its instance is created', async () => {
     const { scene } = await opened({ standingBy: 1 })
     const methods = scene.calls.map(({ method }) => method)
     expect(methods.indexOf('servers.create')).toBeGreaterThan(-1)
@@ -54,7 +54,7 @@ describe('a new server', () => {
     expect((await state()).message).toBeUndefined()
   })
 
-  it('is Initializing and then StandingBy as its heartbeats report', async () => {
+  it('becomes Initializing and then StandingBy as its heartbeats report', async () => {
     const { scene, state } = await opened({ standingBy: 1 })
     only(scene.backend.servers()).heartbeat()
     expect(await state()).toMatchObject({ state: 'Initializing', health: 'Healthy' })
@@ -86,7 +86,7 @@ describe('a new server', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
   })
 
-  it('sets CreateBlocked once per build, although each server is rejected repeatedly with its own message', async () => {
+  it('sets CreateBlocked once per build, even if each server is rejected repeatedly with its own message', async () => {
     const { scene, fleet } = await opened({ standingBy: 0 })
     scene.backend.create = ({ ref }) =>
       Promise.reject(new FleetError('unavailable', `create pod ${ref.name}: pods "${ref.name}" is forbidden: quota`))
@@ -98,7 +98,7 @@ describe('a new server', () => {
     ])
   })
 
-  it('has one instance even if the reply to its creation was lost', async () => {
+  it('has one instance even if the reply to its create is lost', async () => {
     const scene = stage(manual)
     scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'lose-reply' } : undefined)
     const fleet = await scene.open()
@@ -132,7 +132,7 @@ describe('a new server', () => {
     return { scene, fleet }
   }
 
-  it('has its end recorded at once while the backend does not answer its creation', async () => {
+  it('records its termination at once while the backend does not answer its create', async () => {
     const { scene, fleet } = await unanswered()
     const { metadata } = only(await fleet.servers.list())
     await fleet.builds.patch('arena', { standingBy: 0 })
@@ -140,7 +140,7 @@ describe('a new server', () => {
     expect((await scene.records.servers.get(metadata))?.record.state).toBe('Terminating')
   })
 
-  it('has an uncertain session resolved while the backend does not answer its creation', async () => {
+  it('resolves an uncertain session while the backend does not answer its create', async () => {
     const { scene, fleet } = await unanswered()
     let writes = 0
     scene.faults.store = ({ method }) => {
@@ -153,7 +153,7 @@ describe('a new server', () => {
     expect(only(await fleet.servers.list()).status).toMatchObject({ state: 'Active', sessionID: ask(1).sessionID })
   })
 
-  it('is saved with back-off while the store fails and the backend does not answer its creation', async () => {
+  it('is saved with back-off while the store fails and the backend does not answer its create', async () => {
     const { scene, fleet } = await unanswered()
     only(scene.backend.servers()).exit(1)
     scene.faults.store = () => ({ kind: 'refuse' })
@@ -165,7 +165,7 @@ describe('a new server', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
   })
 
-  it('that is no longer needed is destroyed even if it is unknown whether it was created', async () => {
+  it('is destroyed when it is no longer needed, even if the outcome of its create is unknown', async () => {
     const scene = stage(manual)
     scene.faults.events = () => ({ kind: 'drop' })
     scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'lose-reply' } : undefined)
@@ -178,7 +178,7 @@ describe('a new server', () => {
     expect([scene.backend.servers(), await fleet.servers.list()]).toEqual([[], []])
   })
 
-  it('that cannot run at all is a crash, with the reason', async () => {
+  it('counts as a crash if it cannot run, with the reason', async () => {
     const script = () => ({ cannotStart: 'no such command: ./arena' })
     const { scene, fleet } = await opened({ standingBy: 1 }, { memory: { script } })
     await scene.clock.advance(100)
@@ -207,7 +207,7 @@ describe('a server whose process exits', () => {
     ['before its first heartbeat', 'silent'],
     ['while it starts', 'starting'],
     ['while it stands by', 'ready'],
-  ] as const)('with 0 %s is removed and replaced without a crash', async (_, when) => {
+  ] as const)('is terminated and replaced without a crash when it exits with 0 %s', async (_, when) => {
     const startLatencyMs = when === 'pending' ? 1_000 : 0
     const { scene, fleet } = await opened({ standingBy: 1 }, { memory: { script: 'manual', startLatencyMs } })
     const server = only(scene.backend.servers())
@@ -223,7 +223,7 @@ describe('a server whose process exits', () => {
   it.each([
     ['with 1', 1],
     ['by a signal', 137],
-  ])('%s is removed and replaced, and counts one crash', async (_, code) => {
+  ])('is terminated and replaced when it exits %s, and counts one crash', async (_, code) => {
     const { scene, fleet } = await opened({ standingBy: 1 })
     const server = only(scene.backend.servers())
     server.exit(code)
@@ -232,7 +232,7 @@ describe('a server whose process exits', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
   })
 
-  it('with 0 while Active has finished its match and is replaced at once', async () => {
+  it('has finished its match if it exits with 0 while Active, and is replaced at once', async () => {
     const { scene, fleet, server } = await matched()
     server.exit(0)
     await scene.clock.advance(100)
@@ -241,14 +241,14 @@ describe('a server whose process exits', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('with 1 while Active counts one crash', async () => {
+  it('counts one crash if it exits with 1 while Active', async () => {
     const { scene, fleet, server } = await matched()
     server.exit(1)
     await scene.clock.advance(5_000)
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1, currentActive: 0, currentStandingBy: 1 })
   })
 
-  it('is detected by the next list if the event was lost', async () => {
+  it('is detected by the next list if the event is lost', async () => {
     const { scene, fleet } = await opened({ standingBy: 1 }, {})
     await untilReady(scene, fleet, 1)
     scene.faults.events = () => ({ kind: 'drop' })
@@ -259,7 +259,7 @@ describe('a server whose process exits', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('counts one crash if the event is repeated', async () => {
+  it('counts one crash even if the event is repeated', async () => {
     const { scene, fleet } = await opened({ standingBy: 1 })
     scene.faults.events = () => ({ kind: 'duplicate' })
     only(scene.backend.servers()).exit(1)
@@ -269,7 +269,7 @@ describe('a server whose process exits', () => {
 })
 
 describe('a server whose instance is gone', () => {
-  it('before its match counts one crash and is never allocated', async () => {
+  it('counts one crash and is never allocated if it had no match', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 }, {})
     await untilReady(scene, fleet, 1)
     only(scene.backend.servers()).vanish()
@@ -279,14 +279,14 @@ describe('a server whose instance is gone', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1, currentStandingBy: 1 })
   })
 
-  it('during its match counts no crash, since the cause is unknown', async () => {
+  it('counts no crash during its match, since the cause is unknown', async () => {
     const { scene, fleet, server } = await matched()
     server.vanish()
     await scene.clock.advance(5_000)
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, currentActive: 0, currentStandingBy: 1 })
   })
 
-  it('together with its whole machine is never allocated', async () => {
+  it('is never allocated after the loss of its machine', async () => {
     const { scene, fleet } = await opened({ standingBy: 6, max: 6 }, { memory: { nodes: ['north', 'south'] } })
     await untilReady(scene, fleet, 6)
     const lost = scene.backend.servers().filter(({ instance }) => instance.node === 'north')
@@ -300,7 +300,7 @@ describe('a server whose instance is gone', () => {
     expect((await failureOf(fleet.allocate(ask(4)))).code).toBe('none-standing-by')
   })
 
-  it('while Pending is ended instead of being created again and again', async () => {
+  it('is terminated while Pending, instead of being recreated', async () => {
     const { scene, fleet } = await opened({ standingBy: 1 }, { memory: { script: 'manual', startLatencyMs: 10_000 } })
     for (let i = 0; i < 600; i++) {
       for (const server of scene.backend.servers()) server.vanish()
@@ -312,7 +312,7 @@ describe('a server whose instance is gone', () => {
 })
 
 describe('the state that a game reports', () => {
-  it('that lags behind Active changes nothing, and the game gets its session again', async () => {
+  it('changes nothing if it lags behind Active, and the game gets its session again', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const server = only(scene.backend.servers())
     server.ready()
@@ -325,7 +325,7 @@ describe('the state that a game reports', () => {
   })
 
   it.each(['Initializing', 'Invalid', 'Quarantined', 'Terminating'] as const)(
-    '%s during a match keeps the server Active while its process runs',
+    'is ignored during a match while the process runs: %s',
     async (state) => {
       const { scene, fleet, server } = await matched()
       server.heartbeat({ state })
@@ -335,7 +335,7 @@ describe('the state that a game reports', () => {
     },
   )
 
-  it('that goes backwards before a match does not change StandingBy', async () => {
+  it('does not move a StandingBy server back', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const server = only(scene.backend.servers())
     server.ready()
@@ -343,7 +343,7 @@ describe('the state that a game reports', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 1, currentInitializing: 0 })
   })
 
-  it('Terminating before a match removes and replaces the server without a crash', async () => {
+  it('terminates and replaces the server without a crash if it is Terminating before a match', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const server = only(scene.backend.servers())
     server.ready()
@@ -353,7 +353,7 @@ describe('the state that a game reports', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
   })
 
-  it('Active does not make it Active: only an allocation does', async () => {
+  it('cannot make a server Active: only an allocation does', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     only(scene.backend.servers()).heartbeat({ state: 'Active' })
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 0, currentInitializing: 1 })
@@ -389,7 +389,7 @@ describe('a termination that fails', () => {
     expect((await fleet.servers.list()).length).toBe(1)
   })
 
-  it('does not delay others, and counts its crash once whatever fails', async () => {
+  it('does not delay others, and counts its crash once', async () => {
     const { scene, fleet } = await opened({ standingBy: 2, max: 4 }, {})
     await untilReady(scene, fleet, 2)
     let calls = 0

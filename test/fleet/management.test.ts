@@ -9,14 +9,14 @@ async function opened(options: StageOptions = {}) {
 }
 
 describe('creating a build', () => {
-  it('returns the stored build with every counter', async () => {
+  it('returns the stored build with all counters', async () => {
     const { fleet } = await opened({ memory: { createLatencyMs: 1_000 } })
-    const wish = aBuild({ standingBy: 0, max: 3, crashesToMarkUnhealthy: 5, buildMetadata: { map: 'dust,2?a=b' } })
-    expect(await fleet.builds.create(wish)).toEqual({
+    const input = aBuild({ standingBy: 0, max: 3, crashesToMarkUnhealthy: 5, buildMetadata: { map: 'dust,2?a=b' } })
+    expect(await fleet.builds.create(input)).toEqual({
       apiVersion: 'mps.gamekeeper.com/v1alpha1',
       kind: 'GameServerBuild',
       metadata: { name: 'arena', namespace: 'default', creationTimestamp: '2025-01-01T00:00:00.000Z' },
-      spec: wish.spec,
+      spec: input.spec,
       status: {
         currentActive: 0,
         currentStandingBy: 0,
@@ -49,15 +49,15 @@ describe('creating a build', () => {
     ['spec.buildID', aBuild({ buildID: '' }), /1 to 128/],
     ['spec.portsToExpose[1]', aBuild({ portsToExpose: [7777, 7777] }), /repeat/],
     ['spec.crashesToMarkUnhealthy', aBuild({ crashesToMarkUnhealthy: 0 }), /≥ 1/],
-  ])('rejects an invalid %s and names the field', async (field, wish, what) => {
+  ])('rejects an invalid %s and names the field', async (field, input, what) => {
     const { scene, fleet } = await opened()
-    const { code, message } = await failureOf(fleet.builds.create(wish))
+    const { code, message } = await failureOf(fleet.builds.create(input))
     expect([code, message.startsWith(field)]).toEqual(['invalid', true])
     expect(message).toMatch(what)
     expect(await scene.records.builds.list()).toEqual([])
   })
 
-  it('rejects a name that is taken, and a buildID that is taken in any namespace', async () => {
+  it('rejects a duplicate name, and a duplicate buildID in any namespace', async () => {
     const { fleet } = await opened()
     await fleet.builds.create(aBuild())
     expect((await failureOf(fleet.builds.create(aBuild({ buildID: 'other' })))).code).toBe('exists')
@@ -68,7 +68,7 @@ describe('creating a build', () => {
     ])
   })
 
-  it('creates one build when two calls run at the same time', async () => {
+  it('creates one build when calls run concurrently', async () => {
     const { scene, fleet } = await opened()
     scene.faults.store = ({ method }) => (method === 'builds.create' ? { kind: 'delay-reply', ms: 500 } : undefined)
     const calls = Promise.allSettled([
@@ -83,7 +83,7 @@ describe('creating a build', () => {
     expect((await fleet.builds.create(aBuild({ name: 'duel' }))).spec.buildID).toBe('duel')
   })
 
-  it('succeeds if only the reply of the store was lost', async () => {
+  it('succeeds if only the reply of the store is lost', async () => {
     const { scene, fleet } = await opened()
     scene.faults.store = ({ method }) => (method === 'builds.create' ? { kind: 'lose-reply' } : undefined)
     await fleet.builds.create(aBuild())
@@ -91,7 +91,7 @@ describe('creating a build', () => {
     expect((await scene.records.builds.list()).length).toBe(1)
   })
 
-  it('has no effect if the store rejects it, and can be repeated', async () => {
+  it('has no effect if the store rejects it, and can be retried', async () => {
     const { scene, fleet } = await opened()
     scene.faults.store = ({ method }) => (method === 'builds.create' ? { kind: 'refuse' } : undefined)
     expect((await failureOf(fleet.builds.create(aBuild()))).code).toBe('unavailable')
@@ -101,7 +101,7 @@ describe('creating a build', () => {
     await untilReady(scene, fleet, 2)
   })
 
-  describe('whose write succeeded although the reply and the read-back failed', () => {
+  describe('with a write that succeeded although its reply and read-back failed', () => {
     async function lost() {
       const { scene, fleet } = await opened()
       scene.faults.store = ({ method }) =>
@@ -131,7 +131,7 @@ describe('creating a build', () => {
       await untilReady(scene, fleet, 2)
     })
 
-    it('keeps its buildID from builds of another name', async () => {
+    it('reserves its buildID', async () => {
       const { scene, fleet } = await lost()
       scene.faults.store = () => undefined
       expect((await failureOf(fleet.builds.create(aBuild({ name: 'duel', buildID: 'arena' })))).code).toBe('exists')
@@ -139,7 +139,7 @@ describe('creating a build', () => {
     })
   })
 
-  it('is detected if its write takes effect after the call failed', async () => {
+  it('takes effect even if its write succeeds after the call fails', async () => {
     const { scene, fleet } = await opened()
     scene.faults.store = ({ method }) => (method === 'builds.create' ? { kind: 'delay-effect', ms: 5_000 } : undefined)
     expect((await failureOf(fleet.builds.create(aBuild()))).code).toBe('unavailable')
@@ -148,7 +148,7 @@ describe('creating a build', () => {
     await untilReady(scene, fleet, 2)
   })
 
-  it('fails with exists if another writer takes the name, and that build is shown', async () => {
+  it('fails with exists if another writer takes the name, and shows that build', async () => {
     const { scene, fleet } = await opened()
     await scene.records.builds.create({ ...minimalBuild({ namespace: 'default', name: 'arena' }) })
     expect((await failureOf(fleet.builds.create(aBuild()))).code).toBe('exists')
@@ -159,10 +159,10 @@ describe('creating a build', () => {
 
   it('copies its input, so later changes to the input have no effect', async () => {
     const { fleet } = await opened()
-    const wish = aBuild({ standingBy: 0, buildMetadata: { map: 'dust' } })
-    await fleet.builds.create(wish)
-    Object.assign(wish.spec, { max: 1_000 })
-    Object.assign(wish.spec.template.spec, { containers: [] })
+    const input = aBuild({ standingBy: 0, buildMetadata: { map: 'dust' } })
+    await fleet.builds.create(input)
+    Object.assign(input.spec, { max: 1_000 })
+    Object.assign(input.spec.template.spec, { containers: [] })
     expect((await fleet.builds.get('arena')).spec).toEqual(
       aBuild({ standingBy: 0, buildMetadata: { map: 'dust' } }).spec,
     )
@@ -186,9 +186,9 @@ describe('patching a build', () => {
     ['another field', { standingBy: 1, buildID: 'other' }, 'buildID'],
     ['a fraction', { standingBy: 1.5 }, 'standingBy'],
     ['a number below 0', { max: -1 }, 'max'],
-    ['more standing by than the max that it has', { standingBy: 11 }, 'standingBy'],
-    ['a max below what stands by', { max: 1 }, 'standingBy'],
-  ])('with %s is rejected and changes nothing', async (_, change, field) => {
+    ['standingBy above the current max', { standingBy: 11 }, 'standingBy'],
+    ['max below the current standingBy', { max: 1 }, 'standingBy'],
+  ])('rejects %s and changes nothing', async (_, change, field) => {
     const { fleet } = await opened()
     const before = await fleet.builds.create(aBuild())
     const { code, message } = await failureOf(fleet.builds.patch('arena', change))
@@ -196,7 +196,7 @@ describe('patching a build', () => {
     expect((await fleet.builds.get('arena')).spec).toEqual(before.spec)
   })
 
-  it('keeps standingBy ≤ max when patches run at the same time', async () => {
+  it('keeps standingBy ≤ max when patches run concurrently', async () => {
     const { fleet } = await opened()
     await fleet.builds.create(aBuild({ standingBy: 2, max: 10 }))
     const calls = await Promise.allSettled([
@@ -207,7 +207,7 @@ describe('patching a build', () => {
     expect((await fleet.builds.get('arena')).spec).toMatchObject({ standingBy: 8, max: 10 })
   })
 
-  it('does not lose crashes counted at the same time', async () => {
+  it('does not lose crashes that are counted concurrently', async () => {
     const { scene, fleet } = await opened()
     await fleet.builds.create(aBuild({ standingBy: 5, max: 10 }))
     await untilReady(scene, fleet, 5)
@@ -228,8 +228,8 @@ describe('patching a build', () => {
   })
 })
 
-describe('a resource that does not exist', () => {
-  it('is not-found', async () => {
+describe('a missing resource', () => {
+  it('is reported as not-found', async () => {
     const { fleet } = await opened()
     for (const call of [
       fleet.builds.get('arena'),
@@ -248,7 +248,7 @@ describe('a resource that does not exist', () => {
 })
 
 describe('namespaces', () => {
-  it('separate builds of the same name, and their servers, lists and details', async () => {
+  it('separate builds with the same name, and their servers, lists and details', async () => {
     const { scene, fleet } = await opened()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     await fleet.builds.create(aBuild({ namespace: 'games', buildID: 'arena-games', standingBy: 2 }))

@@ -1,4 +1,4 @@
-/** Connected players: shown at once, written at most once a second, and kept across restarts. */
+/** Connected players: shown at once, written at most once a second, and restored after restarts. */
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, only, playing, stage, untilReady } from './stage.js'
 
@@ -20,7 +20,7 @@ async function matched(sessions = 1) {
 }
 
 describe('the players of a server', () => {
-  it('are an empty list with a count of 0 at first', async () => {
+  it('are initially an empty list with a count of 0', async () => {
     const { fleet, server, kept } = await matched()
     expect(await fleet.details.get(server.ref)).toEqual({
       apiVersion: 'mps.gamekeeper.com/v1alpha1',
@@ -39,7 +39,7 @@ describe('the players of a server', () => {
     expect(await kept()).toEqual(['amie', 'bo'])
   })
 
-  it('change even if their number stays the same', async () => {
+  it('are updated even if their number stays the same', async () => {
     const { scene, server, shown, kept } = await matched()
     server.players(['amie', 'bo'])
     await scene.clock.advance(1_000)
@@ -49,7 +49,7 @@ describe('the players of a server', () => {
     expect(await kept()).toEqual(['amie', 'cem'])
   })
 
-  it('are empty again when all have left', async () => {
+  it('are an empty list again after all have left', async () => {
     const { scene, server, shown, kept } = await matched()
     server.players(['amie'])
     await scene.clock.advance(1_000)
@@ -88,7 +88,7 @@ describe('the players of a server', () => {
     expect(scene.eventsOf('PlayersChanged').map(({ players }) => players)).toEqual([['amie'], []])
   })
 
-  it('of a build list the players of each of its servers', async () => {
+  it('are aggregated in the detail of the build', async () => {
     const { scene, fleet } = await matched(2)
     const [first, second] = [await playing(scene, fleet, 1), await playing(scene, fleet, 2)]
     first.players(['amie', 'bo'])
@@ -157,7 +157,7 @@ describe('the players of a server', () => {
     expect(await scene.records.details.list()).toEqual([])
   })
 
-  it('of a server that was removed while no host ran are deleted by the next host', async () => {
+  it('are deleted by the next host if their server was removed while no host ran', async () => {
     const { scene, server } = await matched()
     server.players(['amie'])
     await scene.clock.advance(1_000)

@@ -1,24 +1,24 @@
-/** Public ports on one machine: one live holder each, reused after release, and no crash when they run out. */
+/** Public ports on one machine: one live holder each, reused after release, and no crash when they are exhausted. */
 import { describe, expect, it } from 'vitest'
 import { aBuild, nth, serversBy, stage, type Stage, statusOf, untilReady } from './stage.js'
 
 const held = ({ backend }: Stage) => backend.servers().flatMap(({ instance }) => instance.ports.map((p) => p.public))
 
-async function opened(wish: Parameters<typeof aBuild>[0], last: number, nodes?: readonly string[]) {
+async function opened(overrides: Parameters<typeof aBuild>[0], last: number, nodes?: readonly string[]) {
   const scene = stage({ memory: { portRange: { first: 10_000, last }, ...(nodes && { nodes }) } })
   const fleet = await scene.open()
-  await fleet.builds.create(aBuild(wish))
+  await fleet.builds.create(aBuild(overrides))
   await scene.clock.settle()
   return { scene, fleet }
 }
 
 describe('public ports', () => {
-  it('are optional: a build that exposes none gets its servers', async () => {
+  it('are optional: a build without ports gets its servers', async () => {
     const { fleet } = await opened({ standingBy: 2, portsToExpose: [] }, 10_000)
     expect((await serversBy(fleet, 'StandingBy')).map(({ status }) => status.ports)).toEqual(['', ''])
   })
 
-  it('that run out are reported on the server and the build, and count no crash', async () => {
+  it('are reported on server and build when exhausted, and count no crash', async () => {
     const { scene, fleet } = await opened({ standingBy: 3, max: 3 }, 10_001)
     const [pending] = await serversBy(fleet, 'Pending')
     expect(pending?.status.message).toMatch(/ports/)
@@ -31,7 +31,7 @@ describe('public ports', () => {
     expect(nth(scene.eventsOf('ServerStartFailed'), 0).reason).toMatch(/ports/)
   })
 
-  it('that are released go to servers that wait for them', async () => {
+  it('go to waiting servers when released', async () => {
     const { scene, fleet } = await opened({ standingBy: 3, max: 3 }, 10_001)
     await fleet.builds.patch('arena', { standingBy: 2 })
     await scene.clock.advance(1_000)
@@ -41,7 +41,7 @@ describe('public ports', () => {
     expect((await statusOf(fleet)).conditions).toBeUndefined()
   })
 
-  it('clear the condition once no server waits for them', async () => {
+  it('clear their condition once no server waits for them', async () => {
     const { scene, fleet } = await opened({ standingBy: 3, max: 3 }, 10_001)
     await fleet.builds.patch('arena', { standingBy: 2 })
     await scene.clock.advance(1_000)
@@ -59,7 +59,7 @@ describe('public ports', () => {
     expect(held(scene).length).toBe(8)
   })
 
-  it('are counted per machine: two machines have twice as many', async () => {
+  it('are per machine: two machines have twice as many', async () => {
     const { fleet } = await opened({ standingBy: 4, max: 4 }, 10_001, ['north', 'south'])
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 4 })
   })

@@ -42,7 +42,7 @@ function build(standingBy: number, image = 'arena:1'): GameServerBuildInput {
 }
 
 describe('preparation of a build', () => {
-  it('runs once for all servers, which start as soon as it is done', async () => {
+  it('runs once for all servers, which start when it completes', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -66,7 +66,7 @@ describe('preparation of a build', () => {
     expect(fetches.map(({ image }) => image)).toEqual(['arena:1'])
   })
 
-  it('runs again when the template changes, but not when only numbers change', async () => {
+  it('runs again when the template changes, but not when only counts change', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -79,11 +79,11 @@ describe('preparation of a build', () => {
     await fleet.builds.update('arena', { template: build(1, 'arena:2').spec.template })
     await on.clock.advance(5_000)
     expect(fetches.map(({ image }) => image)).toEqual(['arena:1', 'arena:2'])
-    // Running servers stay until they can be replaced.
+    // Running servers stay until their replacements are ready.
     expect((await fleet.builds.get('arena')).status.currentStandingBy).toBe(1)
   })
 
-  it('reports its progress in events and on each waiting server', async () => {
+  it('reports progress in events and on each waiting server', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -101,7 +101,7 @@ describe('preparation of a build', () => {
     expect(on.eventsOf('BuildPreparing').at(-1)).toMatchObject({ status: 'done' })
   })
 
-  it('that fails is reported in the build’s status, is retried with back-off, and counts no crash', async () => {
+  it('is retried with back-off after a failure, which the build’s status reports, and counts no crash', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -126,7 +126,7 @@ describe('preparation of a build', () => {
     expect((await fleet.builds.get('arena')).status.conditions ?? []).toEqual([])
   })
 
-  it('that failed while no server needed it is retried at once when one does', async () => {
+  it('is retried at once when a server needs it after an earlier failure', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -143,7 +143,7 @@ describe('preparation of a build', () => {
     expect(on.eventsOf('ServerStartFailed')).toEqual([])
   })
 
-  it.each([0, 5, 50])('that takes %i ms does not reset the back-off of failing starts', async (ms) => {
+  it.each([0, 5, 50])('does not reset the back-off of failing starts when it takes %i ms', async (ms) => {
     const startsOf = async (isPrepared: boolean) => {
       const on = stage({ limits: { maxConcurrentCreates: 2 } })
       const { backend } = withFetches(on)
@@ -170,7 +170,7 @@ describe('preparation of a build', () => {
     expect(prepared).toBeLessThanOrEqual(await startsOf(false))
   })
 
-  it('runs for the new template before servers start that waited with the old one', async () => {
+  it('runs for the new template before servers start that waited for the old one', async () => {
     const on = stage({ limits: { maxConcurrentCreates: 1 } })
     const { backend, fetches } = withFetches(on)
     const started: string[] = []
@@ -198,7 +198,7 @@ describe('preparation of a build', () => {
     expect(servers.map(({ status }) => status.state)).toEqual(Array(4).fill('StandingBy'))
   })
 
-  it('for an outdated template is aborted and reports nothing further', async () => {
+  it('is aborted and reports nothing further once its template is outdated', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -220,7 +220,7 @@ describe('preparation of a build', () => {
     expect((await fleet.builds.get('arena')).status.conditions ?? []).toEqual([])
   })
 
-  it('runs at once for a new template, regardless of the back-off of the old one', async () => {
+  it('runs at once for a new template, despite the back-off of the old one', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -238,7 +238,7 @@ describe('preparation of a build', () => {
     expect((await fleet.builds.get('arena')).status.currentStandingBy).toBe(2)
   })
 
-  it('does not prevent the build from being deleted, and is aborted when the fleet closes', async () => {
+  it('does not block deletion of the build, and is aborted when the fleet closes', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -253,7 +253,7 @@ describe('preparation of a build', () => {
 })
 
 describe('logs', () => {
-  it('are unsupported by a backend that keeps none', async () => {
+  it('are unsupported by a backend that does not keep them', async () => {
     const on = stage()
     const fleet = await on.open()
     expect(() => fleet.servers.logs('arena-x7k2p')).toThrow(

@@ -1,4 +1,4 @@
-/** Protection of instances with players, and reports of instances that do not start. */
+/** Protection of instances that may have players, and reports of instances that do not start. */
 import { type Backend, createFleet, type Fleet, type FleetEvent, FleetError, type Store } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
 import { virtualClock, type VirtualClock } from 'gamekeeper/testing'
@@ -29,7 +29,7 @@ async function scene(more: (inner: Backend) => Partial<Backend>, clock = virtual
 }
 
 describe('protect', () => {
-  it('is called for a server once players may be on it, and for no other', async () => {
+  it('is called once a server may have players, and for no other server', async () => {
     const told: string[] = []
     const { clock, fleet } = await scene(() => ({ protect: async ({ name }) => void told.push(name) }))
     await fleet.builds.create(aBuild({ standingBy: 2, max: 2 }))
@@ -41,7 +41,7 @@ describe('protect', () => {
     expect(told).toEqual([only(active).metadata.name])
   })
 
-  it('is repeated until it succeeds, and delays nothing else', async () => {
+  it('is retried until it succeeds, and delays nothing else', async () => {
     let failures = 3
     let told = 0
     const { clock, fleet } = await scene(() => ({
@@ -98,7 +98,7 @@ describe('a game that is ready before its backend reports it running', () => {
 })
 
 describe('an instance that does not start', () => {
-  it('is reported in its status, an event and a build condition until it starts', async () => {
+  it('is reported in its status, in an event and in a build condition until it starts', async () => {
     let tell = (_: (listener: BackendListener) => void) => {}
     let made: Instance | undefined
     const { clock, fleet, events } = await scene(() => ({

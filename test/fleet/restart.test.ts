@@ -1,4 +1,4 @@
-/** Restart and failover: the next host takes over the fleet without harming a match. */
+/** Restart and failover: the next host takes over the fleet without interrupting a match. */
 import type { CallFault } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import {
@@ -16,13 +16,13 @@ import {
   untilReady,
 } from './stage.js'
 
-async function running(wish: Parameters<typeof aBuild>[0] = {}, options: StageOptions = {}) {
+async function running(overrides: Parameters<typeof aBuild>[0] = {}, options: StageOptions = {}) {
   const scene = stage(options)
   const fleet = await scene.open()
-  await fleet.builds.create(aBuild({ standingBy: 2, max: 4, ...wish }))
-  await untilReady(scene, fleet, wish.standingBy ?? 2)
+  await fleet.builds.create(aBuild({ standingBy: 2, max: 4, ...overrides }))
+  await untilReady(scene, fleet, overrides.standingBy ?? 2)
   await fleet.allocate(ask(1))
-  await untilReady(scene, fleet, wish.standingBy ?? 2)
+  await untilReady(scene, fleet, overrides.standingBy ?? 2)
   await scene.clock.advance(2_000)
   return { scene, fleet }
 }
@@ -41,7 +41,7 @@ describe('a host after a restart', () => {
     expect(scene.eventsOf('ServerEnding')).toEqual([])
   })
 
-  it('loads at most max servers although ends were never written before the restart', async () => {
+  it('loads at most max servers even if terminations were not written before the restart', async () => {
     const { scene, fleet } = await running({ standingBy: 3, max: 4 })
     const idle = await serversBy(fleet, 'StandingBy')
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'refuse' } : undefined)
@@ -53,7 +53,7 @@ describe('a host after a restart', () => {
     expect(found.length).toBe(4)
   })
 
-  it('finds its servers running after any time', async () => {
+  it('finds its servers running after a long downtime', async () => {
     const { scene, fleet } = await running()
     await fleet.close()
     await scene.clock.advance(3_600_000)
@@ -78,7 +78,7 @@ describe('a host after a restart', () => {
     }
   })
 
-  it('replaces servers that ended meanwhile', async () => {
+  it('replaces servers that ended during the downtime', async () => {
     const { scene, fleet } = await running()
     await fleet.close()
     const [match] = scene.backend.servers().filter((server) => server.session)
@@ -110,7 +110,7 @@ describe('a host after a restart', () => {
     expect([(await scene.records.servers.list()).length, scene.backend.servers().length]).toEqual([3, 3])
   })
 
-  it('finds instances that were created before their creation was known', async () => {
+  it('finds instances whose create the previous host did not see complete', async () => {
     const scene = stage()
     scene.faults.backend = ({ method }) => {
       if (method !== 'create') return undefined
@@ -138,7 +138,7 @@ describe('a host after a restart', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('sends a game its session again in answer to its first heartbeat', async () => {
+  it('returns the session in answer to the game’s first heartbeat', async () => {
     const { scene, fleet } = await running()
     const server = await playing(scene, fleet, 1)
     await fleet.close()
@@ -146,7 +146,7 @@ describe('a host after a restart', () => {
     expect(server.heartbeat()).toMatchObject({ operation: 'Continue', sessionConfig: { sessionId: session(1) } })
   })
 
-  it('answers retries of sessions allocated before the restart', async () => {
+  it('returns the same server to retries of sessions allocated before the restart', async () => {
     const { scene, fleet } = await running()
     const given = await fleet.allocate(ask(1))
     scene.crash()
@@ -164,7 +164,7 @@ describe('a host after a restart', () => {
     expect(new Set(ports).size).toBe(4)
   })
 
-  it('fails to start with a clear error while the store or the backend cannot be read', async () => {
+  it('fails to start with a clear error if the store or the backend cannot be read', async () => {
     const { scene, fleet } = await running()
     await fleet.close()
     scene.faults.store = ({ method }) => (method === 'servers.list' ? { kind: 'refuse' } : undefined)
@@ -177,7 +177,7 @@ describe('a host after a restart', () => {
     expect((await scene.open()).builds.get('arena')).toBeDefined()
   })
 
-  it('settles wherever the previous host died', async () => {
+  it('settles regardless of the step at which the previous host died', async () => {
     for (let n = 0; n < 40; n++) {
       const scene = stage()
       const fleet = await scene.open()
@@ -250,7 +250,7 @@ describe('an orphan', () => {
     expect(match.phase).toBe('gone')
   })
 
-  it('is not destroyed because the host was suspended', async () => {
+  it('is not destroyed after a suspension of the host', async () => {
     const { scene, match } = await withOrphans()
     await scene.clock.advance(700)
     await scene.open()
@@ -262,7 +262,7 @@ describe('an orphan', () => {
 })
 
 describe('a server whose record was deleted externally', () => {
-  it('is ended and replaced when the fleet detects it', async () => {
+  it('is terminated and replaced when the fleet detects the deletion', async () => {
     const { scene, fleet } = await running({ standingBy: 1, max: 2 })
     const idle = only(await serversBy(fleet, 'StandingBy')).metadata
     const kept = await scene.records.servers.get(idle)

@@ -6,11 +6,11 @@ import { aBuild, ask, failureOf, nth, playing, serversBy, type Stage, stage, sta
 
 const template = (image: string) => ({ spec: { containers: [{ name: 'game', image }] } })
 
-async function begun(s: Stage, wish: { standingBy: number; max: number }): Promise<Fleet> {
+async function begun(s: Stage, overrides: { standingBy: number; max: number }): Promise<Fleet> {
   const fleet = await s.open()
-  const build = aBuild(wish)
+  const build = aBuild(overrides)
   await fleet.builds.create({ ...build, spec: { ...build.spec, template: template('one') } })
-  await untilReady(s, fleet, wish.standingBy)
+  await untilReady(s, fleet, overrides.standingBy)
   return fleet
 }
 
@@ -34,7 +34,7 @@ describe('a rolling update', () => {
     expect(await statusOf(fleet)).toMatchObject({ rollout: { updated: 4, outdated: 1 }, crashesCount: 0 })
   })
 
-  it('needs no replacement of a server that is created before and started after it', async () => {
+  it('does not replace a server that is created before it and started after it', async () => {
     const s = stage()
     const fleet = await begun(s, { standingBy: 0, max: 4 })
     s.faults.store = ({ method }) => (method === 'servers.create' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
@@ -47,7 +47,7 @@ describe('a rolling update', () => {
     expect(s.eventsOf('ServerEnding')).toEqual([])
   })
 
-  it('gives a server created before it the grace period of the template that it runs', async () => {
+  it('applies its grace period to a server that is created before it and started after it', async () => {
     const s = stage()
     const fleet = await begun(s, { standingBy: 0, max: 4 })
     s.faults.store = ({ method }) => (method === 'servers.create' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
@@ -72,7 +72,7 @@ describe('a rolling update', () => {
     expect(imagesOf(s)).toEqual({ one: 1, two: 0 })
   })
 
-  it('never exceeds max, nor drops below three quarters of standingBy', async () => {
+  it('never exceeds max or drops below three quarters of standingBy', async () => {
     const s = stage({ memory: { startLatencyMs: 500, readyAfterMs: 500 } })
     const fleet = await begun(s, { standingBy: 8, max: 8 })
     await fleet.builds.update('arena', { template: template('two') })
@@ -97,7 +97,7 @@ describe('a rolling update', () => {
     expect(JSON.stringify(spec.template)).toContain('"two"')
   })
 
-  it('stops at a template that never gets ready, and is rolled back by the same call', async () => {
+  it('stops if the new servers never become ready, and is rolled back by another update', async () => {
     const s = stage({
       memory: {
         script: ({ template: given }) => (JSON.stringify(given).includes('"two"') ? { autoReady: false } : {}),
@@ -124,7 +124,7 @@ describe('a rolling update', () => {
     ['no room', 8, 60_000],
     ['no room, and longer to get ready than until a crash is forgiven', 8, 10_000],
   ])(
-    'with %s leaves half of the outdated servers when the new ones get ready and then crash',
+    'with %s keeps half of the outdated servers when the new ones become ready and then crash',
     async (_, max, backoffResetMs) => {
       const script = two({ exitsWith: 1, exitsAfterMs: 25_000 })
       const s = stage({ memory: { readyAfterMs: 20_000, script }, limits: { backoffResetMs } })
@@ -174,26 +174,29 @@ describe('a rolling update', () => {
   it.each([
     ['a match', true, 9],
     ['one server that stays up', false, 8],
-  ])('that crashes replaces no more outdated servers because of %s on the new template', async (_, isPlayed, max) => {
-    let started = 0
-    const script = ({ template: of }: InstanceSpec) => {
-      const isGood = !JSON.stringify(of).includes('"two"') || started++ === 0
-      return isGood ? {} : { exitsWith: 1, exitsAfterMs: 25_000 }
-    }
-    const s = stage({ memory: { readyAfterMs: 20_000, script } })
-    const fleet = await begun(s, { standingBy: 8, max })
-    await fleet.builds.update('arena', { template: template('two') })
-    if (isPlayed) {
-      await s.clock.until(async () => (await statusOf(fleet)).rollout?.updated === 2)
-      await s.clock.advance(20_000)
-      await fleet.allocate(ask(1))
-      expect(JSON.stringify((await playing(s, fleet, 1)).spec.template)).toContain('"two"')
-    }
-    await s.clock.advance(1_800_000)
-    expect(imagesOf(s).one).toBeGreaterThanOrEqual(isPlayed ? 3 : 4)
-  })
+  ])(
+    'that keeps crashing replaces no more outdated servers because of %s on the new template',
+    async (_, isPlayed, max) => {
+      let started = 0
+      const script = ({ template: of }: InstanceSpec) => {
+        const isGood = !JSON.stringify(of).includes('"two"') || started++ === 0
+        return isGood ? {} : { exitsWith: 1, exitsAfterMs: 25_000 }
+      }
+      const s = stage({ memory: { readyAfterMs: 20_000, script } })
+      const fleet = await begun(s, { standingBy: 8, max })
+      await fleet.builds.update('arena', { template: template('two') })
+      if (isPlayed) {
+        await s.clock.until(async () => (await statusOf(fleet)).rollout?.updated === 2)
+        await s.clock.advance(20_000)
+        await fleet.allocate(ask(1))
+        expect(JSON.stringify((await playing(s, fleet, 1)).spec.template)).toContain('"two"')
+      }
+      await s.clock.advance(1_800_000)
+      expect(imagesOf(s).one).toBeGreaterThanOrEqual(isPlayed ? 3 : 4)
+    },
+  )
 
-  it('completes except for one server when a broken machine ends everything it gets', async () => {
+  it('completes except for one server when a broken machine terminates everything it gets', async () => {
     let bad: string | undefined
     const script = ({ template: of, ref }: InstanceSpec) => {
       const isThere = bad !== undefined && s.backend.servers().some((server) => server.ref.name === bad)
@@ -209,7 +212,7 @@ describe('a rolling update', () => {
     expect((await statusOf(fleet)).currentStandingBy).toBeGreaterThanOrEqual(8)
   })
 
-  it('continues although one server hangs, another crashed, and another host leads', async () => {
+  it('continues although one server hangs, another crashes, and leadership changes', async () => {
     let started = 0
     const script = ({ template: of }: InstanceSpec) => {
       if (!JSON.stringify(of).includes('"two"')) return {}
@@ -220,7 +223,7 @@ describe('a rolling update', () => {
     const s = stage({ memory: { readyAfterMs: 5_000, script } })
     const fleet = await begun(s, { standingBy: 8, max: 8 })
     await fleet.builds.update('arena', { template: template('two') })
-    const pass = async (seconds: number) => {
+    const runFor = async (seconds: number) => {
       for (let i = 0; i < seconds; i++) {
         for (const server of s.backend.servers()) {
           if (started >= 3 && server.state === 'Initializing' && server.phase === 'running') {
@@ -230,14 +233,14 @@ describe('a rolling update', () => {
         await s.clock.advance(1_000)
       }
     }
-    await pass(45)
+    await runFor(45)
     await fleet.close()
     await s.open()
-    await pass(1_200)
+    await runFor(1_200)
     expect(imagesOf(s)).toEqual({ one: 0, two: 8 })
   })
 
-  it('is rolled back at once although a server of that template crashed long ago', async () => {
+  it('is rolled back at once even if a server of the old template crashed long ago', async () => {
     const s = stage()
     const fleet = await begun(s, { standingBy: 4, max: 8 })
     await s.clock.advance(120_000)
@@ -251,7 +254,7 @@ describe('a rolling update', () => {
     expect(imagesOf(s)).toEqual({ one: 4, two: 0 })
   })
 
-  it('is held up by a crash even if the host died before counting it', async () => {
+  it('is held up by a crash even if the host dies before counting it', async () => {
     const s = stage({ memory: { readyAfterMs: 20_000 } })
     const fleet = await begun(s, { standingBy: 8, max: 8 })
     await s.clock.advance(120_000)
@@ -303,7 +306,7 @@ describe('a rolling update', () => {
   it.each([
     ['another buildID', { buildID: 'other' }, 'spec.buildID'],
     ['an unknown field', { image: 'x' }, 'spec.image'],
-    ['a template that is none', { template: {} }, 'spec.template.spec'],
+    ['an invalid template', { template: {} }, 'spec.template.spec'],
     ['more standing by than max', { standingBy: 11 }, 'spec.standingBy'],
   ])('rejects %s', async (_, change, field) => {
     const s = stage()
@@ -315,7 +318,7 @@ describe('a rolling update', () => {
     expect(await fleet.builds.get('arena')).toMatchObject({ spec: { standingBy: 1, template: template('one') } })
   })
 
-  it('removes an optional field with undefined, which makes an Unhealthy build Healthy', async () => {
+  it('removes an optional field set to undefined, which makes an Unhealthy build Healthy', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1, crashesToMarkUnhealthy: 1 }))

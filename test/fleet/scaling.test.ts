@@ -1,4 +1,4 @@
-/** Scaling: how many servers a build has, which are ended first, and that no match is ended. */
+/** Scaling: how many servers a build has, which terminate first, and that no match is terminated. */
 import { describe, expect, it } from 'vitest'
 import {
   aBuild,
@@ -47,7 +47,7 @@ describe('a build', () => {
     expect(scene.backend.servers().length).toBe(3)
   })
 
-  it('of 500 never exceeds 500, whatever is late', async () => {
+  it('never exceeds max 500 when calls and events are late', async () => {
     const scene = stage({ memory: { createLatencyMs: 300, startLatencyMs: 200, readyAfterMs: 100 } })
     scene.faults.events = ({ ref }) => (ref.name.charCodeAt(7) % 3 === 0 ? { kind: 'delay', ms: 2_000 } : undefined)
     const fleet = await scene.open()
@@ -61,7 +61,7 @@ describe('a build', () => {
     expect([most, creations(scene), scene.backend.servers().length]).toEqual([500, 500, 500])
   })
 
-  it('never exceeds max, idle and Active servers together, while sessions come and go', async () => {
+  it('never has more than max idle and Active servers while sessions come and go', async () => {
     const { scene, fleet } = await standing(3, 5, { memory: { createLatencyMs: 50, readyAfterMs: 200 } })
     for (let n = 0; n < 40; n++) {
       void fleet.allocate(ask(n), { waitMs: 1_000 }).catch(() => {})
@@ -75,7 +75,7 @@ describe('a build', () => {
     }
   })
 
-  it('with standingBy 0 and max 0 has no servers', async () => {
+  it('has no servers with standingBy 0 and max 0', async () => {
     const scene = stage()
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 0, max: 0 }))
@@ -90,13 +90,13 @@ describe('a build', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingByReadyDesired: '7/7' })
   })
 
-  it('creates more servers than one reconcile may, without a delay in between', async () => {
+  it('creates more servers than one reconcile allows, without a delay in between', async () => {
     const { scene } = await standing(45, 50)
     expect(scene.clock.elapsed()).toBe(0)
     expect(creations(scene)).toBe(45)
   })
 
-  it('ends more servers than one reconcile may, without a delay in between', async () => {
+  it('terminates more servers than one reconcile allows, without a delay in between', async () => {
     const { scene, fleet } = await standing(45, 50)
     await fleet.builds.patch('arena', { standingBy: 1 })
     await scene.clock.settle()
@@ -105,7 +105,7 @@ describe('a build', () => {
 })
 
 describe('scaling down', () => {
-  it('ends the surplus once when standingBy and max drop together: two of five remain', async () => {
+  it('terminates the surplus once when standingBy and max drop together: two of five remain', async () => {
     const { scene, fleet } = await standing(5, 5)
     await fleet.builds.patch('arena', { standingBy: 2, max: 2 })
     await scene.clock.advance(60_000)
@@ -114,12 +114,12 @@ describe('scaling down', () => {
     expect(scene.backend.servers().length).toBe(2)
   })
 
-  it('ends Pending servers first, then Initializing, then StandingBy', async () => {
+  it('terminates Pending servers first, then Initializing, then StandingBy', async () => {
     const scene = stage({ memory: { script: 'manual', createLatencyMs: 1_000 }, limits: { maxConcurrentCreates: 4 } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 6, max: 6 }))
     await scene.clock.advance(500)
-    // Four were created, two of them are ready; two more wait for their turn.
+    // Four were created and two of them are ready; two more are queued.
     nth(scene.backend.servers(), 0).ready()
     nth(scene.backend.servers(), 1).ready()
     expect(await statusOf(fleet)).toMatchObject({ currentPending: 2, currentInitializing: 2, currentStandingBy: 2 })
@@ -134,7 +134,7 @@ describe('scaling down', () => {
     }
   })
 
-  it('never ends an Active server, even if max drops below their number', async () => {
+  it('never terminates an Active server, even if max drops below their number', async () => {
     const { scene, fleet } = await standing(4, 6)
     for (const n of [1, 2, 3]) await fleet.allocate(ask(n))
     await scene.clock.advance(1_000)
@@ -148,7 +148,7 @@ describe('scaling down', () => {
     expect(creations(scene)).toBe(6)
   })
 
-  it('never ends a server that is being allocated', async () => {
+  it('never terminates a server that is being allocated', async () => {
     const { scene, fleet } = await standing(2, 2)
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 2_000 } : undefined)
     const call = watched(fleet.allocate(ask(1)))
@@ -161,7 +161,7 @@ describe('scaling down', () => {
     expect(scene.backend.servers().length).toBe(1)
   })
 
-  it('ends a surplus server before it is created on the backend', async () => {
+  it('terminates a surplus server before the backend creates it', async () => {
     const scene = stage({ memory: { createLatencyMs: 1_000 }, limits: { maxConcurrentCreates: 1 } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 3, max: 3 }))

@@ -67,7 +67,7 @@ describe('a settled fleet', () => {
       destroy: 1,
       'servers.create': 1,
       'servers.delete': 1,
-      // Terminating; then each state of the new server.
+      // Terminating, then each state of the new server.
       'servers.update': expect.any(Number),
     })
     expect(counted(scene, since)['servers.update']).toBeLessThanOrEqual(3)
@@ -97,7 +97,7 @@ describe('a settled fleet', () => {
     expect(await left()).toEqual(before)
   })
 
-  it('without builds makes no call except the list', async () => {
+  it('makes no call except the list if it has no builds', async () => {
     const scene = stage()
     await scene.open()
     const since = scene.calls.length
@@ -105,7 +105,7 @@ describe('a settled fleet', () => {
     expect(counted(scene, since)).toEqual({ list: 10 })
   })
 
-  it('does not write repeatedly for builds that cannot be scaled to their spec', async () => {
+  it('does not write repeatedly for a build that cannot reach its spec', async () => {
     const scene = stage({ memory: { portRange: { first: 10_000, last: 10_001 } } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 5, max: 5 }))

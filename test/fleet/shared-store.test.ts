@@ -19,10 +19,10 @@ import {
 } from './stage.js'
 
 const ref = { namespace: 'default', name: 'arena' }
-/** Too long to play a part in these tests. */
+/** Too long to have an effect in these tests. */
 const resyncIntervalMs = 3_600_000
-/** The record of a server that is allocated to the first session. */
-const handedOut = { state: 'Active' as const, session: { id: session(1), initialPlayers: [] }, reachedActiveOn: 0 }
+/** Fields of the record of a server that is allocated to the first session. */
+const allocated = { state: 'Active' as const, session: { id: session(1), initialPlayers: [] }, reachedActiveOn: 0 }
 
 async function scene(
   shown?: Store['display'],
@@ -31,9 +31,9 @@ async function scene(
 ) {
   const memory = sharedMemory()
   const others = memory.open()
-  const theatre = stage({ ...games, limits: { resyncIntervalMs, ...limits } })
-  const fleet = await theatre.open({ store: { ...memory.open(), ...(shown && { display: shown }) } })
-  const { clock } = theatre
+  const scene = stage({ ...games, limits: { resyncIntervalMs, ...limits } })
+  const fleet = await scene.open({ store: { ...memory.open(), ...(shown && { display: shown }) } })
+  const { clock } = scene
   const edit = async (change: (build: Build) => Build, of = ref) => {
     const found = await others.builds.get(of)
     if (!found) throw new Error('there is no such build')
@@ -42,14 +42,14 @@ async function scene(
   }
   const editSpec = (change: Partial<Build['spec']>, of = ref) =>
     edit((build) => ({ ...build, spec: { ...build.spec, ...change } }), of)
-  return { ...theatre, fleet, others, edit, editSpec, memory }
+  return { ...scene, fleet, others, edit, editSpec, memory }
 }
 
 const conditionsOf = async (fleet: Fleet, build = 'arena') =>
   ((await statusOf(fleet, build)).conditions ?? []).map(({ type, message }) => `${type}: ${message}`)
 
 describe('a build edited in the store', () => {
-  it('is adopted at once', async () => {
+  it('takes effect at once', async () => {
     const { clock, fleet, others } = await scene()
     const { metadata, spec } = aBuild({ standingBy: 2 })
     const known = { uid: 'by-hand', createdAt: 0, crashes: 0, countedCrashes: [], conditions: [] }
@@ -78,7 +78,7 @@ describe('a build edited in the store', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 9 })
   })
 
-  it('is no longer reported as clamped once a patch has corrected it', async () => {
+  it('is no longer reported as clamped after a patch corrects it', async () => {
     const { clock, fleet, editSpec } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
     await editSpec({ standingBy: 3 })
@@ -105,7 +105,7 @@ describe('a build edited in the store', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 4, currentActive: 1 })
   })
 
-  it('waits while another build has its buildID', async () => {
+  it('waits while another build holds its buildID', async () => {
     const { clock, fleet, others } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     const { spec } = aBuild({ buildID: 'arena', standingBy: 1 })
@@ -122,7 +122,7 @@ describe('a build edited in the store', () => {
     expect(await fleet.allocate(ask(1, { buildID: 'arena' }))).toMatchObject({ SessionID: session(1) })
   })
 
-  it('has its invalid spec reported even while it is Unhealthy', async () => {
+  it('has its invalid spec reported while it is Unhealthy', async () => {
     const { fleet, edit, editSpec } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 3, crashesToMarkUnhealthy: 1 }))
     await edit((build) => ({ ...build, crashes: 1 }))
@@ -171,7 +171,7 @@ describe('a build edited in the store', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 2 })
   })
 
-  it('gets its buildID as soon as an edit takes it from the other build', async () => {
+  it('gets its buildID as soon as an edit removes it from the other build', async () => {
     const { clock, fleet, editSpec, others } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     const { spec } = aBuild({ buildID: 'arena', standingBy: 1 })
@@ -184,7 +184,7 @@ describe('a build edited in the store', () => {
     expect(await statusOf(fleet, 'second')).toMatchObject({ currentStandingBy: 1 })
   })
 
-  it('rejects callers that wait for a buildID that an edit took from it', async () => {
+  it('rejects callers that wait for its old buildID', async () => {
     const { clock, fleet, editSpec } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 0, max: 0 }))
     const waiting = failureOf(fleet.allocate(ask(1), { waitMs: 60_000 }))
@@ -202,7 +202,7 @@ describe('a build edited in the store', () => {
     await fleet.builds.create(aBuild({ name: 'other', buildID: 'arena', standingBy: 1 }))
   })
 
-  it('ends even if it is deleted during a write of this host', async () => {
+  it('is deleted here even if another writer deletes it during a write of this host', async () => {
     const memory = sharedMemory()
     const [own, others] = [memory.open(), memory.open()]
     let answer = () => {}
@@ -228,7 +228,7 @@ describe('a build edited in the store', () => {
     expect([await fleet.builds.list(), await others.servers.list()]).toEqual([[], []])
   })
 
-  it('ends as soon as a write finds no record of it, without a notice of its deletion', async () => {
+  it('is deleted here as soon as a write finds its record missing, without a watch event', async () => {
     const memory = sharedMemory()
     const { watch: _, ...own } = memory.open()
     const others = memory.open()
@@ -243,7 +243,7 @@ describe('a build edited in the store', () => {
     expect([await fleet.builds.list(), await others.servers.list()]).toEqual([[], []])
   })
 
-  it('ends its servers when it is deleted', async () => {
+  it('terminates its servers when it is deleted', async () => {
     const { clock, fleet, others, backend } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 2 }))
     await clock.advance(5_000)
@@ -257,7 +257,7 @@ describe('a build edited in the store', () => {
 })
 
 describe('a server record changed by another writer', () => {
-  it('ends and replaces the server if it is deleted', async () => {
+  it('terminates and replaces the server if it is deleted', async () => {
     const here = await scene()
     const { clock, fleet, others, eventsOf } = here
     await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
@@ -270,7 +270,7 @@ describe('a server record changed by another writer', () => {
     expect([next.state, next.name === record.name]).toEqual(['StandingBy', false])
   })
 
-  it('ends the server even if the store cannot be read when it is deleted', async () => {
+  it('terminates the server even if the store cannot be read when it is deleted', async () => {
     const memory = sharedMemory()
     const [own, others] = [memory.open(), memory.open()]
     let isAway = false
@@ -291,7 +291,7 @@ describe('a server record changed by another writer', () => {
     expect(only(eventsOf('ServerEnding'))).toMatchObject({ server: { name: record.name }, reason: 'Deleted' })
   })
 
-  describe('is removed again, once, when an earlier write takes effect late', () => {
+  describe('is deleted again, once, when an earlier write takes effect late:', () => {
     async function lateScene(delayMs: Readonly<Record<string, number>> = {}) {
       const memory = sharedMemory()
       const others = memory.open()
@@ -302,22 +302,22 @@ describe('a server record changed by another writer', () => {
         builds: { listed: ignored, changed: ignored, gone: ignored },
         servers: { listed: ignored, changed, gone: ignored },
       })
-      const theatre = stage({ limits: { resyncIntervalMs } })
+      const scene = stage({ limits: { resyncIntervalMs } })
       const calls = ({ method }: FaultyCall) => {
         const ms = delayMs[method]
         return ms === undefined ? undefined : { kind: 'delay-reply' as const, ms }
       }
-      const fleet = await theatre.open({ store: faultyStore(memory.open(), { clock: theatre.clock, calls }) })
+      const fleet = await scene.open({ store: faultyStore(memory.open(), { clock: scene.clock, calls }) })
       await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
-      await theatre.clock.advance(5_000)
-      return { ...theatre, fleet, others, written }
+      await scene.clock.advance(5_000)
+      return { ...scene, fleet, others, written }
     }
 
     const moments = [
-      ['before its removal is answered', 500, 200],
-      ['and is looked at when its removal is answered', 950, 200],
-      ['and is looked at for long', 500, 700],
-      ['after its removal is answered', 1_500, 200],
+      ['before its deletion is answered', 500, 200],
+      ['and is being read when its deletion is answered', 950, 200],
+      ['and its read is slow', 500, 700],
+      ['after its deletion is answered', 1_500, 200],
     ] as const
     const writes = [
       ['its first record', 0],
@@ -343,7 +343,7 @@ describe('a server record changed by another writer', () => {
       },
     )
 
-    it('while the server ends because its record was deleted', async () => {
+    it('while the server terminates because its record was deleted', async () => {
       const { clock, faults, fleet, others, written } = await lateScene()
       faults.backend = ({ method }) => (method === 'destroy' ? { kind: 'delay-reply', ms: 10_000 } : undefined)
       const { record, revision } = only(await others.servers.list())
@@ -369,7 +369,7 @@ describe('a server record changed by another writer', () => {
     expect(only(await others.servers.list()).record.session?.id).toBe(session(1))
   })
 
-  it('gives a waiting caller the server that another host allocated to the same session, and no second one', async () => {
+  it('gives a waiting caller the server that another host allocated to its session, and no second one', async () => {
     const { clock, backend, fleet, others } = await scene(undefined, {}, { memory: { script: 'manual' } })
     await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
     await clock.advance(1_000)
@@ -383,7 +383,7 @@ describe('a server record changed by another writer', () => {
     const { record, revision } = only(
       (await others.servers.list()).filter((server) => server.record.name === first?.ref.name),
     )
-    await others.servers.update({ ...record, ...handedOut }, revision)
+    await others.servers.update({ ...record, ...allocated }, revision)
     await clock.advance(500)
     for (const server of backend.servers()) if (server !== first) server.ready()
     await clock.advance(1_000)
@@ -400,7 +400,7 @@ describe('a server record changed by another writer', () => {
     await clock.advance(500)
     const { record } = only((await others.servers.list()).slice(0, 1))
     const made = { name: 'arena-late1', uid: 'late', token: 'late', address: '127.0.0.1', ports: [] }
-    await others.servers.create({ ...record, ...made, ...handedOut })
+    await others.servers.create({ ...record, ...made, ...allocated })
     await clock.settle()
     expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
     for (const server of backend.servers()) server.ready()
@@ -409,7 +409,7 @@ describe('a server record changed by another writer', () => {
     expect(holders.map((server) => server.record.name)).toEqual(['arena-late1'])
   })
 
-  it('does not shorten the back-off of a start that the backend rejects', async () => {
+  it('does not shorten the back-off of rejected starts', async () => {
     const { clock, faults, fleet, others, calls } = await scene()
     faults.backend = ({ method }) => (method === 'create' ? { kind: 'refuse' } : undefined)
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -421,7 +421,7 @@ describe('a server record changed by another writer', () => {
     expect(calls.filter(({ method }) => method === 'create').length).toBeLessThanOrEqual(9)
   })
 
-  it('is overwritten with the fleet’s state if it makes no sense', async () => {
+  it('is overwritten with the fleet’s state if it is inconsistent', async () => {
     const { clock, fleet, others } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
     await clock.advance(5_000)
@@ -435,7 +435,7 @@ describe('a server record changed by another writer', () => {
 })
 
 describe('the display of a store', () => {
-  it('gets the counts of builds a few times a second at most, and every event', async () => {
+  it('gets the counts of builds at most a few times a second, and every event', async () => {
     const shown: GameServerBuild['status'][] = []
     const events: FleetEvent['type'][] = []
     const display = {
@@ -457,7 +457,7 @@ describe('the display of a store', () => {
   })
 })
 
-it('a store that is watched is not listed at every resync', async () => {
+it('a resync does not list a store that is watched', async () => {
   const { clock, fleet, memory } = await scene()
   await fleet.builds.create(aBuild({ standingBy: 1 }))
   let lists = 0
@@ -472,6 +472,6 @@ it('a store that is watched is not listed at every resync', async () => {
 })
 
 async function stageWith(store: Store, clock: ReturnType<typeof stage>['clock']): Promise<Fleet> {
-  const theatre = stage()
-  return theatre.open({ store, clock })
+  const scene = stage()
+  return scene.open({ store, clock })
 }

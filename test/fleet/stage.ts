@@ -1,6 +1,6 @@
 /**
- * Runs the real engine on the memory backend and the memory store in virtual time. Records calls, injects faults, and lets a
- * host close, crash and restart.
+ * * Runs the real engine on the memory backend and the memory store in virtual time. Records calls, injects faults, and lets
+ * * hosts close, crash and restart.
  */
 import {
   createFleet,
@@ -30,7 +30,7 @@ import { memoryStore } from '../../src/stores/memory.js'
 export type Call = FaultyCall & { readonly of: 'store' | 'backend'; readonly atMs: number }
 
 export interface StageOptions {
-  /** How game servers behave. Default: they become ready by themselves. */
+  /** How game servers behave. Default: they become ready on their own. */
   readonly memory?: Omit<MemoryBackendOptions, 'clock'>
   readonly limits?: FleetOptions['limits']
 }
@@ -39,7 +39,7 @@ export interface Stage {
   readonly clock: VirtualClock
   /** The game servers, for the test to control. */
   readonly backend: MemoryBackend
-  /** The store's records, to read them or to write them as another host does. */
+  /** The store's records, to be read, or written as another host does. */
   readonly records: Store
   /** Faults to inject into calls and events from now on. */
   readonly faults: {
@@ -52,9 +52,9 @@ export interface Stage {
   /** All events of all hosts so far, in order. */
   readonly events: readonly FleetEvent[]
   eventsOf<T extends FleetEventType>(type: T): readonly Extract<FleetEvent, { type: T }>[]
-  /** Starts a host: the first, or one after another has closed or crashed. */
+  /** Starts the first host, or the next one after a close or crash. */
   open(options?: Partial<FleetOptions>): Promise<Fleet>
-  /** Kills the last host: calls in progress may still take effect, but it makes no more calls and gets no more replies. */
+  /** Kills the last host: calls in progress may still take effect, but it makes no more calls and receives no more replies. */
   crash(): void
 }
 
@@ -86,7 +86,7 @@ export function stage({ memory, limits }: StageOptions = {}): Stage {
     eventsOf: <T extends FleetEventType>(type: T) =>
       events.filter((event): event is Extract<FleetEvent, { type: T }> => event.type === type),
     async open(options = {}) {
-      const host = mortal(clock)
+      const host = killable(clock)
       crash = host.crash
       const fleet = await createFleet({
         backend: host.backend(
@@ -108,12 +108,12 @@ export function stage({ memory, limits }: StageOptions = {}): Stage {
   }
 }
 
-/** A host process that can die between any two steps: after that its calls never settle and its timers never fire. */
-function mortal(clock: VirtualClock) {
+/** A host process that can be killed between any two steps: from then on, its calls never settle and its timers never fire. */
+function killable(clock: VirtualClock) {
   let dead = false
   const unwatch: (() => void)[] = []
   const never = new Promise<never>(() => {})
-  const living = async <T>(call: () => Promise<T>): Promise<T> => {
+  const whileAlive = async <T>(call: () => Promise<T>): Promise<T> => {
     if (dead) return never
     try {
       const result = await call()
@@ -128,7 +128,7 @@ function mortal(clock: VirtualClock) {
       get(target, name) {
         const method: unknown = Reflect.get(target, name)
         if (typeof method !== 'function') return method
-        return (...given: unknown[]) => living(() => Promise.resolve(Reflect.apply(method, target, given)))
+        return (...given: unknown[]) => whileAlive(() => Promise.resolve(Reflect.apply(method, target, given)))
       },
     })
 
@@ -149,9 +149,9 @@ function mortal(clock: VirtualClock) {
     },
     backend: (inner: Backend): Backend => ({
       ...inner,
-      create: (spec, options) => living(() => inner.create(spec, options)),
-      destroy: (ref, uid, options) => living(() => inner.destroy(ref, uid, options)),
-      list: (options) => living(() => inner.list(options)),
+      create: (spec, options) => whileAlive(() => inner.create(spec, options)),
+      destroy: (ref, uid, options) => whileAlive(() => inner.destroy(ref, uid, options)),
+      list: (options) => whileAlive(() => inner.list(options)),
       watch(listener) {
         const stop = inner.watch(listener)
         unwatch.push(stop)
@@ -167,7 +167,7 @@ function mortal(clock: VirtualClock) {
   }
 }
 
-export interface BuildWish {
+export interface BuildOverrides {
   readonly name?: string
   readonly namespace?: string
   readonly buildID?: string
@@ -179,10 +179,10 @@ export interface BuildWish {
   readonly buildMetadata?: Readonly<Record<string, string>>
 }
 
-/** A build as a host app writes it; its buildID defaults to its name. */
-export function aBuild(wish: BuildWish = {}) {
-  const { name = 'arena', namespace, buildID = name, standingBy = 2, max = 10, portsToExpose = [7777] } = wish
-  const { crashesToMarkUnhealthy, graceSeconds, buildMetadata } = wish
+/** A build as a host app writes it. Its buildID defaults to its name. */
+export function aBuild(overrides: BuildOverrides = {}) {
+  const { name = 'arena', namespace, buildID = name, standingBy = 2, max = 10, portsToExpose = [7777] } = overrides
+  const { crashesToMarkUnhealthy, graceSeconds, buildMetadata } = overrides
   return {
     metadata: { name, ...(namespace !== undefined && { namespace }) },
     spec: {
@@ -207,7 +207,7 @@ export function session(n: number): string {
   return `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`
 }
 
-/** A request for the build `arena`. */
+/** An allocation request; for the build `arena` by default. */
 export function ask(n: number, more: { readonly buildID?: string; readonly sessionCookie?: string } = {}) {
   return { buildID: 'arena', sessionID: session(n), ...more }
 }
@@ -225,7 +225,7 @@ export async function serversBy(fleet: Fleet, state: GameServer['status']['state
   return (await fleet.servers.list()).filter((server) => server.status.state === state)
 }
 
-/** The game of the server that has this session. */
+/** The game process of the server with the n-th session. */
 export async function playing({ backend }: Stage, fleet: Fleet, n: number): Promise<MemoryServer> {
   const server = (await fleet.servers.list()).find(({ status }) => status.sessionID === session(n))
   if (!server) throw new Error(`no server has session ${n}`)
@@ -257,7 +257,7 @@ export function watched<T>(promise: Promise<T>): {
   return { outcome: () => outcome }
 }
 
-/** The error of a call that must fail. */
+/** The error of a call that is expected to fail. */
 export async function failureOf(
   promise: Promise<unknown>,
 ): Promise<{ readonly code: string; readonly message: string }> {

@@ -1,4 +1,4 @@
-/** Waiting callers: served in order of arrival, counted as demand, and rejected when waiting is pointless. */
+/** Waiting callers: served in order of arrival, counted as demand, and rejected when they cannot be served. */
 import { describe, expect, it } from 'vitest'
 import {
   aBuild,
@@ -16,16 +16,19 @@ import {
   watched,
 } from './stage.js'
 
-async function opened(wish: Parameters<typeof aBuild>[0], options: StageOptions = { memory: { script: 'manual' } }) {
+async function opened(
+  overrides: Parameters<typeof aBuild>[0],
+  options: StageOptions = { memory: { script: 'manual' } },
+) {
   const scene = stage(options)
   const fleet = await scene.open()
-  await fleet.builds.create(aBuild(wish))
+  await fleet.builds.create(aBuild(overrides))
   await scene.clock.settle()
   return { scene, fleet }
 }
 
 describe('a waiting caller', () => {
-  it('gets a server in the tick in which it becomes ready', async () => {
+  it('gets a server in the tick in which the server becomes ready', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const call = watched(fleet.allocate(ask(1), { waitMs: 10_000 }))
     await scene.clock.advance(3_000)
@@ -63,7 +66,7 @@ describe('a waiting caller', () => {
     expect(calls.map((call) => call.outcome())).toMatchObject([{ value: {} }, 'pending', 'pending'])
   })
 
-  it('keeps its place when the server reserved for it is lost, even if the queue is full by then', async () => {
+  it('keeps its place when the server reserved for it is lost, even if the queue is full', async () => {
     const { scene, fleet } = await opened(
       { standingBy: 1, max: 2 },
       { memory: { script: 'manual' }, limits: { maxWaiting: 1 } },
@@ -80,7 +83,7 @@ describe('a waiting caller', () => {
     expect([first.outcome(), second.outcome()]).toEqual(['pending', 'pending'])
   })
 
-  it('is served before a caller that arrives when the server is ready', async () => {
+  it('is served before a caller that arrives later, when the server is ready', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const first = watched(fleet.allocate(ask(1), { waitMs: 10_000 }))
     await scene.clock.settle()
@@ -102,14 +105,14 @@ describe('a waiting caller', () => {
     expect(calls[2]?.outcome()).toMatchObject({ error: { code: 'max-reached' } })
   })
 
-  it('leaves no surplus servers standing by', async () => {
+  it('leaves no surplus server standing by', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 }, {})
     await fleet.allocate(ask(1), { waitMs: 10_000 })
     await scene.clock.advance(10_000)
     expect((await fleet.servers.list()).length).toBe(1)
   })
 
-  it('inherits the server that is starting when another call for the same session is aborted', async () => {
+  it('inherits the starting server when another call for the same session is aborted', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     const aborter = new AbortController()
     const first = watched(fleet.allocate(ask(1), { waitMs: 10_000, signal: aborter.signal }))
@@ -126,7 +129,7 @@ describe('a waiting caller', () => {
     expect((await playing(scene, fleet, 1)).ref).toEqual(ref)
   })
 
-  it('frees its place at once when it is aborted, and the server started for it ends', async () => {
+  it('frees its place at once when it is aborted, and the server started for it terminates', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     const aborter = new AbortController()
     const call = watched(fleet.allocate(ask(1), { waitMs: 60_000, signal: aborter.signal }))
@@ -152,7 +155,7 @@ describe('a waiting caller', () => {
     expect(second.outcome()).toMatchObject({ value: { SessionID: session(2) } })
   })
 
-  it('releases a server reserved for it in the tick in which it is aborted', async () => {
+  it('releases its reserved server in the tick in which it is aborted', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const aborter = new AbortController()
     const first = watched(fleet.allocate(ask(1), { waitMs: 10_000, signal: aborter.signal }))
@@ -167,7 +170,7 @@ describe('a waiting caller', () => {
     expect(kept).toEqual([session(2)])
   })
 
-  it('is rejected with aborted even if that happened during an allocation that then failed', async () => {
+  it('is rejected with aborted if it is aborted during an allocation that then fails', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const aborter = new AbortController()
     const call = watched(fleet.allocate(ask(1), { waitMs: 30_000, signal: aborter.signal }))
@@ -196,7 +199,7 @@ describe('a waiting caller', () => {
     expect(first.outcome()).toMatchObject({ value: { SessionID: session(1) } })
   })
 
-  it('is rejected at its timeout with the time that it waited', async () => {
+  it('is rejected at its timeout, and the error has the time that it waited', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const call = watched(fleet.allocate(ask(1), { waitMs: 2_500 }))
     await scene.clock.advance(2_499)
@@ -228,7 +231,7 @@ describe('a waiting caller', () => {
     expect(scene.eventsOf('ServerEnding')).toEqual([])
   })
 
-  it('stops counting as demand once it has retried, even if it is served at once', async () => {
+  it('stops counting as demand after a retry, even if it is served at once', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 50 })
     const callers = Array.from({ length: 20 }, (_, n) => ask(n))
     for (const caller of callers) void outcomeAfter(scene, fleet.allocate(caller, { waitMs: 5_000 }), 0)
@@ -268,7 +271,7 @@ describe('a waiting caller', () => {
     expect(scene.eventsOf('ServerCreated')).toHaveLength(1)
   })
 
-  it('is the same caller in any spelling of its sessionID', async () => {
+  it('is the same caller for any spelling of its sessionID', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     const sessionID = 'abcdefab-0000-4000-8000-00000000000a'
     const request = { buildID: 'arena', sessionID }
@@ -299,7 +302,7 @@ describe('a waiting caller', () => {
     expect(scene.eventsOf('ServerCreated')).toHaveLength(2)
   })
 
-  it('is not replaced as demand by the next host when the server started for it is gone', async () => {
+  it('does not count as demand for the next host if the server started for it is gone', async () => {
     const { scene, fleet } = await opened({ standingBy: 2, max: 100 }, { memory: { readyAfterMs: 5_000 } })
     await untilReady(scene, fleet, 2)
     for (let n = 1; n <= 22; n++) void outcomeAfter(scene, fleet.allocate(ask(n), { waitMs: 30_000 }), 0)
@@ -312,7 +315,7 @@ describe('a waiting caller', () => {
     expect(scene.eventsOf('ServerCreated').length - before).toBe(2)
   })
 
-  it('does not count as demand forever: the server started for it ends', async () => {
+  it('does not count as demand forever: the server started for it terminates', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     await outcomeAfter(scene, fleet.allocate(ask(1), { waitMs: 5_000 }), 5_000)
     expect(scene.backend.servers().length).toBe(1)
@@ -320,7 +323,7 @@ describe('a waiting caller', () => {
     expect([scene.backend.servers().length, (await fleet.servers.list()).length]).toEqual([0, 0])
   })
 
-  it('gets the server that replaces one whose match ends, when all were Active', async () => {
+  it('gets the replacement of a server whose match ends if all were Active', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 }, {})
     await untilReady(scene, fleet, 1)
     await fleet.allocate(ask(1))
@@ -376,7 +379,7 @@ describe('a waiting caller', () => {
     expect(next.outcome()).toBe('pending')
   })
 
-  it('gets a server even if the first one reserved for it is gone', async () => {
+  it('gets another server if the one reserved for it is gone', async () => {
     const { scene, fleet } = await opened({ standingBy: 2, max: 2 })
     const call = watched(fleet.allocate(ask(1), { waitMs: 60_000 }))
     await scene.clock.settle()

@@ -1,4 +1,4 @@
-/** The allocation API over real sockets and a real fleet: its 200, each of its errors, and waiting. */
+/** The allocation API over real sockets and a real fleet: success, each error, and waiting. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { allocationRoutes } from '../../src/http/index.js'
 import { type ErrorCode, errorCodes, type Fleet, FleetError } from '../../src/index.js'
@@ -85,13 +85,13 @@ describe('an allocation is refused', () => {
     },
   )
 
-  it('with 404 when no build has that buildID', async () => {
+  it('with 404 if no build has the buildID', async () => {
     const reply = await allocate(request)
     expect(reply.status).toBe(404)
     expect(JSON.parse(reply.text)).toEqual({ error: expect.stringContaining(buildID) })
   })
 
-  it('with 429 and Retry-After when no server is standing by', async () => {
+  it('with 429 and Retry-After if no server is standing by', async () => {
     await fleet.builds.create(build({ standingBy: 0, max: 0 }))
     const reply = await allocate(request)
     expect(reply).toMatchObject({ status: 429, headers: { 'retry-after': '1' } })
@@ -122,7 +122,7 @@ describe('an allocation is refused', () => {
     internal: 500,
   }
 
-  it.each(errorCodes)('with its status for the error code %s', async (code) => {
+  it.each(errorCodes)('with the status of the error code %s', async (code) => {
     const error = new FleetError(code, 'no', { cause: new Error('because') })
     const failing = await listening(allocationRoutes({ allocate: () => Promise.reject(error) }).nodeHandler)
     const reply = await call('POST', `${failing.url}/api/v1/allocate`, { body: request })
@@ -138,7 +138,7 @@ describe('an allocation is refused', () => {
     ['POST', '/', 404],
     ['POST', '/api/v1/allocate/more', 404],
     ['POST', '/api/v1/gameservers/', 404],
-  ])('%s %s with %i', async (method, path, status) => {
+  ])('for %s %s with %i', async (method, path, status) => {
     const reply = await call(method, server.url + path)
     expect(reply.status).toBe(status)
     expect(reply.headers['allow']).toBe(status === 405 ? 'POST, OPTIONS' : undefined)
@@ -152,7 +152,7 @@ describe('an allocation with ?wait=', () => {
     server = await listening(allocationRoutes(fleet).nodeHandler)
   })
 
-  /** A build without servers, until it is patched. */
+  /** A build without servers until it is patched. */
   const emptyBuild = () => fleet.builds.create(build({ standingBy: 0, max: 0 }))
 
   it('is answered once a server is ready', async () => {
@@ -162,7 +162,7 @@ describe('an allocation with ?wait=', () => {
     expect((await reply).status).toBe(200)
   })
 
-  it('is refused with 429 after its timeout, which may be a fraction of a second', async () => {
+  it('is refused with 429 after its timeout, which may be fractional', async () => {
     await emptyBuild()
     const before = performance.now()
     const reply = await allocate(request, '?wait=0.25')
@@ -208,7 +208,7 @@ describe('an allocation with ?wait=', () => {
     await observer.close()
   })
 
-  it('closes the connection when another host leads, so that the next one may reach the leader', async () => {
+  it('closes the connection if another host leads, so that the next one may reach the leader', async () => {
     const refusing = { allocate: () => Promise.reject(new FleetError('not-leader', 'host-b does')) }
     const follower = await listening(allocationRoutes(refusing).nodeHandler)
     const body = JSON.stringify(request)
@@ -245,7 +245,7 @@ describe('an allocation with ?wait=', () => {
   })
 })
 
-/** Counts the calls that reach the fleet, and records their errors. */
+/** The fleet, with a count of its allocate calls and their errors. */
 function observed(real: Pick<Fleet, 'allocate'> = fleet) {
   const seen = {
     begun: 0,

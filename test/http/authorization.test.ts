@@ -1,4 +1,4 @@
-/** Access control: the `authorize` hook, bearer tokens with roles, and the rate limit for each client. */
+/** Access control: the `authorize` hook, bearer tokens with roles, and the per-client rate limit. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
   agentListener,
@@ -51,7 +51,7 @@ beforeEach(() => {
 })
 afterEach(() => Promise.all(listeners.map((listener) => listener.close())))
 
-/** The routes behind both entry points; returns their URLs. */
+/** Serves the routes through both entry points; returns their URLs. */
 async function served(options: object): Promise<readonly string[]> {
   const opened = await Promise.all(entryPoints.map(({ open }) => open(fleetRoutes(fleet, options))))
   listeners.push(...opened)
@@ -76,10 +76,10 @@ describe('the authorize hook', () => {
   })
 
   it.each([
-    ['says no', () => false, 403],
-    ['says no later', () => Promise.resolve(false), 403],
-    ['says nothing', () => undefined, 403],
-    ['says something else', () => ({}), 403],
+    ['returns false', () => false, 403],
+    ['resolves with false', () => Promise.resolve(false), 403],
+    ['returns undefined', () => undefined, 403],
+    ['returns another value', () => ({}), 403],
     ['throws unauthenticated', () => Promise.reject(new FleetError('unauthenticated', 'who are you?')), 401],
     [
       'throws',
@@ -89,7 +89,7 @@ describe('the authorize hook', () => {
       500,
     ],
     ['rejects', () => Promise.reject(new FleetError('unavailable', 'secret')), 500],
-  ])('that %s prevents the operation', async (_, verdict, status) => {
+  ])('prevents the operation if it %s', async (_, verdict, status) => {
     let done = 0
     const counting = { ...fleet, allocate: () => Promise.resolve(++done as never) }
     const errors: unknown[] = []
@@ -112,7 +112,7 @@ describe('the authorize hook', () => {
     }
   })
 
-  it('is called for HEAD as for GET, but not for OPTIONS, 405 and 404', async () => {
+  it('is called for HEAD like for GET, but not for OPTIONS, 405 and 404', async () => {
     for (const url of await served({ authorize: () => false })) {
       expect((await call('HEAD', `${url}${one}`)).status).toBe(403)
       expect((await call('OPTIONS', `${url}${one}`)).status).toBe(204)
@@ -121,7 +121,7 @@ describe('the authorize hook', () => {
     }
   })
 
-  it('of the agent allows or refuses heartbeats', async () => {
+  it('allows or refuses heartbeats to the agent', async () => {
     const target = { heartbeat: () => ({ operation: 'Continue' as const, nextHeartbeatIntervalMs: 1_000 }) }
     let verdict: () => boolean | Promise<boolean> = () => true
     const asked: string[] = []
@@ -178,7 +178,7 @@ describe('bearer tokens', () => {
     ['another scheme', { headers: { Authorization: `Basic ${token('read')}` } }],
     ['no scheme', { headers: { Authorization: token('read') } }],
     ['an empty one', { headers: { Authorization: 'Bearer ' } }],
-  ])('answer 401 to a request with %s', async (_, options) => {
+  ])('get 401 for a request with %s', async (_, options) => {
     for (const url of await served({ authorize })) {
       const reply = await call('GET', `${url}/api/v1/gameservers`, options)
       expect(reply).toMatchObject({ status: 401, headers: { 'www-authenticate': 'Bearer' } })
@@ -186,7 +186,7 @@ describe('bearer tokens', () => {
     }
   })
 
-  it('accept the scheme in any case', async () => {
+  it('allow any case of the scheme', async () => {
     for (const url of await served({ authorize })) {
       const headers = { Authorization: `bearer ${token('read')}` }
       expect((await call('GET', `${url}/api/v1/gameservers`, { headers })).status).toBe(200)
@@ -211,7 +211,7 @@ describe('perClientRateLimit', () => {
   const who = (name: string) => ({ headers: { 'X-Who': name } })
   const callerOf = (request: { header(name: string): string | undefined }) => request.header('x-who') ?? ''
 
-  it('answers 429 with Retry-After to a client over its limit, and to no other', async () => {
+  it('answers 429 with Retry-After only to a client over its limit', async () => {
     const clock = virtualClock()
     const rateLimit = perClientRateLimit({ perSecond: 0.25, burst: 2, callerOf, clock })
     const [url = ''] = await served({ rateLimit })
@@ -246,7 +246,7 @@ describe('perClientRateLimit', () => {
     }
   })
 
-  it('forgets the least recently seen clients', () => {
+  it('evicts the least recently seen clients', () => {
     const clock = virtualClock()
     const limit = perClientRateLimit({ perSecond: 0.001, burst: 1, callerOf, maxCallers: 2, clock })
     const ask = (name: string) => limit({ header: () => name } as never, { name: 'getBuild', role: 'read' })

@@ -1,4 +1,4 @@
-/** Reading request bodies: sizes, encodings, slow and dishonest clients, through both entry points. */
+/** Request bodies through both entry points: sizes, encodings, and slow or misbehaving clients. */
 import { Buffer } from 'node:buffer'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { allocationRoutes, managementRoutes } from '../../src/http/index.js'
@@ -27,7 +27,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
   })
   afterAll(() => server.close())
 
-  /** A valid request of exactly so many bytes. */
+  /** A valid request of exactly this size. */
   const sized = (bytes: number) => {
     const empty = JSON.stringify({ ...request, sessionCookie: '' }).length
     return JSON.stringify({ ...request, sessionCookie: 'x'.repeat(bytes - empty) })
@@ -40,11 +40,11 @@ describe.each(entryPoints)('through $name', ({ open }) => {
     ['text/plain'],
     ['application/x-www-form-urlencoded'],
     ['nonsense'],
-  ])('a body of content type %s is read as JSON', async (type) => {
+  ])('a body with content type %s is read as JSON', async (type) => {
     expect((await post(request, { 'Content-Type': type })).status).toBe(200)
   })
 
-  it('text beyond ASCII is preserved, also with chunked encoding', async () => {
+  it('non-ASCII text is preserved, including with chunked encoding', async () => {
     const cookie = 'é日本😀'
     for (const headers of [{}, chunked]) {
       const reply = await post({ ...request, sessionCookie: cookie }, headers)
@@ -56,7 +56,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
   it.each([
     ['declared', {}],
     ['not declared', chunked],
-  ])('1 MiB is accepted and a byte more is 413, length %s', async (_, headers) => {
+  ])('1 MiB is accepted and one byte more gets 413, with length %s', async (_, headers) => {
     expect((await post(sized(mebibyte), headers)).status).toBe(200)
     const reply = await post(sized(mebibyte + 1), headers)
     expect(reply).toMatchObject({ status: 413, text: '{"error":"body is larger than 1048576 bytes"}' })
@@ -77,7 +77,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
     ['cut off', '{"buildID":"', /^body is not JSON: /],
     ['only brackets', '['.repeat(500_000), /^body is nested deeper than 100 levels$/],
     ['deep', `{"buildID":${'['.repeat(200)}${']'.repeat(200)}}`, /^body is nested deeper than 100 levels$/],
-  ])('a body that is %s is 400', async (_, body, message) => {
+  ])('a body that is %s gets 400', async (_, body, message) => {
     for (const headers of [{}, chunked]) {
       const reply = await post(body, headers)
       expect(reply.status).toBe(400)
@@ -85,18 +85,18 @@ describe.each(entryPoints)('through $name', ({ open }) => {
     }
   })
 
-  it('brackets within strings do not count as depth', async () => {
+  it('brackets in strings do not count as depth', async () => {
     const reply = await post({ ...request, sessionCookie: `${'[{'.repeat(200)}\\"[` })
     expect(reply.status).toBe(200)
   })
 
-  it('a body that is not UTF-8 is 400', async () => {
+  it('a body that is not UTF-8 gets 400', async () => {
     const reply = await post(Buffer.concat([Buffer.from('{"buildID":"'), Buffer.from([0xff, 0xfe]), Buffer.from('"}')]))
     expect(reply.status).toBe(400)
     expect(reply.text).toBe('{"error":"body must be JSON in UTF-8, but holds bytes that are not UTF-8"}')
   })
 
-  it('a client that disconnects within its body does not affect others', async () => {
+  it('a client that disconnects during its body does not affect others', async () => {
     const connection = rawConnection(
       server.url,
       `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{"buil`,
@@ -107,7 +107,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
     expect((await post(request)).status).toBe(200)
   })
 
-  it('a body that arrives in many small pieces is read', async () => {
+  it('a body in many small chunks is read', async () => {
     const body = JSON.stringify(request)
     const connection = rawConnection(
       server.url,
@@ -133,7 +133,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
     connection.socket.destroy()
   })
 
-  it('a cross-origin request that needs no CORS preflight is refused', async () => {
+  it('a cross-origin request without CORS preflight is refused', async () => {
     const Origin = 'https://evil.example'
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', '']) {
       const reply = await post(request, { Origin, 'Content-Type': type })

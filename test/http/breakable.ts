@@ -1,16 +1,16 @@
-/** A store and a backend of which a test may decide whether they answer. */
+/** A store and a backend that a test can make fail or hang. */
 import type { Backend, Store } from '../../src/index.js'
 
-/** Called before each answer: resolves when it may be given, rejects with why there is none, or leaves it open. */
-export type Ask = () => Promise<void>
+/** Runs before each call: resolves to let it pass, rejects to make it fail, or stays pending to make it hang. */
+export type Gate = () => Promise<void>
 
-/** The store, with reads of single builds that may fail. */
-export function breakableStore({ shared, builds, servers, details, close }: Store, ask: Ask): Store {
+/** The store; reads of single builds may fail. */
+export function breakableStore({ shared, builds, servers, details, close }: Store, gate: Gate): Store {
   return {
     shared,
     builds: {
       get: async (ref, options) => {
-        await ask()
+        await gate()
         return builds.get(ref, options)
       },
       list: (options) => builds.list(options),
@@ -24,20 +24,20 @@ export function breakableStore({ shared, builds, servers, details, close }: Stor
   }
 }
 
-/** The backend, with lists and creations that may fail. */
-export function breakableBackend(backend: Backend, ask: Ask): Backend {
+/** The backend; lists and creates may fail. */
+export function breakableBackend(backend: Backend, gate: Gate): Backend {
   const { name, capabilities, defaultStore } = backend
   return {
     name,
     capabilities,
     defaultStore,
     create: async (spec, options) => {
-      await ask()
+      await gate()
       return backend.create(spec, options)
     },
     destroy: (ref, uid, options) => backend.destroy(ref, uid, options),
     list: async (options) => {
-      await ask()
+      await gate()
       return backend.list(options)
     },
     watch: (listener) => backend.watch(listener),

@@ -1,4 +1,4 @@
-/** Real certificates for tests, made by the `openssl` command: authorities, and what these sign. */
+/** Real certificates for tests, made with the `openssl` command: authorities, and certificates that they sign. */
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -14,7 +14,7 @@ export interface Certified {
 }
 
 export interface Authority extends Certified {
-  /** A certificate that it has signed, for 127.0.0.1 and localhost. */
+  /** A certificate signed by this authority, for 127.0.0.1 and localhost. */
   issue(commonName: string): Promise<Certified>
 }
 

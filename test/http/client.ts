@@ -1,6 +1,6 @@
 /**
- * Clients for tests of HTTP surfaces: a well-behaved one, which holds each answer against the OpenAPI document, and a bare
- * socket that sends what it likes.
+ * * Clients for tests of HTTP APIs: a well-behaved one, which checks every answer against the OpenAPI document, and a raw
+ * * socket that can send anything.
  */
 import { createServer, request as httpRequest, type RequestListener } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
@@ -14,14 +14,14 @@ export interface Reply {
 
 export interface CallOptions {
   readonly headers?: Readonly<Record<string, string>>
-  /** A string or bytes are sent as they are, with their length; anything else as JSON. */
+  /** Strings and bytes are sent unchanged, with their length; other values as JSON. */
   readonly body?: unknown
   readonly signal?: AbortSignal
-  /** Finds what is wrong with the answer. Default: the OpenAPI document of all routes does; false: anything goes. */
+  /** Returns what is wrong with the answer. Default: checks it against the OpenAPI document of all routes; false: no check. */
   readonly validate?: Validate | false
 }
 
-/** One request on a connection of its own. The path is sent as it is given. */
+/** One request on its own connection. The path is sent unchanged. */
 export function call(method: string, url: string, options: CallOptions = {}): Promise<Reply> {
   const { origin } = new URL(url)
   const { hostname, port } = new URL(origin)
@@ -60,7 +60,7 @@ export function call(method: string, url: string, options: CallOptions = {}): Pr
   })
 }
 
-/** To a fleet that is none, and answers with anything when all is well. */
+/** A call to a fake fleet, whose successful answers are not checked. */
 export function callFake(method: string, url: string, options: CallOptions = {}): Promise<Reply> {
   return call(method, url, { validate: documentedErrors, ...options })
 }
@@ -73,11 +73,11 @@ function bytesOf(body: unknown): Buffer | undefined {
 
 export interface RawConnection {
   readonly socket: Socket
-  /** All that has come so far. */
+  /** Everything received so far. */
   received(): string
-  /** Resolves with all that has come once it matches; rejects when the other side closes before, or after 5 s. */
+  /** Resolves with everything received once it matches; rejects if the other side closes first, or after 5 s. */
   until(pattern: RegExp): Promise<string>
-  /** Resolves with all that came when the other side has closed. */
+  /** Resolves with everything received once the other side has closed. */
   closed(): Promise<string>
 }
 
@@ -105,11 +105,11 @@ export function rawConnection(url: string, bytes = ''): RawConnection {
   }
 }
 
-/** Asks again and again until the answer is true; rejects after the limit. */
-export async function until(ask: () => boolean | Promise<boolean>, limitMs = 5_000): Promise<void> {
+/** Polls the condition until it is true; rejects after the limit. */
+export async function until(condition: () => boolean | Promise<boolean>, limitMs = 5_000): Promise<void> {
   const end = performance.now() + limitMs
-  while (!(await ask())) {
-    if (performance.now() > end) throw new Error(`not within ${limitMs} ms: ${ask.toString()}`)
+  while (!(await condition())) {
+    if (performance.now() > end) throw new Error(`not within ${limitMs} ms: ${condition.toString()}`)
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
 }

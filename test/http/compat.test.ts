@@ -1,4 +1,4 @@
-/** `compat: 'thundernetes'`: each row of its table in docs/reference/http-api.md, and the calls that its web console makes. */
+/** `compat: 'thundernetes'`: each row of its table in docs/reference/http-api.md, and the calls of the Thundernetes web console. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { managementRoutes } from '../../src/http/index.js'
 import { createFleet, type Fleet, systemClock } from '../../src/index.js'
@@ -34,7 +34,7 @@ const ask = async (method: string, path: string, body?: unknown) => {
   return { ...reply, json: reply.text === '' ? undefined : (JSON.parse(reply.text) as unknown) }
 }
 
-/** As one of its samples has it. */
+/** From a Thundernetes sample. */
 const manifest = {
   apiVersion,
   kind: 'GameServerBuild',
@@ -48,7 +48,7 @@ const manifest = {
 }
 
 describe('compat: thundernetes', () => {
-  it('creates a build with 201 from a manifest with fields that only that project has', async () => {
+  it('answers 201 to a manifest with fields that only Thundernetes has', async () => {
     const { status, json } = await ask('POST', 'gameserverbuilds', manifest)
     expect(status).toBe(201)
     const { titleID: _titleID, ...spec } = { titleID: '', ...manifest.spec }
@@ -66,16 +66,16 @@ describe('compat: thundernetes', () => {
   })
 
   it.each([
-    ['a spec that is none', { metadata: { name: 'arena' }, spec: 1 }, 'spec must be an object'],
-    ['metadata that are none', build({ buildMetadata: ['x'] }), 'spec.buildMetadata'],
+    ['an invalid spec', { metadata: { name: 'arena' }, spec: 1 }, 'spec must be an object'],
+    ['invalid buildMetadata', build({ buildMetadata: ['x'] }), 'spec.buildMetadata'],
     ['no buildID', build({ buildID: undefined }), 'spec.buildID'],
-  ])('a create with %s is refused', async (_, body, message) => {
+  ])('refuses to create a build with %s', async (_, body, message) => {
     const { status, text } = await ask('POST', 'gameserverbuilds', body)
     expect(status).toBe(400)
     expect(text).toContain(message)
   })
 
-  it('lists are objects with items', async () => {
+  it('returns lists as objects with items', async () => {
     await ask('POST', 'gameserverbuilds', manifest)
     await standingBy(fleet, 2)
     const builds = await ask('GET', 'gameserverbuilds')
@@ -89,7 +89,7 @@ describe('compat: thundernetes', () => {
     }
   })
 
-  it('details of a build are a list, those of a server one object', async () => {
+  it('returns the details of a build as a list, and of a server as one object', async () => {
     await ask('POST', 'gameserverbuilds', manifest)
     await standingBy(fleet, 2)
     await fleet.allocate({ buildID, sessionID })
@@ -103,7 +103,7 @@ describe('compat: thundernetes', () => {
     expect(all.json).toMatchObject({ items: expect.arrayContaining([one.json]) })
   })
 
-  it('a missing build has empty lists of servers and details, and is itself 404', async () => {
+  it('answers 404 for a missing build, but empty lists for its servers and details', async () => {
     for (const list of ['gameservers', 'gameserverdetails']) {
       const { status, json } = await ask('GET', `gameserverbuilds/default/nothing/${list}`)
       expect([status, json]).toEqual([200, { metadata: {}, items: [] }])
@@ -111,7 +111,7 @@ describe('compat: thundernetes', () => {
     expect((await ask('GET', 'gameserverbuilds/default/nothing')).status).toBe(404)
   })
 
-  it('a patch may contain other fields', async () => {
+  it('ignores other fields in a patch', async () => {
     await ask('POST', 'gameserverbuilds', manifest)
     const { status, json } = await ask('PATCH', 'gameserverbuilds/default/arena', { standingBy: 1, max: 2, by: 'me' })
     expect(status).toBe(200)

@@ -1,4 +1,4 @@
-/** Compares docs/reference/http-api.md with the routes: curl lines work; operations, statuses and limits are the real ones. */
+/** Compares docs/reference/http-api.md with the routes: its curl lines work; its operations, statuses and limits are complete. */
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -67,7 +67,7 @@ describe('docs/reference/http-api.md', () => {
       .replace('http://127.0.0.1:5000', served.allocationUrl)
       .replace('http://127.0.0.1:5001', served.managementUrl)
       .replace('arena-x7k2p', name)
-    // The stream does not end.
+    // The event stream does not end.
     const asked = url.includes('/events') ? 'HEAD' : method
     expect(await call(asked, real, { body })).toMatchObject({ status: 200 })
     if (method === 'PATCH') await fleet.builds.patch('arena', { standingBy: 2 })

@@ -1,4 +1,4 @@
-/** What `nodeHandler` and `fetch` both promise: one table of requests with their responses. */
+/** What `nodeHandler` and `fetch` have in common: one table of requests and responses; then what is specific to each. */
 import { createServer as createHttp2Server, connect as connectHttp2 } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import type { RequestListener } from 'node:http'
@@ -9,7 +9,7 @@ import { callFake as call, type CallOptions, type Listener, listening, rawConnec
 import { entryPoints } from './entry-points.js'
 import { build, buildID, sessionID } from './fleet.js'
 
-/** Answers with what it was called with. */
+/** Answers with its name and input. */
 const echo = (name: string) => (input?: unknown) => Promise.resolve({ name, input } as never)
 const fails = () =>
   Promise.reject(new FleetError('unavailable', 'the store does not answer', { cause: new Error('ECONNREFUSED') }))
@@ -51,7 +51,7 @@ const rows: readonly Row[] = [
   ...[`${builds}/x/`, `${builds}/x/y//`, `${builds}//y`, `${builds}/x/y/z`, `${builds}/x/y/GameServers`].map(
     (path): Row => ['GET', path, 404, notServed(path)],
   ),
-  // Percent-encoding: in names it is decoded once, in fixed segments it does not match.
+  // Percent-encoding: decoded once in names; fixed segments do not match it.
   ['GET', `${builds}/%41/b`, 200, ref('A', 'b')],
   ['GET', `${builds}/a%2Fb/c`, 200, ref('a/b', 'c')],
   ['GET', `${builds}/a/%F0%9F%98%80`, 200, ref('a', '😀')],
@@ -63,7 +63,7 @@ const rows: readonly Row[] = [
   ['GET', `${builds}/a/b'~!$&()*+,;=:@`, 200, ref('a', "b'~!$&()*+,;=:@")],
   ['GET', '/api/v1/gameserver%62uilds', 404, notServed('/api/v1/gameserver%62uilds')],
   ['POST', '/api/v1/%61llocate', 404, notServed('/api/v1/%61llocate'), { body: request }],
-  // Dots within a name are part of it.
+  // Dots in a name are part of it.
   ['GET', `${builds}/a/b.`, 200, ref('a', 'b.')],
   ['GET', `${builds}/a/.b`, 200, ref('a', '.b')],
   ['GET', `${builds}/a/...`, 200, ref('a', '...')],
@@ -132,7 +132,7 @@ describe.each(entryPoints)('$name', ({ open }) => {
     if (status !== 204) expect(reply.headers['content-type']).toBe('application/json')
   })
 
-  it('names the allowed methods, and sends the length of what HEAD leaves out', async () => {
+  it('lists the allowed methods, and sends HEAD with the length of the omitted body', async () => {
     const allow = 'GET, HEAD, PATCH, DELETE, OPTIONS'
     const path = `${server.url}${builds}/x/y`
     expect((await call('OPTIONS', path)).headers['allow']).toBe(allow)
@@ -153,7 +153,7 @@ describe.each(entryPoints)('$name', ({ open }) => {
     expect(text).toMatch(/^HTTP\/1\.1 40[04] /)
   })
 
-  it('disconnects a client that keeps sending after a refusal', async () => {
+  it('disconnects a client that keeps sending after an error response', async () => {
     for (const [path, status] of [
       [allocate, 413],
       ['/api/v1/gameservers', 405],
@@ -169,7 +169,7 @@ describe.each(entryPoints)('$name', ({ open }) => {
     }
   })
 
-  it('serves the next request on a connection after a body that nothing has read', async () => {
+  it('serves the next request on a connection after an unread body', async () => {
     const refused = `PUT ${builds} HTTP/1.1\r\nHost: a\r\nContent-Length: 70000\r\n\r\n${'x'.repeat(70_000)}`
     const last = `GET /nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`
     const text = await rawConnection(server.url, refused + last).closed()
@@ -252,7 +252,7 @@ describe('nodeHandler', () => {
   const echoes = (options?: Parameters<typeof allocationRoutes>[1]) =>
     allocationRoutes({ allocate: echo('allocate') }, options)
 
-  /** As body parsers of Express do it: they read the stream and leave what they made of it in `body`. */
+  /** Like Express body parsers, which read the stream and put the result into `body`. */
   const parsers: Readonly<Record<string, (bytes: Buffer) => unknown>> = {
     'express.json()': (bytes) => JSON.parse(bytes.toString()),
     'express.text()': (bytes) => bytes.toString(),
@@ -265,13 +265,13 @@ describe('nodeHandler', () => {
       incoming.on('data', (chunk: Buffer) => chunks.push(chunk))
       incoming.on('end', () => {
         Object.assign(incoming, parse(Buffer.concat(chunks)))
-        // A later middleware may have waited for something.
+        // A later middleware may be asynchronous.
         setImmediate(() => handler(incoming, outgoing))
       })
     }
   }
 
-  it.each(Object.entries(parsers))('reads and limits a body that %s has read before', async (_, parse) => {
+  it.each(Object.entries(parsers))('reads and limits a body that %s has already read', async (_, parse) => {
     const { nodeHandler } = echoes({ maxBodyBytes: 300 })
     const server = await listening(mounted(parsing(nodeHandler, (bytes) => ({ body: parse(bytes) }))))
     const url = `${server.url}/fleet${allocate}?wait=1`
@@ -298,7 +298,7 @@ describe('nodeHandler', () => {
     expect(reply).toMatchObject({ status: 200, text: expect.stringContaining(sessionID) })
   })
 
-  it('answers 500 when a middleware has consumed the body and left nothing', async () => {
+  it('answers 500 if a middleware has consumed the body without keeping it', async () => {
     const server = await listening(parsing(echoes().nodeHandler, () => ({})))
     const reply = await call('POST', server.url + allocate, { body: request })
     await server.close()
@@ -306,7 +306,7 @@ describe('nodeHandler', () => {
     expect(reply.text).toContain('a middleware in front of these routes consumed it')
   })
 
-  it('leaves unknown paths, and nothing else, to next', async () => {
+  it('calls next for unknown paths only', async () => {
     const server = await listening((incoming, outgoing) =>
       routes.nodeHandler(incoming, outgoing, () => outgoing.writeHead(404).end('of the app')),
     )
@@ -317,7 +317,7 @@ describe('nodeHandler', () => {
     expect(wrongMethod.status).toBe(405)
   })
 
-  it('keeps quiet when a middleware has answered before the handler', async () => {
+  it('does not answer if a middleware has already answered', async () => {
     let release = () => {}
     const released = new Promise<void>((resolve) => (release = resolve))
     const { nodeHandler } = allocationRoutes({ allocate: () => released.then(() => echo('late')()) })
@@ -372,14 +372,14 @@ describe('fetch', () => {
     expect(await reply.json()).toEqual({ name: 'allocate', input: request })
   })
 
-  it('limits a body whose Content-Length is wrong or absent', async () => {
+  it('limits a body with a wrong or missing Content-Length', async () => {
     const body = JSON.stringify({ ...request, sessionCookie: 'x'.repeat(1_000) })
     for (const headers of [{ 'Content-Length': '10' }, {}]) {
       expect((await ask(routes, { body, headers })).status).toBe(413)
     }
   })
 
-  it('answers 500 when the body was consumed before', async () => {
+  it('answers 500 if the body has already been consumed', async () => {
     const consumed = new Request(`http://a${allocate}`, { method: 'POST', body: '{}' })
     await consumed.text()
     const reply = await routes.fetch(consumed)

@@ -99,7 +99,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     second.stop()
   })
 
-  it('start over for an id from before a restart', async () => {
+  it('start over for an id from before a host restart', async () => {
     await open()
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
@@ -116,11 +116,11 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     }
     expect(await firstOf(second?.id ?? '')).toBe(3)
     expect(await firstOf('2')).toBe(3)
-    // What a browser sends after a restart of the host.
+    // What a browser sends after a host restart.
     expect(await firstOf('-another-log-2')).toBe(1)
   })
 
-  it('resume from the start of the stream for a reader that was disconnected before the first event', async () => {
+  it('resume from the start of the stream if the reader was disconnected before the first event', async () => {
     await open({ events: { heartbeatMs: 10 } })
     await fleet.builds.create(build({ standingBy: 0 }))
     const first = await read()
@@ -140,12 +140,12 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     ['', { 'Last-Event-ID': '1.5' }],
     ['', { 'Last-Event-ID': '9'.repeat(20) }],
     ['', { 'Last-Event-ID': 'log-' }],
-  ])('refuse an invalid number with 400: %s %j', async (path, headers) => {
+  ])('get 400 for an invalid event number: %s %j', async (path, headers) => {
     await open()
     expect((await call('GET', `${listener.url}/api/v1/events${path}`, { headers })).status).toBe(400)
   })
 
-  it('are interleaved with heartbeat comments while nothing happens', async () => {
+  it('are interleaved with heartbeat comments while idle', async () => {
     await open({ events: { heartbeatMs: 10 } })
     const reading = await read()
     await until(() => reading.text().endsWith(':\n\n:\n\n:\n\n'))
@@ -154,7 +154,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     reading.stop()
   })
 
-  it('include EventsDropped for events that the log no longer holds', async () => {
+  it('include EventsDropped if the log no longer holds requested events', async () => {
     const small = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { eventLogSize: 5 } })
     await small.builds.create(build())
     await standingBy(small, 2)
@@ -168,7 +168,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     await small.close()
   })
 
-  it('are limited to maxReaders; a reader that disconnects makes room', async () => {
+  it('are limited to maxReaders; a disconnect frees a place', async () => {
     await open({ events: { maxReaders: 1, heartbeatMs: 10 } })
     const reading = await read()
     await until(() => reading.text().includes(':\n\n'))
@@ -182,7 +182,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     })
   })
 
-  it('answer HEAD without a stream, and end when the routes are closed', async () => {
+  it('answer HEAD without a stream, and end when the routes close', async () => {
     const routes = managementRoutes(fleet, { events: { maxReaders: 1 } })
     listener = await entryPoint.open(routes)
     const head = await call('HEAD', `${listener.url}/api/v1/events`)
@@ -209,7 +209,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     reading.stop()
   })
 
-  it('a stalled reader is disconnected, costs no memory, does not affect others, and can resume', async () => {
+  it('are not buffered for a stalled reader, which is disconnected, does not affect others, and can resume', async () => {
     const large = flood()
     listener = await entryPoint.open(managementRoutes({ ...fleet, events: large.events }, { events: { stallMs: 200 } }))
     const before = process.memoryUsage().rss
@@ -219,7 +219,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     const quick = await read('?from=1')
     await until(() => quick.events().length > 50)
     quick.stop()
-    // Its stream has ended.
+    // The stream has ended.
     await until(() => large.reading() === 0)
     expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 ** 2)
     slow.socket.resume()

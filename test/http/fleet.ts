@@ -18,12 +18,12 @@ export const build = (spec: object = {}, name = 'arena') => ({
   },
 })
 
-/** Its servers live in this process and beat by the real clock. */
+/** Its servers live in this process and send heartbeats by the real clock. */
 export function memoryFleet(options: MemoryBackendOptions = {}): Promise<Fleet> {
   return createFleet({ backend: memoryBackend({ clock: systemClock, ...options }) })
 }
 
-/** Resolves when that many servers of the build stand by. */
+/** Resolves when this many servers of the build are standing by. */
 export function standingBy(fleet: Fleet, count: number, name = 'arena'): Promise<void> {
   return until(async () => (await fleet.builds.get(name)).status.currentStandingBy === count)
 }

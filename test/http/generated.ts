@@ -1,10 +1,10 @@
-/** Arbitraries for a JSON Schema: values that are valid, and values that are nearly valid. */
+/** Arbitraries for a JSON Schema: valid and nearly valid values. */
 import { fc } from '@fast-check/vitest'
 import type { OpenApiDocument } from '../../src/http/index.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 import { resolved } from './validated.js'
 
-/** Valid values of a schema of the document. */
+/** Valid values of a schema in the document. */
 export function valuesOf(document: OpenApiDocument, schema: unknown): fc.Arbitrary<unknown> {
   const known = resolved(document, schema)
   if (known === undefined) throw new Error(`no schema: ${JSON.stringify(schema)}`)
@@ -39,7 +39,7 @@ export function valuesOf(document: OpenApiDocument, schema: unknown): fc.Arbitra
   }
 }
 
-/** One place in the value is replaced, removed or added. */
+/** Values with one part replaced, removed or added. */
 export function broken(values: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   return fc
     .tuple(

@@ -1,4 +1,4 @@
-/** Requests beyond the limits of a listener are refused and do not affect other calls. */
+/** Listener limits: requests beyond them are refused and do not affect other calls. */
 import { execFileSync, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -36,8 +36,8 @@ async function othersAreServed(): Promise<void> {
   expect((await allocate()).status).toBe(404)
 }
 
-describe('limits of concurrency: ', () => {
-  it('callers that wait are refused by the fleet with 503 and Retry-After; other calls are served', async () => {
+describe('concurrency limits:', () => {
+  it('waiting callers beyond maxWaiting get 503 with Retry-After; other calls are served', async () => {
     await fleet.close()
     fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { maxWaiting: 2 } })
     await open()
@@ -54,11 +54,11 @@ describe('limits of concurrency: ', () => {
     expect((await allocate()).status).toBe(429)
     gone.abort()
     await ended
-    // Callers that disconnect make room.
+    // Callers that disconnect free their places.
     await until(async () => (await allocate('?wait=0.05')).status === 429)
   })
 
-  it.each(entryPoints)('requests over maxInFlight are refused with 503, through $name', async ({ open: at }) => {
+  it.each(entryPoints)('requests beyond maxInFlight get 503 through $name', async ({ open: at }) => {
     await open()
     let release = () => {}
     const released = new Promise<void>((resolve) => (release = resolve))
@@ -82,7 +82,7 @@ describe('limits of concurrency: ', () => {
     await host.close()
   })
 
-  it('callers that wait do not count as requests in flight', async () => {
+  it('waiting callers do not count as requests in flight', async () => {
     await open()
     await fleet.builds.create(build({ standingBy: 0, max: 0 }))
     const host = await listening(allocationRoutes(fleet, { maxInFlight: 1 }).nodeHandler)
@@ -127,17 +127,17 @@ describe('a slow client', () => {
   it.each([
     ['head', line, 'X'],
     ['body', head, ' '],
-  ])('that sends the %s slowly does not delay others', async (_, begin, byte) => {
+  ])('does not delay others if it sends its %s slowly', async (_, begin, byte) => {
     const url = await open({ headersTimeoutMs: 600_000, requestTimeoutMs: 600_000 })
-    const lorises = Array.from({ length: 50 }, () => rawConnection(url, begin))
-    const dripping = lorises.map(({ socket }) => drip(socket, byte))
+    const connections = Array.from({ length: 50 }, () => rawConnection(url, begin))
+    const dripping = connections.map(({ socket }) => drip(socket, byte))
     await othersAreServed()
-    expect(lorises.every(({ socket }) => !socket.closed)).toBe(true)
+    expect(connections.every(({ socket }) => !socket.closed)).toBe(true)
     for (const each of dripping) each.stop()
-    for (const { socket } of lorises) socket.destroy()
+    for (const { socket } of connections) socket.destroy()
   })
 
-  it('that sends its head byte by byte, or nothing, gets 408', async () => {
+  it('gets 408 if it sends its head byte by byte, or nothing', async () => {
     const url = await open(slow)
     const silent = rawConnection(url)
     const loris = rawConnection(url, line)
@@ -147,17 +147,17 @@ describe('a slow client', () => {
     dripping.stop()
   })
 
-  it('that sends its body byte by byte gets 408, and others are served afterwards', async () => {
+  it('gets 408 if it sends its body byte by byte, and others are served afterwards', async () => {
     const url = await open(slow)
-    const lorises = Array.from({ length: 50 }, () => rawConnection(url, head))
-    const dripping = lorises.map(({ socket }) => drip(socket, ' '))
-    await until(() => lorises.every(({ socket }) => socket.closed), 15_000)
-    for (const loris of lorises) expect(loris.received()).toMatch(/^(HTTP\/1\.1 408 |$)/)
+    const connections = Array.from({ length: 50 }, () => rawConnection(url, head))
+    const dripping = connections.map(({ socket }) => drip(socket, ' '))
+    await until(() => connections.every(({ socket }) => socket.closed), 15_000)
+    for (const connection of connections) expect(connection.received()).toMatch(/^(HTTP\/1\.1 408 |$)/)
     for (const each of dripping) each.stop()
     await othersAreServed()
   })
 
-  it('that does not read its response is disconnected after stallTimeoutMs', async () => {
+  it('is disconnected after stallTimeoutMs if it does not read its response', async () => {
     const large = Array.from({ length: 100_000 }, (_, i) => ({ name: `${'x'.repeat(200)}${i}` }))
     const servers = { ...fleet.servers, list: () => Promise.resolve(large as never) }
     await open()
@@ -179,8 +179,8 @@ describe('a slow client', () => {
   })
 })
 
-describe('hostile input: ', () => {
-  it('a body of 1 GiB is refused with 413 and not buffered', { timeout: 60_000 }, async () => {
+describe('hostile input:', () => {
+  it('a body of 1 GiB gets 413 and is not buffered', { timeout: 60_000 }, async () => {
     const url = await open()
     const before = process.memoryUsage().rss
     const head = (length: string) => `POST /api/v1/allocate HTTP/1.1\r\nHost: localhost\r\n${length}\r\n\r\n`
@@ -204,7 +204,7 @@ describe('hostile input: ', () => {
     ['deeply nested arrays', Buffer.from('['.repeat(500_000) + ']'.repeat(500_000))],
     ['deeply nested objects', Buffer.from('{"a":'.repeat(150_000) + '1' + '}'.repeat(150_000))],
     ['brackets that never close', Buffer.from('[{'.repeat(400_000))],
-  ])('%s is 400 on both APIs', async (_, bytes) => {
+  ])('%s gets 400 from both APIs', async (_, bytes) => {
     const url = await open()
     const answers = await Promise.all(
       [`${url}/api/v1/allocate`, `${served.managementUrl}/api/v1/gameserverbuilds`].map((at) =>
@@ -218,15 +218,15 @@ describe('hostile input: ', () => {
     await othersAreServed()
   })
 
-  it('10,000 idle connections do not keep other calls out', { timeout: 120_000 }, async () => {
-    // Node raises its soft limit to the hard one; each side of the connections is a separate process.
+  it('10,000 idle connections do not block other calls', { timeout: 120_000 }, async () => {
+    // Node raises its soft limit to the hard one. Each side of the connections is a separate process.
     const files = Number(
       execFileSync('sh', ['-c', 'ulimit -Hn'], { encoding: 'utf8' }).trim().replace('unlimited', '1e9'),
     )
     const count = Math.min(10_000, files - 500)
     if (count < 10_000)
       console.warn(`ONLY ${count} IDLE CONNECTIONS: a process may open no more than ${files} files here`)
-    // None is cut while the last of them are still being opened.
+    // No connection times out while the last ones are being opened.
     const longMs = 300_000
     const url = await open({ headersTimeoutMs: longMs, requestTimeoutMs: longMs, keepAliveTimeoutMs: longMs })
     await fleet.builds.create(build({ standingBy: 1, max: 1 }))
@@ -245,7 +245,7 @@ describe('hostile input: ', () => {
     expect((await allocate()).status).toBe(200)
   })
 
-  it('connections over maxConnections are dropped; existing ones keep working', async () => {
+  it('connections beyond maxConnections are dropped; existing ones keep working', async () => {
     const url = await open({ maxConnections: 3 })
     const request = 'GET /api/v1/allocate HTTP/1.1\r\nHost: localhost\r\n\r\n'
     const first = rawConnection(url, request)

@@ -1,4 +1,4 @@
-/** The management API over real sockets and a real fleet: every operation with its 200 and each of its errors. */
+/** The management API over real sockets and a real fleet: every operation with its success and each error. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { FleetError, type Fleet } from '../../src/index.js'
 import { managementRoutes } from '../../src/http/index.js'
@@ -50,7 +50,7 @@ const metadataOf = (name: unknown) => ({ name, namespace: 'default', creationTim
 const aBuild = { apiVersion, kind: 'GameServerBuild', metadata: metadataOf('arena'), spec: build().spec, status }
 
 describe('builds', () => {
-  it('are created from a body that may contain status, apiVersion and kind', async () => {
+  it('may be created from a body with status, apiVersion and kind', async () => {
     const reply = await ask('POST', '/gameserverbuilds/', {
       apiVersion: 'mps.vendor.com/v1alpha1',
       kind: 'GameServerBuild',
@@ -94,7 +94,7 @@ describe('builds', () => {
     expect(reply.json).toEqual({ error: expect.stringMatching(message) })
   })
 
-  it('are refused with 400 when the name or the buildID is taken', async () => {
+  it('are refused with 400 if the name or the buildID is taken', async () => {
     await arena()
     const sameName = await ask('POST', '/gameserverbuilds/', build({ buildID: 'other' }))
     const sameID = await ask('POST', '/gameserverbuilds/', build({}, 'other'))
@@ -112,7 +112,7 @@ describe('builds', () => {
     [{ max: 1 }, /standingBy is 2 and max is 1/],
     [{ max: 4, buildID: 'x' }, /^buildID is not allowed/],
     [[], /^body must be an object/],
-  ])('are not patched with %j: 400', async (body, message) => {
+  ])('cannot be patched with %j: 400', async (body, message) => {
     await arena()
     const reply = await ask('PATCH', '/gameserverbuilds/default/arena', body)
     expect(reply.status).toBe(400)
@@ -171,7 +171,7 @@ describe('details', () => {
     spec: { connectedPlayersCount: 0, connectedPlayers: [] },
   })
 
-  it('of a build are one object with an item for each server, of a server an array of one', async () => {
+  it('are one object with items for a build, and an array of one for a server', async () => {
     await arena()
     const ofBuild = await ask('GET', '/gameserverbuilds/default/arena/gameserverdetails')
     expect(ofBuild.status).toBe(200)
@@ -184,7 +184,7 @@ describe('details', () => {
   })
 })
 
-/** Every operation: its path, a path whose resource does not exist, and the method of the fleet that it calls. */
+/** Every operation: its path, a path of a missing resource, and the fleet method that it calls. */
 const operations = [
   ['POST', '/gameserverbuilds/', undefined, 'create'],
   ['GET', '/gameserverbuilds/', undefined, 'list'],
@@ -206,7 +206,7 @@ const operations = [
 
 const bodyFor = (method: string) => (method === 'POST' ? build() : method === 'PATCH' ? { max: 4 } : undefined)
 
-describe('a resource that does not exist is 404', () => {
+describe('a missing resource gets 404:', () => {
   const missing = operations.flatMap(([method, , path]) =>
     path === undefined
       ? []
@@ -225,7 +225,7 @@ describe('a resource that does not exist is 404', () => {
   })
 })
 
-describe('a failure of the store or the backend is 500 and names its cause', () => {
+describe('a failure of store or backend gets 500 with its cause:', () => {
   const failing = () => Promise.reject(new FleetError('unavailable', 'the store is away', { cause: refused() }))
   const refused = () => Object.assign(new AggregateError([], ''), { code: 'ECONNREFUSED' })
   const collection = { create: failing, list: failing, get: failing, patch: failing, delete: failing, ofBuild: failing }
@@ -238,7 +238,7 @@ describe('a failure of the store or the backend is 500 and names its cause', () 
     expect(reply).toMatchObject({ status: 500, text: '{"error":"the store is away: ECONNREFUSED"}' })
   })
 
-  it('also for errors that are not FleetErrors, without their stack', async () => {
+  it('for errors that are not FleetErrors, without their stack', async () => {
     const thrown = () => {
       throw new TypeError('x is not a function')
     }
@@ -265,7 +265,7 @@ describe('paths', () => {
     '/api/v1/gameserverbuilds/default',
     '/api/v1/gameserverbuilds//arena',
     '/api/v2/gameservers/',
-  ])('that are unknown are 404: %s', async (path) => {
+  ])('get 404 if unknown: %s', async (path) => {
     const reply = await call('GET', server.url + path)
     expect(reply.status).toBe(404)
     expect(JSON.parse(reply.text)).toEqual({ error: `nothing is served at ${path}` })
@@ -276,7 +276,7 @@ describe('paths', () => {
     expect((await ask('GET', '/gameserverbuilds/def%61ult/%61rena?pretty=true')).status).toBe(200)
   })
 
-  it('with invalid percent-encoding are 404', async () => {
+  it('get 404 for invalid percent-encoding', async () => {
     expect((await ask('GET', '/gameserverbuilds/default/%ZZ')).status).toBe(404)
   })
 
@@ -289,7 +289,7 @@ describe('paths', () => {
     ['DELETE', '/gameserverdetails/default/x', 'GET, HEAD, OPTIONS'],
     ['PROPFIND', '/gameserverbuilds/default/arena/gameservers', 'GET, HEAD, OPTIONS'],
     ['TRACE', '/gameserverbuilds/default/arena/gameserverdetails/', 'GET, HEAD, OPTIONS'],
-  ])('refuse %s %s with 405 and Allow', async (method, path, allow) => {
+  ])('get 405 and Allow for %s %s', async (method, path, allow) => {
     const reply = await ask(method, path)
     expect(reply.status).toBe(405)
     expect(reply.headers['allow']).toBe(allow)

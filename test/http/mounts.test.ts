@@ -28,10 +28,10 @@ import { buildID, sessionID } from './fleet.js'
 const request: AllocationRequest = { buildID, sessionID, sessionCookie: 'é日本😀' }
 let waiting = 0
 
-/** Echoes allocation requests; with `?wait=` it waits until it is aborted. */
+/** Echoes allocation requests. With `?wait=` it waits until it is aborted. */
 const fleet = {
-  allocate: async (asked: AllocationRequest, { signal }: { readonly signal?: AbortSignal } = {}) => {
-    if (signal === undefined) return { IPV4Address: '', Ports: asked.sessionCookie ?? '', SessionID: asked.sessionID }
+  allocate: async (input: AllocationRequest, { signal }: { readonly signal?: AbortSignal } = {}) => {
+    if (signal === undefined) return { IPV4Address: '', Ports: input.sessionCookie ?? '', SessionID: input.sessionID }
     waiting++
     await new Promise((resolve) => signal.addEventListener('abort', resolve))
     throw new FleetError('aborted', 'the caller stopped waiting')
@@ -49,13 +49,13 @@ const fleet = {
 
 interface Mounted {
   readonly origin: string
-  /** What the framework itself does to close. */
+  /** Closes the framework's server. */
   close(): Promise<unknown>
 }
 
 type Mount = (routes: Routes, parses: boolean) => Promise<Mounted>
 
-const byItself = (server: Server, routes: Routes): Mounted => ({
+const onServer = (server: Server, routes: Routes): Mounted => ({
   origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
   close: () => {
     routes.close()
@@ -81,7 +81,7 @@ const nest =
     app.use('/fleet', routes.nodeHandler)
     await app.listen(0, '127.0.0.1')
     const server: Server = app.getHttpServer()
-    const { origin } = byItself(server, routes)
+    const { origin } = onServer(server, routes)
     return {
       origin,
       close: () => {
@@ -99,7 +99,7 @@ const mounts: Readonly<Record<string, Mount>> = {
       incoming.url = (incoming.url ?? '').replace(/^\/fleet/, '')
       handle(incoming, outgoing, () => outgoing.writeHead(404).end('not here'))
     })
-    return byItself(await listen(server), routes)
+    return onServer(await listen(server), routes)
   },
   async 'Express 5'(routes, parses) {
     const app = express()
@@ -109,7 +109,7 @@ const mounts: Readonly<Record<string, Mount>> = {
     })
     if (parses) app.use(express.json())
     app.use('/fleet', routes.nodeHandler)
-    return byItself(await listen(createServer(app)), routes)
+    return onServer(await listen(createServer(app)), routes)
   },
   async 'Fastify 5'(routes, parses) {
     const app = Fastify()
@@ -130,7 +130,7 @@ const mounts: Readonly<Record<string, Mount>> = {
     app.use(koaMiddleware(routes, { prefix: '/fleet' }))
     app.silent = true
     const handle = app.callback()
-    return byItself(await listen(createServer((incoming, outgoing) => void handle(incoming, outgoing))), routes)
+    return onServer(await listen(createServer((incoming, outgoing) => void handle(incoming, outgoing))), routes)
   },
   async Hono(routes) {
     const app = new Hono()
@@ -144,7 +144,7 @@ const mounts: Readonly<Record<string, Mount>> = {
         resolve(made as Server),
       )
     })
-    return byItself(server, routes)
+    return onServer(server, routes)
   },
   'NestJS on Express': nest(() => new ExpressAdapter()),
   'NestJS on Fastify': nest(() => new FastifyAdapter()),
@@ -155,7 +155,7 @@ const cases = Object.keys(mounts).flatMap((name) =>
   (name === 'Hono' ? [false] : [true, false]).map((parses) => [name, parses] as const),
 )
 
-describe.each(cases)('in %s, its body parser %s', (name, parses) => {
+describe.each(cases)('in %s, body parser %s', (name, parses) => {
   async function mounted(options?: FleetRoutesOptions): Promise<Mounted & { readonly url: string }> {
     const routes = fleetRoutes(fleet, options)
     const mount = await mounts[name]?.(routes, parses)
@@ -166,7 +166,7 @@ describe.each(cases)('in %s, its body parser %s', (name, parses) => {
     return { ...mount, close, url: `${mount.origin}/fleet/api/v1` }
   }
 
-  it('calls below the mount are answered, and pass through earlier middleware', async () => {
+  it('calls below the mount are answered and pass through earlier middleware', async () => {
     const { url } = await mounted()
     const headers = { 'Content-Type': 'application/json' }
     const reply = await call('POST', `${url}/allocate`, { body: request, headers })
@@ -175,7 +175,7 @@ describe.each(cases)('in %s, its body parser %s', (name, parses) => {
     expect(JSON.parse(reply.text)).toMatchObject({ Ports: 'é日本😀' })
     const untyped = await call('POST', `${url}/allocate?wait=0`, { body: request })
     expect(untyped.status).toBe(200)
-    // Where a parser stands before the routes, the app's own way with errors answers.
+    // With a parser before the routes, the app's error handler answers.
     expect((await call('POST', `${url}/allocate`, { body: '{', headers, validate: false })).status).toBe(400)
     const none = await call('GET', `${url}/gameserverbuilds/default/a%20b/`)
     expect(none).toMatchObject({ status: 404, headers: { 'gamekeeper-error': 'not-found', 'x-host': 'seen' } })
@@ -195,7 +195,7 @@ describe.each(cases)('in %s, its body parser %s', (name, parses) => {
     )
   })
 
-  it('HEAD has the content type of GET', async () => {
+  it('HEAD gets the content type of GET', async () => {
     const { url } = await mounted()
     const head = await call('HEAD', `${url}/events`)
     expect(head).toMatchObject({ status: 200, text: '', headers: { 'content-type': 'text/event-stream' } })
@@ -207,7 +207,7 @@ describe.each(cases)('in %s, its body parser %s', (name, parses) => {
     for (const path of [`${url}/nothing`, `${origin}/nothing`, `${origin}/fleetx/api/v1/allocate`]) {
       const reply = await call('GET', path)
       expect(reply.status).toBe(404)
-      // Below a mount of Hono's every path is the mounted handler's.
+      // In Hono, the mounted handler gets every path below the mount.
       const isMounted = name === 'Hono' && path.startsWith(url)
       expect(reply.text.includes('nothing is served at')).toBe(isMounted)
     }
@@ -231,6 +231,6 @@ describe.each(cases)('in %s, its body parser %s', (name, parses) => {
   })
 })
 
-it('koaMiddleware refuses a prefix without a leading slash', () => {
+it('koaMiddleware rejects a prefix without a leading slash', () => {
   expect(() => koaMiddleware(fleetRoutes(fleet), { prefix: 'fleet' })).toThrow(/^koaMiddleware: prefix must begin/)
 })

@@ -24,7 +24,7 @@ import { build, standingBy } from './fleet.js'
 
 let fleet: Fleet
 let served: Served
-/** What is unavailable: at all, or with an error. */
+/** What is unavailable, and how. */
 let broken: Map<'store' | 'backend', 'fails' | 'hangs'>
 let election: ElectionListener
 
@@ -61,12 +61,12 @@ const ready = async () => {
 const well = { status: 200, ready: true, leads: true, store: true, backend: true }
 
 describe('/healthz and /readyz', () => {
-  it('are 200 while all is well', async () => {
+  it('are 200 while store and backend answer', async () => {
     expect(await ask('/healthz')).toMatchObject({ status: 200, text: '{"status":"ok"}' })
     expect(await ready()).toEqual(well)
   })
 
-  it('are public in the OpenAPI document, with a 503 of their own', async () => {
+  it('are public in the OpenAPI document, with their own 503', async () => {
     const { paths } = JSON.parse((await ask('/openapi.json')).text) as ReturnType<typeof openApiDocument>
     for (const path of ['/healthz', '/readyz']) {
       expect(paths[path]).toMatchObject({ get: { security: [], responses: { 200: {}, 503: {} } } })
@@ -80,7 +80,7 @@ describe('/healthz and /readyz', () => {
     ['store', 'hangs'],
     ['backend', 'fails'],
     ['backend', 'hangs'],
-  ] as const)('while the %s %s, /readyz is 503, and 200 after it recovers; /healthz stays 200', async (part, how) => {
+  ] as const)('answer 503 from /readyz only while the %s %s', async (part, how) => {
     broken.set(part, how)
     await until(async () => (await ready()).status === 503, 10_000)
     expect(await ready()).toEqual({ ...well, status: 503, ready: false, [part]: false })
@@ -93,7 +93,7 @@ describe('/healthz and /readyz', () => {
     await until(async () => (await ready()).status === 200, 10_000)
   })
 
-  it('while another host leads it is 503', async () => {
+  it('answer 503 from /readyz while another host leads', async () => {
     election.lost('other-host')
     expect(await ready()).toEqual({ ...well, status: 503, ready: false, leads: false })
     expect((await fleet.health()).problems).toEqual(['this host does not lead the fleet; other-host does'])
@@ -101,7 +101,7 @@ describe('/healthz and /readyz', () => {
     await until(async () => (await ready()).status === 200)
   })
 
-  it('while the fleet is drained, and once it is closed, it is 503', async () => {
+  it('answer 503 from /readyz while the fleet is drained and after it closes', async () => {
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
     await fleet.drain()
@@ -110,7 +110,7 @@ describe('/healthz and /readyz', () => {
     expect(await ready()).toMatchObject({ status: 503, ready: false, leads: false })
   })
 
-  it('query store and backend once for many concurrent calls', async () => {
+  it('query store and backend once for concurrent calls', async () => {
     let lists = 0
     const backend = breakableBackend(memoryBackend({ clock: systemClock }), () => {
       lists++
@@ -134,7 +134,7 @@ describe('/metrics', () => {
     expect(reply.text).toContain('\ngamekeeper_leader 1\n')
   })
 
-  it('requires the role read; the other two are public', async () => {
+  it('requires the role read, unlike the probes', async () => {
     const token = 'x'.repeat(16)
     const authorize = bearerTokens([{ token, roles: ['read'] }])
     const routes = observationRoutes(fleet, {
@@ -152,7 +152,7 @@ describe('/metrics', () => {
     await host.close()
   })
 
-  it('is 404 without a metrics source, and in mounted routes', async () => {
+  it('is 404 without a metrics source and in mounted routes', async () => {
     const none = await serve({ fleet, allocation: { port: 0 }, management: { port: 0 } })
     expect((await call('GET', `${none.managementUrl}/metrics`)).status).toBe(404)
     await none.close()

@@ -1,4 +1,4 @@
-/** The OpenAPI document and the validation of requests agree: what one accepts, the other accepts. */
+/** The OpenAPI document and request validation agree: each accepts what the other accepts. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { openApiDocument } from '../../src/http/index.js'
@@ -13,7 +13,7 @@ const check = schemaChecker(document)
 interface Row {
   readonly name: string
   readonly read: (body: unknown) => Checked<unknown>
-  /** Rules that JSON Schema cannot express: the document accepts what they refuse. */
+  /** Rules that JSON Schema cannot express; the document accepts what they refuse. */
   readonly onlyRules: RegExp
 }
 
@@ -35,7 +35,7 @@ describe.each(rows)('$name', ({ name, read, onlyRules }) => {
     .oneof(values, broken(values), broken(broken(values)), fc.jsonValue())
     .map((body): unknown => (body === undefined ? null : JSON.parse(JSON.stringify(body))))
 
-  test.prop([bodies], { numRuns: 600 })('is valid for the document exactly when it passes validation', (body) => {
+  test.prop([bodies], { numRuns: 600 })('matches its schema exactly if it passes validation', (body) => {
     const result = read(body)
     const problem = check(ref, body)
     if (result.ok) expect(problem).toBeUndefined()
@@ -44,7 +44,7 @@ describe.each(rows)('$name', ({ name, read, onlyRules }) => {
 })
 
 describe('the document', () => {
-  it('defines exactly the schemas that it refers to', () => {
+  it('defines exactly the schemas that it references', () => {
     const text = JSON.stringify(document)
     const named = new Set(Array.from(text.matchAll(/"#\/components\/schemas\/(\w+)"/g), ([, name]) => name))
     expect(new Set(Object.keys(document.components['schemas'] ?? {}))).toEqual(named)
@@ -55,7 +55,7 @@ describe('the document', () => {
   })
 })
 
-/** Paths of properties without a description, of their own or of the schema that they refer to. */
+/** Paths of properties that have no description, neither their own nor in the referenced schema. */
 function undescribed(value: unknown, path = ''): readonly string[] {
   if (typeof value !== 'object' || value === null) return []
   const properties: unknown = 'properties' in value ? value.properties : {}

@@ -1,4 +1,4 @@
-/** `serve`: both APIs on their ports or neither, and closing them. */
+/** `serve`: starts both APIs or neither, and closes them. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -25,7 +25,7 @@ afterEach(async () => {
 })
 
 describe('serve', () => {
-  it('answers both APIs, each at its own address', async () => {
+  it('serves both APIs, each at its own address', async () => {
     served = await serve({ fleet, allocation: free, management: free })
     expect(served.allocationUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
     expect(served.managementUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
@@ -79,7 +79,7 @@ describe('DNS rebinding', () => {
     return call(method, url + path, { headers, body: method === 'POST' ? build() : undefined })
   }
 
-  it.each(['POST', 'GET', 'PATCH', 'DELETE'])('is refused on loopback without authentication: %s', async (method) => {
+  it.each(['POST', 'GET', 'PATCH', 'DELETE'])('is blocked on loopback without authentication: %s', async (method) => {
     served = await serve({ fleet, allocation: free, management: free, allowedHosts: ['fleet.example'] })
     for (const host of ['evil.example', 'evil.example:5001', 'localhost.evil.example', '127.0.0.1.evil.example']) {
       const { status, headers, text } = await ask(served.managementUrl, method, host)
@@ -91,25 +91,25 @@ describe('DNS rebinding', () => {
     const evil = { Host: 'evil.example' }
     const allocate = { headers: evil, body: request }
     expect((await call('POST', `${served.allocationUrl}/api/v1/allocate`, allocate)).status).toBe(403)
-    // Probes are public under every host name.
+    // Probes are public for every host name.
     expect((await call('GET', `${served.managementUrl}/healthz`, { headers: evil })).status).toBe(200)
   })
 
   it.each([undefined, 'localhost', 'LOCALHOST:80', 'a.localhost', '127.0.0.1:5001', '[::1]:5001', 'fleet.example:80'])(
-    'is not suspected of the host name %s',
+    'is not assumed for the host name %s',
     async (host) => {
       served = await serve({ fleet, allocation: free, management: free, allowedHosts: ['Fleet.example'] })
       expect((await ask(served.managementUrl, 'POST', host)).status).toBe(200)
     },
   )
 
-  it('is left to authorize where it is set', async () => {
+  it('is left to authorize if that is set', async () => {
     served = await serve({ fleet, allocation: free, management: free, authorize: () => true })
     expect((await ask(served.managementUrl, 'POST', 'fleet.example')).status).toBe(200)
   })
 })
 
-describe('serve starts both or neither', () => {
+describe('when serve cannot listen, it', () => {
   const occupied = async (port = 0): Promise<Server> => {
     const server = createServer()
     await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, '127.0.0.1', resolve))
@@ -118,7 +118,7 @@ describe('serve starts both or neither', () => {
   const portOf = (server: Server) => (server.address() as AddressInfo).port
   const closed = (server: Server) => new Promise((resolve) => server.close(resolve))
 
-  it('releases the allocation port if the management port is taken', async () => {
+  it('releases the allocation port if the management port is in use', async () => {
     const other = await occupied()
     const probe = await occupied()
     const port = portOf(probe)
@@ -132,7 +132,7 @@ describe('serve starts both or neither', () => {
     await closed(other)
   })
 
-  it('names the AirPlay receiver when it is port 5000', async () => {
+  it('suggests the AirPlay receiver as the cause for port 5000', async () => {
     // The test or another program holds the port.
     const other = await occupied(5_000).catch(() => undefined)
     await expect(serve({ fleet, management: free })).rejects.toMatchObject({
@@ -177,7 +177,7 @@ describe('closing', () => {
 
     const closing = served.close()
     expect(await waiting).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
-    // It closes now: at the final cut the call in flight would be lost as well.
+    // It closes now: if connections were only cut at the end, the call in flight would be lost as well.
     await idle.closed()
     await expect(call('GET', served.managementUrl)).rejects.toThrow(/ECONNREFUSED/)
     held.release()
@@ -187,7 +187,7 @@ describe('closing', () => {
   })
 })
 
-/** The fleet with a list of builds that blocks until `release`; counts calls under way. */
+/** The fleet, with a list of builds that blocks until `release`. Counts calls in flight. */
 function holding(real: Fleet) {
   let release = () => {}
   const released = new Promise<void>((resolve) => (release = resolve))

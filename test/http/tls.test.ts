@@ -59,7 +59,7 @@ interface Client {
   readonly certified?: Certified
 }
 
-/** One call over TLS on a connection of its own. */
+/** One call over TLS on its own connection. */
 async function call(url: string, { certified }: Client, body?: unknown) {
   const identity = certified && { cert: await readFile(certified.cert), key: await readFile(certified.key) }
   const ca = await readFile(ours.cert)
@@ -76,7 +76,7 @@ async function call(url: string, { certified }: Client, body?: unknown) {
   })
 }
 
-/** The common name of the certificate that the listener shows, on a new connection. */
+/** The common name of the listener's certificate on a new connection. */
 function shownBy(url: string): Promise<string> {
   const { hostname, port } = new URL(url)
   return new Promise((resolve, reject) => {
@@ -95,7 +95,7 @@ describe('with client certificates', () => {
   })
   const request = { buildID, sessionID }
 
-  it('a client with a trusted certificate gets a server; without one, or with an untrusted one, the handshake fails', async () => {
+  it('a trusted certificate gets a server; without one, or with an untrusted one, the handshake fails', async () => {
     const { allocationUrl, managementUrl } = await open(withCertificates())
     expect(allocationUrl).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/)
     expect(managementUrl).toMatch(/^http:/)
@@ -111,7 +111,7 @@ describe('with client certificates', () => {
     })
   })
 
-  it('plain HTTP is not answered', async () => {
+  it('plain HTTP gets no answer', async () => {
     const { allocationUrl } = await open(withCertificates())
     const socket = connectPlain(Number(new URL(allocationUrl).port), '127.0.0.1')
     let received = ''
@@ -139,7 +139,7 @@ describe('with client certificates', () => {
     expect(seen).toEqual(['other-client', true, 'matchmaker', true])
   })
 
-  it('the line in docs/guides/securing.md works', async () => {
+  it('the example in docs/guides/securing.md works', async () => {
     const { allocationUrl } = await open(withCertificates())
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
@@ -167,7 +167,7 @@ describe('TLS files that change', () => {
     const at = (name: string) => join(workshop.folder, `live-${name}`)
     const place = async ({ cert, key }: Certified) => {
       await copyFile(key, at('key'))
-      // As a renewal does it: one file after the other, and each at once.
+      // Like a renewal: one file after the other, each replaced atomically.
       await copyFile(cert, at('new'))
       await rename(at('new'), at('cert'))
     }
@@ -195,16 +195,16 @@ describe('TLS files that change', () => {
     ['a key of another certificate', 'key', () => readFile(stranger.key)],
     ['half a certificate', 'cert', async () => (await readFile(server.cert)).subarray(0, 200)],
     ['an empty key', 'key', () => Promise.resolve('')],
-    ['an empty file of authorities', 'ca', () => Promise.resolve('')],
-  ])('into unusable ones are ignored with one log line: %s', async (_, file, content) => {
+    ['an empty client CA file', 'ca', () => Promise.resolve('')],
+  ])('are ignored with one log line if they are unusable: %s', async (_, file, content) => {
     const { at, place, url } = await following()
-    // At once: of a file that is half written there would be something else to say.
+    // Replaced atomically: a half-written file would cause another error.
     await writeFile(at('new'), await content())
     await rename(at('new'), at(file))
-    const complaints = () => said.filter(({ level }) => level === 'error')
-    await until(() => complaints().length > 0)
+    const errors = () => said.filter(({ level }) => level === 'error')
+    await until(() => errors().length > 0)
     expect(await shownBy(url)).toBe('server')
-    expect(complaints()).toEqual([
+    expect(errors()).toEqual([
       expect.objectContaining({
         message: 'changed TLS files are unusable; keeping the current ones',
         fields: expect.objectContaining({ option: 'management.tls' }),
@@ -215,7 +215,7 @@ describe('TLS files that change', () => {
     await until(async () => (await shownBy(url)) === 'mended')
   })
 
-  it('a new client CA replaces the old one', async () => {
+  it('may replace the client CA', async () => {
     const ca = join(workshop.folder, 'live-authorities')
     await copyFile(ours.cert, ca)
     const tls = { cert: server.cert, key: server.key, ca, checkMs: 20 }
@@ -243,29 +243,29 @@ it('an optional client certificate is passed to authorize', async () => {
   expect(names).toEqual(['matchmaker', undefined, undefined])
 })
 
-describe('serve refuses at the start: ', () => {
+describe('serve fails at start with', () => {
   it.each([
-    ['a file that is not there', () => ({ ...server, cert: '/nowhere.pem' }), /^allocation\.tls: ENOENT.*nowhere\.pem/],
+    ['a missing file', () => ({ ...server, cert: '/nowhere.pem' }), /^allocation\.tls: ENOENT.*nowhere\.pem/],
     [
       'a key of another certificate',
       () => ({ ...server, key: stranger.key }),
       /the key does not match the certificate/,
     ],
-    ['authorities that are none', () => ({ ...server, ca: server.key }), /contains no certificate/],
+    ['a client CA file without certificates', () => ({ ...server, ca: server.key }), /contains no certificate/],
     [
       'requestCert without a client CA',
       () => ({ ...server, requestCert: true }),
       /requestCert needs allocation\.tls\.ca/,
     ],
-    ['files that are read all the time', () => ({ ...server, checkMs: 0 }), /checkMs must be an integer ≥ 10/],
-    ['no time at all', () => ({ ...server, checkMs: NaN }), /checkMs must be an integer ≥ 10/],
+    ['checkMs 0', () => ({ ...server, checkMs: 0 }), /checkMs must be an integer ≥ 10/],
+    ['checkMs NaN', () => ({ ...server, checkMs: NaN }), /checkMs must be an integer ≥ 10/],
   ])('%s', async (_, tls, message) => {
     const attempt = serve({ fleet, allocation: { port: 0, tls: tls() }, management: { port: 0 } })
     await expect(attempt).rejects.toMatchObject({ code: 'invalid', message: expect.stringMatching(message) })
   })
 })
 
-it("the routes in a host's own node:https server get the client certificate", async () => {
+it("routes in the host app's node:https server get the client certificate", async () => {
   const names: unknown[] = []
   const authorize = (request: ApiRequest) => names.push(request.clientCertificate()?.commonName) > 0
   const [cert, key, ca] = await Promise.all([server.cert, server.key, ours.cert].map((path) => readFile(path)))
@@ -281,7 +281,7 @@ it("the routes in a host's own node:https server get the client certificate", as
   await new Promise((resolve) => host.close(resolve))
 })
 
-it('closes while a client has not finished its handshake', async () => {
+it('serve closes while a client is still in its handshake', async () => {
   const management = { port: 0, tls: { cert: server.cert, key: server.key } }
   const { managementUrl, close } = await open({
     management,

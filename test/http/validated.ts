@@ -9,14 +9,14 @@ import { isObject } from '../../src/rules/validation/problem.js'
 
 export interface SeenAnswer {
   readonly method: string
-  /** Of the request, with its query. */
+  /** The request's path and query. */
   readonly path: string
   readonly status: number
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
   readonly text: string
 }
 
-/** What is wrong with an answer; undefined when it is valid, or its operation is not documented. */
+/** Returns what is wrong with an answer; undefined if it is valid or its operation is not documented. */
 export type Validate = (answer: SeenAnswer) => string | undefined
 
 export function validator(options: OpenApiOptions = {}): Validate {
@@ -28,12 +28,12 @@ export function validator(options: OpenApiOptions = {}): Validate {
   })
 
   return ({ method, path, status, headers, text }) => {
-    // Without the path under which a host app has mounted the routes.
+    // Without the mount path of the host app.
     const bare = /\/(?:api\/v1\/|metrics|healthz|readyz|openapi)[^?]*/.exec(path)?.[0] ?? ''
     const found = patterns.find(({ pattern }) => pattern.test(bare))
     const operation = found?.item[method.toLowerCase()]
     if (found === undefined || !isObject(operation)) return undefined
-    // Another app of this package, which does not have the operation.
+    // Another listener of this package, without this operation.
     if (status === 404 && text.startsWith('{"error":"nothing is served at ')) return undefined
     const what = `${status} of ${method} ${found.path}`
     const response = resolved(document, objectAt(operation, 'responses')[String(status)])
@@ -53,13 +53,13 @@ export function validator(options: OpenApiOptions = {}): Validate {
 
 let ofAll: Validate | undefined
 
-/** Checks against the document of all operations. */
+/** Checks answers against the document of all operations. */
 export const documented: Validate = (answer) => (ofAll ??= validator())(answer)
 
-/** Checks errors only, for tests with a fake fleet that returns anything. */
+/** Checks errors only, for tests with a fake fleet that returns arbitrary values. */
 export const documentedErrors: Validate = (answer) => (answer.status === 200 ? undefined : documented(answer))
 
-/** Checks a value against a schema of the document. Objects must not have undocumented fields. */
+/** Checks a value against a schema in the document. Objects must not have undocumented fields. */
 export function schemaChecker(document: OpenApiDocument): (schema: unknown, value: unknown) => string | undefined {
   const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false })
   addFormats.default(ajv)
@@ -88,7 +88,7 @@ function objectAt(value: Readonly<Record<string, unknown>>, name: string): Reado
   return isObject(at) ? at : {}
 }
 
-/** With `additionalProperties: false` wherever the schema does not say otherwise. */
+/** The schema, with `additionalProperties: false` unless it says otherwise. */
 function closed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(closed)
   if (!isObject(value)) return value

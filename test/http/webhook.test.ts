@@ -1,4 +1,4 @@
-/** Webhooks to a real receiver: signed, at least once, in order for each server, and reported when lost. */
+/** Webhooks to a real receiver: signed, delivered at least once and in order for each server, and reported if lost. */
 import { createHmac } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -126,7 +126,7 @@ describe('a webhook', () => {
     expect((at[1] ?? 0) - (at[0] ?? 0)).toBeGreaterThan(950)
   })
 
-  it('delivers WebhookFailed of other webhooks if listed, and never its own', async () => {
+  it('delivers WebhookFailed of other webhooks if listed, but never its own', async () => {
     answer = (event, response) => (event.type === 'BuildCreated' ? refuse(404)(event, response) : response.end())
     start({ types: ['WebhookFailed', 'BuildCreated'], attempts: 1 })
     const nowhere = webhook(fleet, { url: 'http://127.0.0.1:1/hook', secret, types: ['BuildCreated'], attempts: 1 })
@@ -195,7 +195,7 @@ describe('a webhook', () => {
     expect(got.some(({ event }) => event.type === 'WebhookFailed')).toBe(false)
   })
 
-  it('queues at most maxQueued events, and delivers EventsDropped for those the log lost meanwhile', async () => {
+  it('queues at most maxQueued events, and delivers EventsDropped for those that the log drops meanwhile', async () => {
     const small = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { eventLogSize: 5 } })
     const held: ServerResponse[] = []
     answer = (_, response) => held.push(response)
@@ -233,7 +233,7 @@ describe('a webhook', () => {
     expect(got).toEqual([])
   })
 
-  it('may be closed twice at once', async () => {
+  it('may be closed twice concurrently', async () => {
     answer = () => {}
     start({ timeoutMs: 10_000 })
     await fleet.builds.create(build())
@@ -243,7 +243,7 @@ describe('a webhook', () => {
     expect(hook?.queued).toBe(0)
   })
 
-  it('drops undelivered events after the grace period when closing', async () => {
+  it('drops undelivered events at the end of the grace period when it closes', async () => {
     const clock = virtualClock()
     const letters: StreamedEvent[] = []
     await stop()
@@ -252,7 +252,7 @@ describe('a webhook', () => {
       onDeadLetter: (event) => letters.push(event),
     })
     await fleet.builds.create(build())
-    // It is being delivered, or waits for its next attempt.
+    // The event is being delivered, or waits for its next attempt.
     await until(() => hook?.queued === 1 && clock.pending === 1)
     const closed = hook?.close({ graceMs: 50 })
     await until(() => clock.pending === 2)
@@ -290,7 +290,7 @@ describe('verifyWebhook', () => {
   })
   const good = { body, secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', now }
 
-  it('returns the event: from bytes or text, from Headers or Node headers, by any secret and any signature', () => {
+  it('returns the event from bytes or text, from Headers or Node headers, if any secret matches any signature', () => {
     expect(verifyWebhook({ ...good, headers: signed() })).toEqual(event)
     expect(verifyWebhook({ ...good, headers: new Headers(signed()), body: Buffer.from(body) })).toEqual(event)
     expect(verifyWebhook({ ...good, headers: signed(), secret: [secret, good.secret] })).toEqual(event)

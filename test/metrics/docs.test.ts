@@ -26,7 +26,7 @@ interface Dashboard {
 }
 
 describe('docs/reference/metrics.md', () => {
-  it('lists every metric with its type, its labels and its meaning', async () => {
+  it('lists every metric with its type, labels and meaning', async () => {
     const rows = (await docs('metrics.md')).matchAll(/^\| `(gamekeeper_\w+)` \| (\w+) \| (.*?) \| (.*?) \|$/gm)
     const listed = [...rows].map(([, name, type, labels = '', help]) => [
       name,
@@ -70,7 +70,7 @@ describe('the dashboard', async () => {
     }
   })
 
-  it('uses existing metrics and labels only, and every metric', () => {
+  it('uses only existing metrics and labels, and every metric', () => {
     const asked = new Set<string>()
     for (const expr of expressions) {
       for (const [, found = '', , selector = ''] of expr.matchAll(/(gamekeeper_\w+)({([^}]*)})?/g)) {

@@ -31,7 +31,7 @@ afterEach(() => fleet.close())
 
 /** The value of a series as `name{a="b"}`, absent series as undefined. */
 async function value(series: string): Promise<number | undefined> {
-  // Later than the cache lasts.
+  // After the cache has expired.
   await clock.advance(3_000)
   const line = (await metrics.text()).split('\n').find((one) => one.startsWith(`${series} `))
   return line === undefined ? undefined : Number(line.slice(series.length + 1))
@@ -74,7 +74,7 @@ describe('gauges', () => {
     expect(await value(`gamekeeper_waiting_callers{${arena}}`)).toBe(0)
   })
 
-  it('show whether this host leads, and whether store and backend answer', async () => {
+  it('show whether this host leads and whether store and backend answer', async () => {
     const three = async () => [
       await value('gamekeeper_leader'),
       await value('gamekeeper_store_up'),
@@ -123,7 +123,7 @@ describe('histograms', () => {
 })
 
 describe('counters', () => {
-  it('distinguish crashes, restarts and intended ends', async () => {
+  it('distinguish crashes, restarts and intended terminations', async () => {
     await fleet.builds.create(build({ standingBy: 2, max: 2 }))
     await clock.advance(3_000)
     backend.servers()[0]?.exit(1)
@@ -143,7 +143,7 @@ describe('counters', () => {
     expect(await value(`gamekeeper_restarts_total{${arena}}`)).toBe(2)
   })
 
-  it('include earlier events that are still in the log', async () => {
+  it('include earlier events if the log still holds them', async () => {
     await fleet.builds.create(build({ standingBy: 1, max: 1 }))
     await clock.advance(3_000)
     backend.servers()[0]?.exit(1)
@@ -163,7 +163,7 @@ describe('counters', () => {
 })
 
 describe('the registry', () => {
-  it("may be the host app's, and is left as it was", async () => {
+  it("may be the host app's, and holds no fleet metrics after close", async () => {
     const registry = new Registry()
     registry.setDefaultLabels({ app: 'game' })
     const own = fleetMetrics(fleet, { registry, clock })
@@ -174,7 +174,7 @@ describe('the registry', () => {
     fleetMetrics(fleet, { registry, clock }).close()
   })
 
-  it('contains every documented metric, named by the conventions of Prometheus', async () => {
+  it('contains every documented metric, named by Prometheus conventions', async () => {
     const names = (await metrics.text()).matchAll(/^# TYPE (\S+) (\S+)$/gm)
     const types = Object.fromEntries(Object.entries(metricDefinitions).map(([name, { type }]) => [name, type]))
     expect(Object.fromEntries([...names].map(([, name, type]) => [name, type]))).toEqual(types)
@@ -192,7 +192,7 @@ describe('the registry', () => {
     )
   })
 
-  it('gets no more values after close', async () => {
+  it('gets no values after close', async () => {
     metrics.close()
     await fleet.builds.create(build())
     await clock.advance(3_000)
@@ -201,7 +201,7 @@ describe('the registry', () => {
 })
 
 describe('an observer that throws', () => {
-  it('affects nothing else, and a removed one is not called', async () => {
+  it('affects nothing else, and is not called after its removal', async () => {
     const heard: string[] = []
     const stop = fleet.observe({
       allocated(outcome) {

@@ -52,8 +52,8 @@ const layers: readonly Layer[] = [
   {
     name: 'metrics',
     paths: ['src/metrics/'],
-    layers: [...ports, 'facade', 'internals'],
-    packages: ['prom-client', 'node:'],
+    layers: [...ports, 'platform', 'facade', 'internals'],
+    packages: ['node:'],
   },
   { name: 'sdk', paths: ['src/sdk/'], layers: ['rules', 'contracts'], packages: ['node:'] },
   { name: 'testing', paths: ['src/testing/'], layers: belowFleet, packages: ['node:'] },

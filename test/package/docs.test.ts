@@ -1,4 +1,4 @@
-/** The documentation as a whole: links lead somewhere, programs compile, paths exist. */
+/** The documentation as a whole: links resolve, programs compile, paths exist. */
 import { existsSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import ts from 'typescript'
@@ -7,7 +7,7 @@ import { anchors, blocks, links, pages } from './pages.js'
 import { filesUnder, read, root } from './sources.js'
 
 describe('links', () => {
-  it.each(pages)('in %s lead to a file and a heading that exist', (page) => {
+  it.each(pages)('in %s point to a file and a heading that exist', (page) => {
     for (const target of links(page)) {
       const [path = '', anchor] = target.split('#')
       const file = path === '' ? page : posix.join(posix.dirname(page), path)
@@ -16,7 +16,7 @@ describe('links', () => {
     }
   })
 
-  it('to pages in sources and tests lead to files that exist', () => {
+  it('from sources and tests to pages point to files that exist', () => {
     const sources = [...filesUnder('src', 'adapters', 'examples', 'test', '.scripts'), 'package.json']
     const missing = sources.flatMap((file) =>
       [...read(file).matchAll(/\bdocs\/[\w/-]+\.(?:md|json)\b/g)]

@@ -80,27 +80,27 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     expect(await run(bare, 'cjs', `console.log(typeof require('${specifier}'))`)).toBe('object')
   })
 
-  it('names a missing dependency', async () => {
+  it('reports a missing dependency by name', async () => {
     const bare = await consumer('without-eventemitter3', ['lmdb'])
     await expect(run(bare, 'esm', `await import('gamekeeper')`)).rejects.toThrow(/Cannot find package 'eventemitter3/)
   })
 
-  it('says what to install when dockerode is missing', async () => {
+  it('reports what to install when dockerode is missing', async () => {
     const bare = await consumer('without-dockerode', ['eventemitter3'])
     const make = `try { dockerBackend() } catch (error) { console.log(error.name, error.code, error.message) }`
-    const said =
+    const message =
       'FleetError internal dockerBackend needs the package dockerode, which is not installed: npm install dockerode'
-    expect(await run(bare, 'esm', `import { dockerBackend } from 'gamekeeper/docker'; ${make}`)).toBe(said)
-    expect(await run(bare, 'cjs', `const { dockerBackend } = require('gamekeeper/docker'); ${make}`)).toBe(said)
+    expect(await run(bare, 'esm', `import { dockerBackend } from 'gamekeeper/docker'; ${make}`)).toBe(message)
+    expect(await run(bare, 'cjs', `const { dockerBackend } = require('gamekeeper/docker'); ${make}`)).toBe(message)
   })
 
-  it('says what to install when prom-client is missing, and loads it if installed', async () => {
+  it('reports what to install when prom-client is missing, and loads it if installed', async () => {
     const make = `try { console.log(typeof fleetMetrics({ observe() {}, on() {} }).text) } catch (error) { console.log(error.message) }`
     const bare = await consumer('without-prom-client', [])
     const home = await consumer('with-prom-client', ['prom-client'])
-    const said = 'fleetMetrics needs the package prom-client, which is not installed: npm install prom-client'
+    const message = 'fleetMetrics needs the package prom-client, which is not installed: npm install prom-client'
     for (const [folder, expected] of [
-      [bare, said],
+      [bare, message],
       [home, 'function'],
     ] as const) {
       expect(await run(folder, 'esm', `import { fleetMetrics } from 'gamekeeper/metrics'; ${make}`)).toBe(expected)
@@ -116,13 +116,15 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     expect(await run(home, 'cjs', `console.log(require('gamekeeper/docker').dockerBackend().name)`)).toBe('docker')
   })
 
-  it('says what to install when @kubernetes/client-node is missing', async () => {
+  it('reports what to install when @kubernetes/client-node is missing', async () => {
     const bare = await consumer('without-client-node', ['eventemitter3'])
     const make = `try { kubernetesBackend() } catch (error) { console.log(error.name, error.code, error.message) }`
-    const said =
+    const message =
       'FleetError internal kubernetesBackend needs the package @kubernetes/client-node, which is not installed: npm install @kubernetes/client-node'
-    expect(await run(bare, 'esm', `import { kubernetesBackend } from 'gamekeeper/kubernetes'; ${make}`)).toBe(said)
-    expect(await run(bare, 'cjs', `const { kubernetesBackend } = require('gamekeeper/kubernetes'); ${make}`)).toBe(said)
+    expect(await run(bare, 'esm', `import { kubernetesBackend } from 'gamekeeper/kubernetes'; ${make}`)).toBe(message)
+    expect(await run(bare, 'cjs', `const { kubernetesBackend } = require('gamekeeper/kubernetes'); ${make}`)).toBe(
+      message,
+    )
   })
 
   it('contains only the files that node, tsc and kubectl need', async () => {
@@ -158,7 +160,7 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     const { stdout } = await exec(process.execPath, [tsc, ...strict, ...settings, ...files], { cwd: home }).catch(
       (error: { readonly stdout: string }) => error, // tsc found errors, which are filtered below
     )
-    // Errors in the types of dependencies are not ours.
+    // Ignores errors in the types of dependencies.
     expect(stdout.split('\n').filter((line) => /^(index\.|node_modules\/gamekeeper\/|error )/.test(line))).toEqual([])
   })
 })

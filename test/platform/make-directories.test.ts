@@ -12,7 +12,7 @@ async function temporary(): Promise<string> {
 }
 
 describe('makeDirectories', () => {
-  it('creates missing directories with their mode, and returns the first', async () => {
+  it('creates missing directories with the mode, and returns the first one', async () => {
     const root = await temporary()
     expect(await makeDirectories(join(root, 'a/b/c'), 0o700)).toBe(join(root, 'a'))
     for (const path of ['a', 'a/b', 'a/b/c']) expect((await stat(join(root, path))).mode & 0o777).toBe(0o700)
@@ -38,7 +38,7 @@ describe('makeDirectories', () => {
     expect(await makeDirectories(join(root, 'good-link/a'), 0o700)).toBe(join(root, 'good-link/a'))
   })
 
-  it('rejects where the system does not allow directories', async () => {
+  it('rejects if the system does not allow a directory there', async () => {
     await expect(makeDirectories('/proc/gamekeeper/below', 0o700)).rejects.toThrow(/mkdir '\/proc/)
   })
 })

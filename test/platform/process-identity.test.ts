@@ -18,17 +18,17 @@ function start(command: string, args: readonly string[]) {
   return { child, pid: child.pid }
 }
 
-test('this process is alive and its identity is constant', () => {
+test('this process is alive, and its identity is constant', () => {
   expect(currentProcess().pid).toBe(process.pid)
   expect(currentProcess()).toEqual(currentProcess())
   expect(isAlive(currentProcess())).toBe(true)
 })
 
-test('the same id with another start time is another process', () => {
+test('the same pid with another start time is another process', () => {
   expect(isAlive({ ...currentProcess(), startedAt: 'long ago' })).toBe(false)
 })
 
-test('a process that ended is not alive', async () => {
+test('a process that has exited is not alive', async () => {
   const { child, pid } = start('sleep', ['60'])
   const identity = identityOf(pid)
   expect(identity && isAlive(identity)).toBe(true)
@@ -39,7 +39,7 @@ test('a process that ended is not alive', async () => {
 })
 
 test('a zombie counts as dead', async () => {
-  // The shell becomes a sleep that never reaps its child.
+  // The shell turns into a sleep, which never reaps its child.
   const { child } = start('sh', ['-c', 'true & echo $!; exec sleep 60'])
   const [line] = await once(child.stdout, 'data')
   const pid = Number(String(line))
@@ -56,6 +56,6 @@ test('a command name may contain brackets and spaces', () => {
   expect(identity && isAlive(identity)).toBe(true)
 })
 
-test.each([0, -1, 1.5, Number.NaN])('%s is no process', (pid) => {
+test.each([0, -1, 1.5, Number.NaN])('%s is not a process', (pid) => {
   expect(identityOf(pid)).toBeUndefined()
 })

@@ -1,4 +1,4 @@
-/** Frozen records for the tests of the rules, so that a rule that modifies its input throws. */
+/** Frozen records for tests of the rules: a rule that modifies its input throws. */
 import { fc } from '@fast-check/vitest'
 import type { Build, BuildSpec, Server, ServerState } from '../../src/rules/model/resources.js'
 
@@ -66,7 +66,7 @@ const servers: Readonly<Record<ServerState, Server>> = frozen({
   Terminating: { ...active, state: 'Terminating', ending },
 })
 
-/** A typical server in that state. */
+/** A typical server in this state. */
 export function aServer(state: ServerState, changes: Partial<Server> = {}): Server {
   return frozen({ ...servers[state], ...changes })
 }

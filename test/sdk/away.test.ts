@@ -14,7 +14,7 @@ const faults: readonly (readonly [string, (response: ServerResponse) => void])[]
     (response) => void response.writeHead(200, { 'content-length': 99 }).write('{"oper'),
   ],
   [
-    'sends its answer forever',
+    'never finishes its answer',
     (response) => {
       const drip = setInterval(() => response.write(' '), 10)
       response.on('close', () => clearInterval(drip))
@@ -38,27 +38,30 @@ const faults: readonly (readonly [string, (response: ServerResponse) => void])[]
 ]
 
 describe('an agent that fails', () => {
-  it.each(faults)('and %s is retried until it recovers, with one log line for each', async (_fault, inject) => {
-    const agent = await fakeAgent()
-    const logger = recordingLogger()
-    // Long enough for a real answer on a busy machine, which must not count as another failure.
-    const gsdk = await startAgainst(agent, { logger, timing: { requestTimeoutMs: 1_500 } })
-    await until(() => agent.beats.length >= 2)
-    agent.reply = (_heard, response) => inject(response)
-    const ready = gsdk.readyForPlayers()
-    const heard = agent.beats.length
-    await until(() => agent.beats.length >= heard + 4)
-    expect(logger.warn).toHaveBeenCalledTimes(1)
-    expect(logger.warn.mock.calls[0]?.[1]).toContain(agent.endpoint)
-    expect(logger.info).not.toHaveBeenCalled()
+  it.each(faults)(
+    'and %s is retried until it recovers, with one log line for failure and recovery',
+    async (_fault, inject) => {
+      const agent = await fakeAgent()
+      const logger = recordingLogger()
+      // Long enough that a real answer on a busy machine does not count as another failure.
+      const gsdk = await startAgainst(agent, { logger, timing: { requestTimeoutMs: 1_500 } })
+      await until(() => agent.beats.length >= 2)
+      agent.reply = (_heard, response) => inject(response)
+      const ready = gsdk.readyForPlayers()
+      const heard = agent.beats.length
+      await until(() => agent.beats.length >= heard + 4)
+      expect(logger.warn).toHaveBeenCalledTimes(1)
+      expect(logger.warn.mock.calls[0]?.[1]).toContain(agent.endpoint)
+      expect(logger.info).not.toHaveBeenCalled()
 
-    agent.reply = allocates()
-    expect(await ready).toEqual(sessionConfig)
-    await until(() => logger.info.mock.calls.length > 0)
-    expect(logger.info).toHaveBeenCalledExactlyOnceWith(expect.anything(), expect.stringContaining('answers again'))
-    expect(logger.warn).toHaveBeenCalledTimes(1)
-    expect(logger.error).not.toHaveBeenCalled()
-  })
+      agent.reply = allocates()
+      expect(await ready).toEqual(sessionConfig)
+      await until(() => logger.info.mock.calls.length > 0)
+      expect(logger.info).toHaveBeenCalledExactlyOnceWith(expect.anything(), expect.stringContaining('answers again'))
+      expect(logger.warn).toHaveBeenCalledTimes(1)
+      expect(logger.error).not.toHaveBeenCalled()
+    },
+  )
 
   it('from the start is retried, and gets every change once it answers', async () => {
     const gone = await fakeAgent()
@@ -109,7 +112,7 @@ describe('an agent that fails', () => {
   })
 
   test.prop([fc.integer({ min: 1, max: 100_000 }), fc.double({ min: 0, max: 1, noNaN: true })])(
-    'is tried again well within the silence that the fleet allows, and never at once',
+    'is retried well within the silence that the fleet allows, but never at once',
     (failures, chance) => {
       const delayMs = retryDelayOf(failures, chance, defaultTiming)
       expect(delayMs).toBeGreaterThanOrEqual(250)
@@ -136,7 +139,7 @@ describe('an unusual but correct agent', () => {
       const next = () => {
         const some = parts.splice(0, 40)
         if (some.length === 0) return void response.end()
-        // Byte by byte, to split two-byte characters.
+        // Byte by byte, which splits two-byte characters.
         for (const part of some) response.write(part)
         setImmediate(next)
       }

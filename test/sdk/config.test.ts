@@ -36,7 +36,7 @@ describe('the configuration of a game server', () => {
     expect(config.raw['vmId']).toBe('node-1')
   })
 
-  it('is read in the forms of other agents, which omit fields and spell them differently', async () => {
+  it('may have the forms of other agents, which omit fields or spell them differently', async () => {
     const path = await fileOf({
       heartbeatEndpoint: 'agent.internal',
       sessionHostId: guid,
@@ -68,7 +68,7 @@ describe('the configuration of a game server', () => {
     expect((await readConfig({ GSDK_CONFIG_FILE: path })).agent.origin.host).toBe(host)
   })
 
-  it('error names the variable and the path when the file is missing', async () => {
+  it('fails with an error that names the variable and the path if the file is missing', async () => {
     const path = join(await temporaryFolder(), 'none.json')
     const refusal = await refusalOf(start({ env: { GSDK_CONFIG_FILE: path } }))
     expect(FleetError.is(refusal, 'invalid')).toBe(true)
@@ -87,22 +87,25 @@ describe('the configuration of a game server', () => {
     ],
     ['an endpoint with a bad port', { sessionHostId: 'a.b', heartbeatEndpoint: 'a:99999' }, /must be host:port/],
     ['no id', { heartbeatEndpoint: 'a:1', sessionHostId: '' }, /sessionHostId .* must be a non-empty string/],
-  ])('names the variable and the path when the file holds %s', async (_what, content, reason) => {
-    const path = await fileOf(content)
-    const env = { GSDK_CONFIG_FILE: path, HEARTBEAT_ENDPOINT: 'a:1', SESSION_HOST_ID: 'a.b' }
-    const refusal = await refusalOf(start({ env }))
-    expect(FleetError.is(refusal, 'invalid')).toBe(true)
-    expect(String(refusal)).toMatch(reason)
-    expect(String(refusal)).toContain(`${path} named by GSDK_CONFIG_FILE`)
-  })
+  ])(
+    'fails with an error that names the variable and the path if the file holds %s',
+    async (_what, content, reason) => {
+      const path = await fileOf(content)
+      const env = { GSDK_CONFIG_FILE: path, HEARTBEAT_ENDPOINT: 'a:1', SESSION_HOST_ID: 'a.b' }
+      const refusal = await refusalOf(start({ env }))
+      expect(FleetError.is(refusal, 'invalid')).toBe(true)
+      expect(String(refusal)).toMatch(reason)
+      expect(String(refusal)).toContain(`${path} named by GSDK_CONFIG_FILE`)
+    },
+  )
 
-  it('error says what to set when nothing is set', async () => {
+  it('fails with an error that says what to set if nothing is set', async () => {
     const refusal = await refusalOf(start({ env: {} }))
     expect(FleetError.is(refusal, 'invalid')).toBe(true)
     expect(String(refusal)).toMatch(/GSDK_CONFIG_FILE is not set.*HEARTBEAT_ENDPOINT and SESSION_HOST_ID/)
   })
 
-  it('falls back to the environment, with a notice when a file was named', async () => {
+  it('falls back to the environment, with a notice if a file was named', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     const fallback = {
@@ -124,7 +127,7 @@ describe('the configuration of a game server', () => {
     expect(silent.notice).toBeUndefined()
   })
 
-  it('may contain an id that needs encoding in a path', async () => {
+  it('may contain an id that needs encoding in URLs', async () => {
     const agent = await fakeAgent()
     const { GSDK_CONFIG_FILE } = await configuredFor(agent.endpoint, { sessionHostId: 'a/b?c#d é' })
     await startAgainst(agent, { env: { GSDK_CONFIG_FILE } })

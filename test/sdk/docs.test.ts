@@ -1,4 +1,4 @@
-/** Compares docs/reference/sdk.md with the SDK: its programs are compiled and run, its tables list what exists. */
+/** Compares docs/reference/sdk.md with the SDK: its programs compile and run, and its tables are complete. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'

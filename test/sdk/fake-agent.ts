@@ -1,5 +1,5 @@
 /**
- * An agent on a real socket that can do what a real one must not: refuse, hang, answer nonsense. Records what it receives.
+ * * An agent on a real socket that can misbehave: refuse, hang or send invalid answers. Records what it receives.
  * Also starts SDKs against it with short intervals, and stops them after the test.
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -29,7 +29,7 @@ export interface FakeAgent {
   readonly endpoint: string
   readonly beats: Heard[]
   readonly introductions: Heard[]
-  /** Connections in all, and how many were open at once. */
+  /** Total connections, and the most that were open at once. */
   readonly seen: { connections: number; atOnce: number; mostAtOnce: number }
   /** Answers heartbeats. */
   reply: Reply
@@ -49,12 +49,12 @@ export const sessionConfig = Object.freeze({
   metadata: { map: 'dust' },
 })
 
-/** A fleet's answer. */
+/** An answer of a fleet. */
 export function says(operation: string, more: object = {}, intervalMs = 20): Reply {
   return (_heard, response) => sendJson(response, { operation, nextHeartbeatIntervalMs: intervalMs, ...more })
 }
 
-/** Answers Active to the first StandingBy heartbeat, and includes the session from then on, as a fleet does. */
+/** Like a fleet, answers Active to the first StandingBy heartbeat and includes the session from then on. */
 export function allocates(intervalMs = 20): Reply {
   return (heard, response, request) => {
     const operation = heard.state === 'StandingBy' ? 'Active' : 'Continue'
@@ -79,7 +79,7 @@ export async function fakeAgent(port = 0): Promise<FakeAgent> {
     response.on('close', () => (seen.atOnce -= 1))
     let text = ''
     for await (const part of request) text += String(part)
-    const heard = heardOf(request, text)
+    const heard = recordOf(request, text)
     if (heard.path.endsWith('/gsdkinfo')) {
       agent.introductions.push(heard)
       agent.replyToIntroduction(heard, response, request)
@@ -114,7 +114,7 @@ export async function fakeAgent(port = 0): Promise<FakeAgent> {
   return agent
 }
 
-function heardOf(request: IncomingMessage, text: string): Heard {
+function recordOf(request: IncomingMessage, text: string): Heard {
   const body: unknown = text === '' ? undefined : JSON.parse(text)
   const fields = isObject(body) ? body : {}
   const list: unknown = fields['CurrentPlayers']
@@ -152,7 +152,7 @@ export async function temporaryFolder(): Promise<string> {
   return folder
 }
 
-/** Writes a configuration file as a fleet does; returns the environment that names it. */
+/** Writes a configuration file like a fleet; returns the environment that names it. */
 export async function configuredFor(
   endpoint: string,
   more: Partial<SdkConfigInput> = {},
@@ -188,7 +188,7 @@ export async function startAgainst(agent: { readonly endpoint: string }, options
   return gsdk
 }
 
-/** Waits until it holds, at most 5 s. */
+/** Waits until the condition is true, at most 5 s. */
 export function until(condition: () => boolean | undefined): Promise<void> {
   return vi.waitFor(
     () => {

@@ -5,7 +5,7 @@ import { introduction } from '../../src/sdk/gsdk.js'
 import { allocates, fakeAgent, recordingLogger, says, startAgainst, until } from './fake-agent.js'
 
 describe('heartbeats', () => {
-  it('start on their own, as Initializing, in the format of the protocol', async () => {
+  it('start on their own, as Initializing, in the protocol’s format', async () => {
     const agent = await fakeAgent()
     await startAgainst(agent)
     await until(() => agent.beats.length >= 2)
@@ -17,7 +17,7 @@ describe('heartbeats', () => {
     })
   })
 
-  it('come first, and the SDK introduces itself once after them', async () => {
+  it('start before the SDK introduces itself, which it does once', async () => {
     const agent = await fakeAgent()
     await startAgainst(agent)
     await until(() => agent.beats.length >= 4)
@@ -34,7 +34,7 @@ describe('heartbeats', () => {
     ['refuses', (response: import('node:http').ServerResponse) => void response.writeHead(500).end()],
     ['never answers', () => {}],
     ['breaks off', (response: import('node:http').ServerResponse) => void response.destroy()],
-  ])('go on when the agent %s the name of the SDK, which is not told again', async (_how, reply) => {
+  ])('continue if the agent %s the introduction, which is not repeated', async (_how, reply) => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     agent.replyToIntroduction = (_heard, response) => reply(response)
@@ -50,7 +50,7 @@ describe('heartbeats', () => {
     await startAgainst(agent)
     await until(() => agent.beats.length >= 5)
     const gaps = agent.beats.slice(1).map((beat, i) => beat.atMs - (agent.beats[i]?.atMs ?? 0))
-    // Never earlier; a timer may be 1 ms early by rounding, and the interval starts with the answer.
+    // Never earlier, except that rounding may make a timer 1 ms early. The interval starts with the answer.
     expect(Math.min(...gaps)).toBeGreaterThan(115)
   })
 
@@ -61,7 +61,7 @@ describe('heartbeats', () => {
     [2500, 2500],
     [86_400_000, 30_000],
     [Number.POSITIVE_INFINITY, 30_000],
-  ])('asked for an interval of %s ms wait for %s ms', (asked, waited) => {
+  ])('with the interval %s ms wait for %s ms', (asked, waited) => {
     expect(intervalOf(asked, defaultTiming)).toBe(waited)
   })
 
@@ -74,7 +74,7 @@ describe('heartbeats', () => {
     await until(() => agent.beats.length >= 3)
   })
 
-  it('are sent at once when the state changes, however long the interval', async () => {
+  it('are sent at once when the state changes, regardless of the interval', async () => {
     const agent = await fakeAgent()
     agent.reply = allocates(30_000)
     const gsdk = await startAgainst(agent)
@@ -84,7 +84,7 @@ describe('heartbeats', () => {
     expect(agent.beats.map((beat) => beat.state)).toEqual(['Initializing', 'StandingBy', 'Active'])
   })
 
-  it('are sent at once when players change, one for several changes', async () => {
+  it('are sent at once when players change, once for several changes', async () => {
     const agent = await fakeAgent()
     agent.reply = says('Continue', {}, 30_000)
     const gsdk = await startAgainst(agent)
@@ -93,7 +93,7 @@ describe('heartbeats', () => {
     await until(() => agent.beats.length === 2)
     expect(agent.last()?.players).toHaveLength(100)
 
-    // A swap keeps the length; an empty list is a change, too.
+    // A swap keeps the length, and an empty list is also a change.
     gsdk.updateConnectedPlayers(['amie', 'bob'])
     await until(() => agent.beats.length === 3)
     gsdk.updateConnectedPlayers(['amie', 'cleo'])
@@ -104,7 +104,7 @@ describe('heartbeats', () => {
     expect(agent.last()?.players).toEqual([])
   })
 
-  it('are not brought forward by an unchanged list, nor more often than the gap allows', async () => {
+  it('are not sent early for an unchanged list, or more often than the minimum gap allows', async () => {
     const agent = await fakeAgent()
     agent.reply = says('Continue', {}, 30_000)
     const gsdk = await startAgainst(agent)
@@ -127,7 +127,7 @@ describe('heartbeats', () => {
     expect(agent.beats).toHaveLength(before + 1)
   })
 
-  it('are sent one at a time, and a change during one is sent right after it', async () => {
+  it('are sent one at a time, with a change during one sent right after it', async () => {
     const agent = await fakeAgent()
     const held: (() => void)[] = []
     agent.reply = (heard, response, request) => {
@@ -153,7 +153,7 @@ describe('heartbeats', () => {
     expect(agent.seen.connections).toBe(1)
   })
 
-  it('survive that the agent closes the kept-alive connection as they use it', async () => {
+  it('are retried if the agent closes the kept-alive connection while they use it', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     const used = new WeakSet<object>()
@@ -168,7 +168,7 @@ describe('heartbeats', () => {
     expect(logger.warn).not.toHaveBeenCalled()
   })
 
-  it('survive that the agent closes an idle connection', async () => {
+  it('continue after the agent closes an idle connection', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     await startAgainst(agent, { logger })
@@ -185,7 +185,7 @@ describe('heartbeats', () => {
 })
 
 describe('health', () => {
-  it('is asked of the game for each heartbeat', async () => {
+  it('is read from the game’s callback for each heartbeat', async () => {
     const agent = await fakeAgent()
     let healthy = true
     await startAgainst(agent, { health: () => healthy })
@@ -218,7 +218,7 @@ describe('health', () => {
     expect(logger.error).toHaveBeenCalledTimes(2)
   })
 
-  it('tolerates an asynchronous callback, and logs it', async () => {
+  it('tolerates an asynchronous callback and logs it', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     const mistaken: () => unknown = () => Promise.reject(new Error('no world'))

@@ -27,7 +27,7 @@ describe('readyForPlayers', () => {
     await until(() => agent.last()?.state === 'Active')
   })
 
-  it('returns the same promise each time, before and after the allocation', async () => {
+  it('returns the same promise before and after the allocation', async () => {
     const agent = await fakeAgent()
     agent.reply = allocates()
     const { readyForPlayers } = await startAgainst(agent)
@@ -39,14 +39,14 @@ describe('readyForPlayers', () => {
     expect(agent.beats.filter((beat) => beat.state === 'StandingBy')).toHaveLength(1)
   })
 
-  it('accepts a session without cookie, players and metadata', async () => {
+  it('accepts a session without cookie, players or metadata', async () => {
     const agent = await fakeAgent()
     agent.reply = says('Active', { sessionConfig: { sessionId: 's' } })
     const gsdk = await startAgainst(agent)
     expect(await gsdk.readyForPlayers()).toEqual({ sessionId: 's', initialPlayers: [], metadata: {} })
   })
 
-  it('ignores a second Active, and the session in later answers', async () => {
+  it('ignores a second Active and the session in later answers', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     agent.reply = says('Active', { sessionConfig })
@@ -63,7 +63,7 @@ describe('readyForPlayers', () => {
     expect(logger.error).not.toHaveBeenCalled()
   })
 
-  it('ignores an Active that answers an earlier heartbeat', async () => {
+  it('ignores an Active in answer to an earlier heartbeat', async () => {
     const agent = await fakeAgent()
     let answer = () => {}
     agent.reply = (_heard, response) => {
@@ -79,7 +79,7 @@ describe('readyForPlayers', () => {
     await until(() => gsdk.state === 'Active')
   })
 
-  it('ignores answers that it does not understand, and logs each once', async () => {
+  it('ignores invalid answers and logs each kind once', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     agent.reply = says('Active', { sessionConfig })
@@ -138,7 +138,7 @@ describe('termination', () => {
     expect(messages).toEqual(['thrown', 'rejected'])
   })
 
-  it('calls a callback at once when it is registered afterwards', async () => {
+  it('runs a callback at once if it is registered afterwards', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     const gsdk = await startAgainst(agent, { logger })
@@ -172,7 +172,7 @@ describe('termination', () => {
 })
 
 describe('stop', () => {
-  it('ends heartbeats and removes the signal handler; calling it twice is harmless', async () => {
+  it('ends heartbeats and removes the signal handler, and may be called twice', async () => {
     const agent = await fakeAgent()
     const listeners = process.listenerCount('SIGTERM')
     const gsdk = await startAgainst(agent, { onTerminate: () => {} })
@@ -186,40 +186,37 @@ describe('stop', () => {
     gsdk.onTerminate(() => {})
     expect(process.listenerCount('SIGTERM')).toBe(listeners)
 
-    // In the time of another SDK's ten heartbeats the stopped one would have sent one.
+    // While another SDK sends ten heartbeats, a running one would have sent at least one.
     const other = await fakeAgent()
     await startAgainst(other)
     await until(() => other.beats.length >= 10)
     expect(agent.beats).toHaveLength(heard)
   })
 
-  it.each(['Active', 'Terminate'])(
-    'ignores the answer %s that arrives later, and sends nothing more',
-    async (operation) => {
-      const agent = await fakeAgent()
-      const logger = recordingLogger()
-      const ended = vi.fn()
-      const allocated = vi.fn()
-      let answerLate = () => {}
-      const gsdk = await startAgainst(agent, { logger, onTerminate: ended })
-      void gsdk.readyForPlayers().then(allocated)
-      agent.reply = (_heard, response) => {
-        answerLate = () => sendJson(response, { operation, nextHeartbeatIntervalMs: 20, sessionConfig })
-      }
-      await until(() => agent.last()?.state === 'StandingBy' && agent.seen.atOnce === 1)
-      const heard = agent.beats.length
-      gsdk.stop()
-      answerLate()
-      await until(() => agent.seen.atOnce === 0)
+  it.each(['Active', 'Terminate'])('ignores the late answer %s and sends nothing more', async (operation) => {
+    const agent = await fakeAgent()
+    const logger = recordingLogger()
+    const ended = vi.fn()
+    const allocated = vi.fn()
+    let answerLate = () => {}
+    const gsdk = await startAgainst(agent, { logger, onTerminate: ended })
+    void gsdk.readyForPlayers().then(allocated)
+    agent.reply = (_heard, response) => {
+      answerLate = () => sendJson(response, { operation, nextHeartbeatIntervalMs: 20, sessionConfig })
+    }
+    await until(() => agent.last()?.state === 'StandingBy' && agent.seen.atOnce === 1)
+    const heard = agent.beats.length
+    gsdk.stop()
+    answerLate()
+    await until(() => agent.seen.atOnce === 0)
 
-      const other = await fakeAgent()
-      await startAgainst(other)
-      await until(() => other.beats.length >= 5)
-      expect(agent.beats).toHaveLength(heard)
-      expect(gsdk.state).toBe('StandingBy')
-      expect(allocated).not.toHaveBeenCalled()
-      expect(ended).not.toHaveBeenCalled()
-      expect(logger.warn).not.toHaveBeenCalled()
-    },
-  )
+    const other = await fakeAgent()
+    await startAgainst(other)
+    await until(() => other.beats.length >= 5)
+    expect(agent.beats).toHaveLength(heard)
+    expect(gsdk.state).toBe('StandingBy')
+    expect(allocated).not.toHaveBeenCalled()
+    expect(ended).not.toHaveBeenCalled()
+    expect(logger.warn).not.toHaveBeenCalled()
+  })
 })

@@ -28,7 +28,7 @@ describe('logs', () => {
     expect(printed.mock.calls).toEqual([['round 1\n'], ['round 2\n']])
   })
 
-  it('go to stdout only when the folder is not writable, with one warning', async () => {
+  it('go only to stdout if the folder is not writable, with one warning', async () => {
     const printed = silence('stdout')
     const complaints = silence('stderr')
     const file = join(await temporaryFolder(), 'a-file')
@@ -40,7 +40,7 @@ describe('logs', () => {
     expect(complaints).toHaveBeenCalledExactlyOnceWith(expect.stringContaining('cannot be written'))
   })
 
-  it('go to stdout only when the fleet names no folder', () => {
+  it('go only to stdout if the fleet names no folder', () => {
     const printed = silence('stdout')
     const logs = createLogs(undefined)
     logs.write('round 1')

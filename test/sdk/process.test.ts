@@ -1,4 +1,4 @@
-/** The built SDK in separate processes: what keeps them alive, what ends them, and that nothing crashes them. */
+/** The built SDK in separate processes: what keeps them alive, what ends them, and that the SDK does not crash them. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -74,7 +74,7 @@ describe('a process that has started the SDK', () => {
     expect(game.output.out).toBe(`${sessionConfig.sessionCookie}\n`)
   })
 
-  it('exits when stopped while it waits to be allocated', async () => {
+  it('exits when the SDK is stopped while it waits to be allocated', async () => {
     const agent = await fakeAgent()
     const game = await play(
       agent,
@@ -165,7 +165,7 @@ describe('the game does not crash', () => {
     expect(game.output.err).toBe('')
   })
 
-  it('and blocking its process does not make its agent look unreachable', async () => {
+  it('or report the agent as unreachable when it blocks its own process', async () => {
     const agent = await fakeAgent()
     const game = await play(
       agent,
@@ -179,7 +179,7 @@ describe('the game does not crash', () => {
     expect(game.output.out).toBe('')
   })
 
-  it('when it writes its log after the reader of its output has exited', async () => {
+  it('when it logs after the reader of its output has exited', async () => {
     const agent = await fakeAgent()
     const game = await play(
       agent,

@@ -125,8 +125,8 @@ const scaling: readonly PlantedBug[] = [
     name: 'the surplus is counted twice',
     standsFor: 'standingBy and max drop together: all five servers are terminated where two should stay',
     file: 'src/rules/planning/scaling.ts',
-    from: 'Math.max(0, idle - wanted - spared, -room)',
-    to: 'Math.max(0, idle - wanted - spared) + Math.max(0, -room)',
+    from: 'Math.max(0, idle - wanted - protectedSurplus, -room)',
+    to: 'Math.max(0, idle - wanted - protectedSurplus) + Math.max(0, -room)',
   },
   {
     name: 'a rolling update replaces all servers at once',
@@ -139,7 +139,7 @@ const scaling: readonly PlantedBug[] = [
     name: 'a rolling update continues although no new server gets ready',
     standsFor: 'a bad template replaces the working servers',
     file: 'src/rules/planning/rollout.ts',
-    from: 'rolloutBatch(wanted) - onTheWay - missing))',
+    from: 'rolloutBatch(wanted) - starting - missing))',
     to: 'rolloutBatch(wanted) - missing))',
   },
   {

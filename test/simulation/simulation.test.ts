@@ -35,9 +35,9 @@ describe('the simulation of `gamekeeper/testing`', () => {
   it.each([
     ['few callers may wait', { maxWaiting: 1 }, 474],
     ['few callers may wait', { maxWaiting: 1 }, 506],
-    ['crashes are remembered for long', { backoffResetMs: 300_000 }, 163],
-    ['crashes are remembered for long', { backoffResetMs: 300_000 }, 290],
-    ['crashes are remembered for long', { backoffResetMs: 300_000 }, 264],
+    ['back-off resets late', { backoffResetMs: 300_000 }, 163],
+    ['back-off resets late', { backoffResetMs: 300_000 }, 290],
+    ['back-off resets late', { backoffResetMs: 300_000 }, 264],
     [
       'back-off resets before a create can fail',
       { backoffResetMs: 5_000, backoffInitialMs: 100, maxConcurrentCreates: 1 },
@@ -99,7 +99,9 @@ describe('a planted bug', { timeout: 600_000 }, () => {
       standsFor,
     }))
     expect(rows).toEqual(plantedBugs.map(({ name, standsFor }) => ({ name, standsFor })))
-    expect(await readFile('docs/explanation/guarantees.md', 'utf8')).toContain(`${plantedBugs.length} planted bugs are found`)
+    expect(await readFile('docs/explanation/guarantees.md', 'utf8')).toContain(
+      `${plantedBugs.length} planted bugs are found`,
+    )
   })
 
   it.each(plantedBugs)('is found: $name', async (bug) => {

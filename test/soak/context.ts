@@ -27,8 +27,8 @@ export function oneOf<T>({ random }: SoakContext, values: readonly T[]): T | und
 }
 
 /** An integer, both bounds included. */
-export function between({ random }: SoakContext, least: number, most: number): number {
-  return least + Math.floor(random() * (most - least + 1))
+export function between({ random }: SoakContext, min: number, max: number): number {
+  return min + Math.floor(random() * (max - min + 1))
 }
 
 /** Retries until a host answers. The request must be idempotent. */

@@ -44,7 +44,7 @@ const mine = server('arena-aaaaa', { sessionID: 's1', ports: '7777:1' })
 const idle = (letter: string, port: number) =>
   server(`arena-${letter.repeat(5)}`, { state: 'StandingBy', ports: `7777:${port}` })
 
-it('reports nothing when the list is as expected', () => {
+it('a list that is as expected has no violation', () => {
   expect(setUp().check(mine, idle('b', 2))).toEqual([])
 })
 
@@ -72,11 +72,11 @@ it.each<[string, readonly GameServer[], string]>([
   ],
   ['a port of two servers', [mine, idle('b', 1)], 'arena-bbbbb and arena-aaaaa both have port 1'],
   ['more servers than max', [mine, idle('b', 2), idle('c', 3)], 'arena has 3 servers, at most 2 are allowed'],
-])('reports %s', (_what, servers, violation) => {
+])('%s is a violation', (_what, servers, violation) => {
   expect(setUp().check(...servers)).toContain(violation)
 })
 
-it('allows existing servers above a lowered max, but no new ones', () => {
+it('existing servers may exceed a lowered max, but new ones may not', () => {
   const { arena, check } = setUp()
   Object.assign(arena, { max: 1, ceiling: 3 })
   expect(check(mine, idle('b', 2), idle('c', 3))).toEqual([])
@@ -84,7 +84,7 @@ it('allows existing servers above a lowered max, but no new ones', () => {
   expect(check(mine, idle('b', 2), idle('d', 4))).toEqual(['arena has 3 servers, at most 2 are allowed'])
 })
 
-it('allows the end of sessions and servers that the test has ended', () => {
+it('sessions and servers that the test has ended may be gone', () => {
   const { expected, session, check } = setUp()
   expected.end(session)
   expect(check()).toEqual([])

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { soak } from './soak.js'
 
-it('runs four hosts and a drain without a violation', { timeout: 300_000 }, async () => {
+it('a short soak test with four hosts and a drain finds no violation', { timeout: 300_000 }, async () => {
   const run = soak({ length: { steps: 36 }, seed: 4 })
   if (process.platform !== 'linux') {
     await expect(run).rejects.toThrow('requires Linux')

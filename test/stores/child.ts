@@ -11,7 +11,7 @@ export interface Child {
   say(line: string): void
   /** Sends SIGKILL; resolves when the process is gone. */
   kill(): Promise<void>
-  /** Resolves with its exit code once it exits. */
+  /** Resolves with the exit code. */
   ended(): Promise<number | null>
 }
 

@@ -12,7 +12,7 @@ interface Acknowledged {
   readonly revision: string
 }
 
-test('acknowledged writes survive kill -9 at any moment, and nothing else has changed', async () => {
+test('acknowledged writes survive kill -9 at any moment, and nothing else changes', async () => {
   const directory = await temporaryDirectory()
   const kept = new Map<string, string>()
   for (let round = 0; round < rounds; round++) {

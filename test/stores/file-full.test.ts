@@ -4,7 +4,7 @@ import { minimalDetail } from '../../src/testing/records.js'
 import { nextMessage, startChild } from './child.js'
 import { temporaryDirectory } from './temporary.js'
 
-test('on a full disk writes reject as unavailable, records stay readable, and deletes work', async () => {
+test('on a full disk, writes reject with unavailable, and reads and deletes work', async () => {
   const directory = await temporaryDirectory()
   // A limit on the file size fails like a full disk.
   const child = startChild('filler.ts', [directory], { limit: '-f 4096' })

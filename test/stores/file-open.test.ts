@@ -13,7 +13,7 @@ import { temporaryDirectory } from './temporary.js'
 const ref = { namespace: 'default', name: 'arena' }
 
 describe('the directory', () => {
-  test('is created with its parents, accessible only to its user', async () => {
+  test('is created with its parents, accessible only to the user', async () => {
     const directory = join(await temporaryDirectory(), 'parent', 'store.d')
     const store = await fileStore({ directory })
     await store.servers.create(minimalServer(ref))
@@ -73,7 +73,7 @@ describe('the directory', () => {
   })
 })
 
-describe('one writer for a directory', () => {
+describe('a directory with one writer at a time', () => {
   test('a second store in the same process is rejected, and the first keeps working', async () => {
     const directory = await temporaryDirectory()
     const store = await fileStore({ directory })
@@ -120,7 +120,7 @@ describe('one writer for a directory', () => {
     await (await fileStore({ directory })).close()
   })
 
-  test('of processes that open it concurrently, one succeeds', async () => {
+  test('one of several processes that open it concurrently succeeds', async () => {
     const directory = join(await temporaryDirectory(), 'store')
     const children = Array.from({ length: 4 }, () => startChild('holder.ts', [directory]))
     onTestFinished(async () => {

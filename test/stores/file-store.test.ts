@@ -67,7 +67,7 @@ test('a signal that fires after a write has no effect', () =>
     expect((await servers.get(ref))?.revision).toBe(revision)
   }))
 
-test('unusual keys and texts are stored unchanged', () =>
+test('unusual keys and strings are stored unchanged', () =>
   withStore(async ({ builds }) => {
     const build = minimalBuild(ref)
     const template: unknown = JSON.parse('{"__proto__":{"a":1},"constructor":null,"spec":{"half":"\\ud83d","n":1e-7}}')
@@ -76,7 +76,7 @@ test('unusual keys and texts are stored unchanged', () =>
     expect(JSON.stringify(read?.record.spec.template)).toBe(JSON.stringify(template))
   }))
 
-test('a name that is too long rejects as invalid, and other writes succeed', () =>
+test('a write with a name that is too long rejects with invalid, and other writes succeed', () =>
   withStore(async ({ details }) => {
     const long = details.create(minimalDetail({ ...ref, name: 'a'.repeat(2_000) }))
     const short = details.create(minimalDetail(ref))

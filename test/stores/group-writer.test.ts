@@ -11,7 +11,7 @@ interface Faults {
   diskFull: boolean
 }
 
-test('a database that is dead after a failed write is reopened, and reads and writes work again', async () => {
+test('a database that is unusable after a failed write is reopened, and reads and writes work again', async () => {
   const { writer, faults, opened } = await startWriter()
   const first = await create(writer, 'arena-1')
   faults.die = true
@@ -73,7 +73,7 @@ async function startWriter() {
   const openIt = () => {
     opened++
     const environment = openEnvironment({ open: openLmdb }, directory)
-    return mortal({ ...environment, collections: openCollections(environment) }, faults)
+    return breakable({ ...environment, collections: openCollections(environment) }, faults)
   }
   const environment = openIt()
   const diskReserve = new DiskReserve(directory)
@@ -87,8 +87,8 @@ async function startWriter() {
   return { writer, faults, opened: () => opened }
 }
 
-/** A real environment that can be made to behave like lmdb's after a failed write of its header. */
-function mortal(environment: OpenEnvironment, faults: Faults): OpenEnvironment {
+/** A real environment that can fail like lmdb after a failed write of its header. */
+function breakable(environment: OpenEnvironment, faults: Faults): OpenEnvironment {
   const { root } = environment
   const batch = root.batch.bind(root)
   const transactionSync = root.transactionSync.bind(root)

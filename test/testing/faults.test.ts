@@ -29,7 +29,7 @@ function wrapped(fault: CallFault) {
 }
 
 describe('a faulty backend', () => {
-  it('refuses a call without any effect', async () => {
+  it('rejects a call, which then has no effect', async () => {
     const { backend, made } = wrapped({ kind: 'refuse' })
     await expect(backend.create(spec)).rejects.toMatchObject({ code: 'unavailable' })
     expect(made()).toBe(0)
@@ -37,7 +37,7 @@ describe('a faulty backend', () => {
     expect(made()).toBe(1)
   })
 
-  it('loses the reply of a call that took effect', async () => {
+  it('loses the reply to a call that took effect', async () => {
     const error = new FleetError('unavailable', 'connection reset')
     const { backend, made } = wrapped({ kind: 'lose-reply', error })
     await expect(backend.create(spec)).rejects.toBe(error)
@@ -73,7 +73,7 @@ describe('a faulty backend', () => {
     await expect(creating).rejects.toMatchObject({ code: 'aborted' })
   })
 
-  it('rejects a fault that takes time without a clock', async () => {
+  it('rejects a timed fault without a clock', async () => {
     const backend = faultyBackend(memoryBackend(), { calls: () => ({ kind: 'delay-reply', ms: 1 }) })
     await expect(backend.create(spec)).rejects.toThrow(/needs the `clock` option/)
   })
@@ -127,7 +127,7 @@ describe('random faults', () => {
 })
 
 describe('a faulty store', () => {
-  it('injects faults by collection and method, and passes other calls on', async () => {
+  it('injects faults by collection and method, and passes on other calls', async () => {
     const calls: string[] = []
     const done: string[] = []
     const backing = recordingStore(done)

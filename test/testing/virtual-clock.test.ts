@@ -47,18 +47,18 @@ describe('the virtual clock', () => {
 
   it('fires timers that are set during an advance, if they become due in it', async () => {
     const clock = virtualClock()
-    const seen: number[] = []
+    const fired: number[] = []
     const work = async () => {
       for (let i = 0; i < 3; i++) {
         await new Promise<void>((resolve) => clock.after(10, resolve))
         await nextTurn()
         await Promise.resolve()
-        seen.push(clock.elapsed())
+        fired.push(clock.elapsed())
       }
     }
     const done = work()
     await clock.advance(30)
-    expect(seen).toEqual([10, 20, 30])
+    expect(fired).toEqual([10, 20, 30])
     await done
   })
 
@@ -80,11 +80,11 @@ describe('the virtual clock', () => {
 
   it('settles without advancing time, and fires timers that are due now', async () => {
     const clock = virtualClock()
-    const seen: string[] = []
-    void Promise.resolve().then(() => clock.after(0, () => seen.push('now')))
-    clock.after(1, () => seen.push('later'))
+    const fired: string[] = []
+    void Promise.resolve().then(() => clock.after(0, () => fired.push('now')))
+    clock.after(1, () => fired.push('later'))
     await clock.settle()
-    expect(seen).toEqual(['now'])
+    expect(fired).toEqual(['now'])
     expect(clock.elapsed()).toBe(0)
   })
 
@@ -113,7 +113,7 @@ describe('the virtual clock', () => {
     expect([clock.now(), clock.elapsed(), fired]).toEqual([-3_599_000, 1_000, true])
   })
 
-  it('fires timers late that became due during a suspension', async () => {
+  it('fires timers that became due during a suspension afterwards', async () => {
     const clock = virtualClock()
     const firedAt: number[] = []
     clock.after(10, () => {
@@ -178,14 +178,14 @@ describe('the virtual clock', () => {
     expect(clock.elapsed()).toBe(100)
   })
 
-  it('rejects when timers set each other in an endless loop', async () => {
+  it('rejects when timers re-arm each other endlessly', async () => {
     const clock = virtualClock()
     const again = () => void clock.after(0, again)
     again()
     await expect(clock.settle()).rejects.toThrow(/set each other/)
   })
 
-  it('gives the same bytes for the same seed, and different bytes for another', () => {
+  it('generates the same bytes for the same seed, and different bytes for another', () => {
     const draw = (seed: number) => {
       const clock = virtualClock({ seed })
       return [...clock.randomBytes(16), ...clock.randomBytes(16)]

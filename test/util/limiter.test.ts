@@ -1,4 +1,4 @@
-/** The limiter, and timeouts of calls that it runs. */
+/** The concurrency limiter, and timeouts of its calls. */
 import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { withTimeout } from '../../src/util/with-timeout.js'
@@ -11,7 +11,7 @@ function gate() {
 }
 
 describe('a limiter', () => {
-  it('runs tasks up to its limit, and the others in order of arrival', async () => {
+  it('runs tasks up to its limit, and queues the rest in order of arrival', async () => {
     const { settle } = virtualClock()
     const limited = limiter(2)
     const begun: number[] = []
@@ -34,7 +34,7 @@ describe('a limiter', () => {
     await Promise.all(all)
   })
 
-  it('starts the next task when one fails', async () => {
+  it('starts the next task after one fails', async () => {
     const limited = limiter(1)
     const failed = limited(() => Promise.reject(new Error('no')))
     const next = limited(() => Promise.resolve('yes'))
@@ -42,7 +42,7 @@ describe('a limiter', () => {
     expect(await next).toBe('yes')
   })
 
-  it('never exceeds its limit when tasks arrive while others end', async () => {
+  it('never exceeds its limit when tasks arrive while others finish', async () => {
     const limited = limiter(3)
     let running = 0
     let most = 0

@@ -6,7 +6,7 @@ import { unlessAborted } from '../../src/util/signals.js'
 const never = new Promise<never>(() => {})
 
 describe('unlessAborted', () => {
-  it('settles like the work', async () => {
+  it('settles like the work that it wraps', async () => {
     const { signal } = new AbortController()
     expect(await unlessAborted(Promise.resolve(1), undefined)).toBe(1)
     expect(await unlessAborted(Promise.resolve(2), signal)).toBe(2)
@@ -21,7 +21,7 @@ describe('unlessAborted', () => {
     await expect(unlessAborted(never, aborter.signal)).rejects.toMatchObject({ code: 'aborted' })
   })
 
-  it('ignores work that fails later, without an unhandled rejection', async () => {
+  it('causes no unhandled rejection if the work fails later', async () => {
     let fail = (_: Error) => {}
     const work = new Promise<never>((_, reject) => (fail = reject))
     await expect(unlessAborted(work, AbortSignal.abort())).rejects.toMatchObject({ code: 'aborted' })

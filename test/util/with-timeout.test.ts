@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { withTimeout } from '../../src/util/with-timeout.js'
 
 describe('a call with a timeout', () => {
-  it('rejects at the timeout, and its signal fires', async () => {
+  it('rejects at the timeout and fires its signal', async () => {
     const clock = virtualClock()
     let signal: AbortSignal | undefined
     const call = withTimeout(clock, 5_000, 'the list', (given) => {
@@ -29,7 +29,7 @@ describe('a call with a timeout', () => {
         throw new Error('no')
       },
     ],
-  ])('that %s leaves no timer behind', async (_, work: () => Promise<void>) => {
+  ])('leaves no timer behind if it %s', async (_, work: () => Promise<void>) => {
     const clock = virtualClock()
     await Promise.allSettled([withTimeout(clock, 5_000, 'the list', work)])
     await clock.settle()

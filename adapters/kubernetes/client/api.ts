@@ -114,10 +114,10 @@ export class KubernetesApi {
     const timeoutMs = this.#limits.timeoutMs(call)
     for (let attempt = 1; ; attempt++) {
       const current = this.#transport.endpoint()
-      const endpoint = current instanceof Promise ? await this.#limited(call, timeoutMs, current) : current
+      const endpoint = current instanceof Promise ? await this.#waitWithin(call, timeoutMs, current) : current
       const opened = await this.#http.open({ ...call, unlimited: true }, endpoint)
       if ('body' in opened) return opened
-      if (opened.status === 401 && attempt === 1) await this.#limited(call, timeoutMs, this.#transport.refresh())
+      if (opened.status === 401 && attempt === 1) await this.#waitWithin(call, timeoutMs, this.#transport.refresh())
       else throw failedCall(parseApiError(opened.status, opened.text), call.what, this.server)
     }
   }
@@ -133,20 +133,20 @@ export class KubernetesApi {
     return this.#scope.sleep(this.#clock, ms, signal)
   }
 
-  /** Resolves when the call may start; `done` must follow. */
+  /** Resolves when the call may start; the rate limiter's `done` must follow. */
   #queue(call: ApiCall, endsAt: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      let leave = () => {}
+      let dequeue = () => {}
       const settle = this.#limits.bind(call, endsAt - this.#clock.elapsed(), (error) => {
-        leave()
+        dequeue()
         reject(error)
       })
-      leave = this.#rateLimiter.enqueue(call.priority === true, () => settle(resolve))
+      dequeue = this.#rateLimiter.enqueue(call.priority === true, () => settle(resolve))
     })
   }
 
-  /** Applies the call's limits to shared work, which goes on for the other callers. */
-  #limited<T>(call: ApiCall, remainingMs: number, work: Promise<T>): Promise<T> {
+  /** Waits for shared work within the call's limits; the work itself goes on for other callers. */
+  #waitWithin<T>(call: ApiCall, remainingMs: number, work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const settle = this.#limits.bind(call, remainingMs, reject)
       work.then(
@@ -160,12 +160,12 @@ export class KubernetesApi {
     const remainingMs = () => endsAt - this.#clock.elapsed()
     for (let isRefreshed = false; ;) {
       const current = this.#transport.endpoint()
-      const endpoint = current instanceof Promise ? await this.#limited(call, remainingMs(), current) : current
+      const endpoint = current instanceof Promise ? await this.#waitWithin(call, remainingMs(), current) : current
       const { status, text, retryAfterMs } = await this.#http.send(call, endpoint, remainingMs())
       if (status >= 200 && status < 300) return { json: this.#parse(call, text) }
       if (status === 401 && !isRefreshed) {
         isRefreshed = true
-        await this.#limited(call, remainingMs(), this.#transport.refresh())
+        await this.#waitWithin(call, remainingMs(), this.#transport.refresh())
         continue
       }
       if (status === 429 && retryAfterMs < remainingMs() && !call.signal?.aborted) return { retryAfterMs }

@@ -1,7 +1,7 @@
 /** The part of @kubernetes/client-node's KubeConfig that this adapter uses, and how the default one is loaded. */
-import { createRequire } from 'node:module'
 import type { RequestOptions } from 'node:https'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
+import { loadOptionalPackage } from '../../../src/platform/optional-package.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 
 /** Address of and credentials for a cluster; a `KubeConfig` of @kubernetes/client-node satisfies it. */
@@ -13,7 +13,7 @@ export interface KubeConfigLike {
   applyToHTTPSOptions(options: RequestOptions): Promise<void>
 }
 
-const install = 'npm install @kubernetes/client-node'
+const packageName = '@kubernetes/client-node'
 
 /** KUBECONFIG, else ~/.kube/config, else the pod's service account. */
 export function defaultKubeConfig(): KubeConfigLike {
@@ -43,17 +43,7 @@ export function isKubeConfig(value: unknown): value is KubeConfigLike {
 }
 
 function load(): object {
-  // `__filename` exists in the CommonJS build only.
-  const here = typeof __filename === 'string' ? __filename : import.meta.url
-  let loaded: unknown
-  try {
-    loaded = createRequire(here)('@kubernetes/client-node')
-  } catch (error) {
-    const isMissing = error instanceof Error && 'code' in error && error.code === 'MODULE_NOT_FOUND'
-    const why = isMissing ? 'is not installed' : `cannot be loaded (${messageOf(error)})`
-    const message = `kubernetesBackend needs the package @kubernetes/client-node, which ${why}: ${install}`
-    throw new FleetError('internal', message, { cause: error })
-  }
+  const loaded = loadOptionalPackage(packageName, 'kubernetesBackend')
   if (typeof loaded === 'object' && loaded !== null) return loaded
   throw unusable()
 }
@@ -71,6 +61,6 @@ function isPlaceholder(config: KubeConfigLike): boolean {
 }
 
 function unusable(): FleetError {
-  const message = 'kubernetesBackend does not support the installed version of @kubernetes/client-node'
-  return new FleetError('internal', `${message}: ${install}@latest`)
+  const message = `kubernetesBackend does not support the installed version of ${packageName}`
+  return new FleetError('internal', `${message}: npm install ${packageName}@latest`)
 }

@@ -1,6 +1,6 @@
 /** What all Kubernetes objects have in common, and their paths in the API. Pure. */
-import { isObject } from '../../../src/rules/validation/problem.js'
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
+import { isObject } from '../../../src/rules/validation/problem.js'
 
 export interface ResourceType {
   /** Empty for the core group. */

@@ -35,7 +35,7 @@ export class RateLimiter {
     return this.#priorityQueue.size === 0 && (priority || this.#queue.size === 0) && this.#start(priority)
   }
 
-  /** Calls `start` once the call may start; `done` must follow. The returned function leaves the queue. */
+  /** Calls `start` once the call may start; `done` must follow. The returned function removes it from the queue. */
   enqueue(priority: boolean, start: () => void): () => void {
     const queue = priority ? this.#priorityQueue : this.#queue
     queue.add(start)

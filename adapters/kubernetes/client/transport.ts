@@ -120,7 +120,7 @@ export class Transport {
   }
 
   #createAgents(options: https.RequestOptions, tls: TlsOptions): Pick<Endpoint, 'agent' | 'unlimitedAgent'> {
-    // Behind a proxy, only @kubernetes/client-node's own agent knows the way.
+    // Through a proxy, only the agent of @kubernetes/client-node can connect.
     const { agent } = options
     if (this.#config.getCurrentCluster()?.proxyUrl && agent instanceof http.Agent) {
       return { agent, unlimitedAgent: agent }

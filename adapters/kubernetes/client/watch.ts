@@ -141,7 +141,7 @@ class CollectionWatch {
     const { signal } = this.#aborter
     this.#isVerifying = true
     try {
-      // Again when the watch has broken meanwhile: the response may predate that.
+      // Repeated when the watch has broken meanwhile: the response may be older than that.
       while (this.#mustVerify && !this.#mustList && !this.#isOver()) {
         this.#mustVerify = false
         const from = this.#revision
@@ -193,7 +193,7 @@ class CollectionWatch {
 
   async #read(stream: ApiStream): Promise<'ended' | 'stalled' | 'superseded'> {
     const { api, clock, what } = this.#options
-    const onEvent = (event: WatchEvent) => this.#take(event)
+    const onEvent = (event: WatchEvent) => this.#handle(event)
     try {
       return await readWatchStream({ stream, clock, stallMs: this.#stallMs, what, server: api.server, onEvent })
     } catch (error) {
@@ -202,7 +202,7 @@ class CollectionWatch {
     }
   }
 
-  #take(event: WatchEvent): void {
+  #handle(event: WatchEvent): void {
     if (this.#isOver()) return
     this.#failures = 0
     if (event.type === 'changed') this.#listener.changed(event.object)

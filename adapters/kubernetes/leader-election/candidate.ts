@@ -1,6 +1,6 @@
 /**
- * One host's part in an election. A lease expires by when this host saw it change, never by other hosts' clocks; and a leader
- * that could not renew its own in time stops leading, whatever the reason.
+ * One host's part in an election. Whether a lease has expired depends on when this host saw it change, never on other hosts'
+ * clocks. A leader that could not renew its lease in time stops leading.
  */
 import type { ElectionListener } from '../../../src/contracts/elector.js'
 import { randomFraction } from '../client/jitter.js'
@@ -24,7 +24,7 @@ export class Candidate {
   readonly #lease: OwnLease
   readonly #rivals: RivalLeases | undefined
   #observed: ObservedLease | undefined
-  /** Kept this host from leading at the last attempt. */
+  /** The one that kept this host from leading at the last attempt. */
   #rival: Rival | undefined
   /** Elapsed ms at which the Lease was first found missing; -Infinity when there never was one. */
   #missingSince: number | undefined
@@ -92,7 +92,7 @@ export class Candidate {
     else this.#lose(otherHost(observed.holder, identity))
   }
 
-  /** An unreleased lease is waited out whoever its holder is: after a manual edit, the actual leader may still lead. */
+  /** An unreleased lease must expire, even if it names no holder: after a manual edit, the actual leader may still lead. */
   #isFree(observed: ObservedLease): boolean {
     if (observed.isReleased || this.#lease.isOwnWrite(observed)) return true
     return this.#deps.clock.elapsed() - observed.at >= this.#longestLeaseMs()
@@ -196,7 +196,7 @@ export class Candidate {
   }
 }
 
-/** Undefined when the Lease names no one, or this host, which does not lead whatever the Lease says. */
+/** Undefined when the Lease names no holder, or this host, which may not lead in spite of that. */
 function otherHost(holder: string, identity: string): string | undefined {
   return holder === '' || holder === identity ? undefined : holder
 }

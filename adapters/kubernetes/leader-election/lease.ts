@@ -10,7 +10,7 @@ export interface Scope {
 }
 
 export interface ObservedLease {
-  /** Empty: no one. */
+  /** Empty: none. */
   readonly holder: string
   /** Changes with every renewal. */
   readonly revision: string
@@ -21,7 +21,7 @@ export interface ObservedLease {
   readonly leaseMs: number
   /** The holder's `renewTime`, which a manual edit leaves alone. */
   readonly renewTime: string
-  /** By its holder, which had stopped leading before. */
+  /** Released by its holder, which had stopped leading before. */
   readonly isReleased: boolean
 }
 

@@ -16,7 +16,7 @@ export interface OwnLeaseDependencies {
   readonly name: string
   /** Name of this host, unique among the fleet's hosts. */
   readonly identity: string
-  /** A leader that has not renewed for this long no longer leads; others take over within it plus a second. */
+  /** A leader that has not renewed for this long no longer leads; others take over within this time plus a second. */
   readonly leaseMs: number
   /** Default: no other fleet can overlap. */
   readonly scope?: Scope

@@ -41,7 +41,7 @@ export class RivalLeases {
     this.#deps = deps
   }
 
-  /** Another leader with an overlapping scope, or what may be one. Lists all Leases: call it only before taking the lead. */
+  /** A leader, or possible leader, with an overlapping scope. Lists all Leases: call it only before taking the lead. */
   async find(options: Pick<ApiCall, 'unlimited' | 'timeoutMs' | 'signal'>): Promise<Rival | undefined> {
     const items = await this.#list(options)
     if (!items) return undefined

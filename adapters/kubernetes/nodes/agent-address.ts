@@ -11,23 +11,25 @@ export interface AgentEndpointInput {
   readonly nodes: Iterable<Node>
 }
 
-/** Rejects with `invalid` when it has to be configured. */
+/** Rejects with `invalid` when the address must be configured. */
 export async function findAgentEndpoint({ host, nodes }: AgentEndpointInput): Promise<AgentEndpoint> {
   const isWildcard = host === '0.0.0.0' || host === '::'
   const isLocal = host !== undefined && isLoopback(host)
   if (host !== undefined && !isWildcard && !isLocal) return { host, advertisedHost: host }
-  if (isLocal) throw mustConfigure(`pods cannot reach an agent on ${host}; omit agent.host`)
+  if (isLocal) throw mustBeConfigured(`pods cannot reach an agent on ${host}`, 'omit agent.host, or ')
   for (const node of nodes) {
     const address = internalAddress(node)
     if (address !== undefined && (await isOwnAddress(address)))
       return { host: host ?? address, advertisedHost: address }
   }
-  throw mustConfigure('this host is not a node of the cluster, so the address at which pods reach its agent is unknown')
+  throw mustBeConfigured(
+    'this host is not a node of the cluster, so the address at which pods reach its agent is unknown',
+  )
 }
 
-function mustConfigure(why: string): FleetError {
+function mustBeConfigured(reason: string, alternative = ''): FleetError {
   return new FleetError(
     'invalid',
-    `${why}; or set agent: { host } to the address to listen on and agent: { address } to the one that pods connect to, such as a Service`,
+    `${reason}: ${alternative}set agent: { host } to the listen address and agent: { address } to the address that pods use, such as that of a Service`,
   )
 }

@@ -10,7 +10,7 @@ import { ForeignPorts, PortRotation, portsExhausted } from '../../shared/port-ro
 
 export interface HeldPort {
   readonly port: number
-  /** Undefined until its pod has a node: it may get any. */
+  /** Undefined until its pod has a node, which may be any. */
   readonly node: string | undefined
 }
 
@@ -48,7 +48,7 @@ export class NodePorts {
     return taken
   }
 
-  /** Pods of others use these on every node that the pod could have got. */
+  /** Pods outside the fleet use these ports on every node that the pod could be scheduled to. */
   markForeign(ports: readonly number[]): void {
     this.#foreign.mark(ports)
   }

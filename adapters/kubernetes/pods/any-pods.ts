@@ -1,4 +1,4 @@
-/** Asks the API server itself whether the fleet has pods. */
+/** Checks with the API server, not the cache, whether the fleet has pods. */
 import type { KubernetesApi } from '../client/api.js'
 import { pathOf, pods as podType } from '../client/kube-objects.js'
 import type { Names } from './labels.js'

@@ -2,7 +2,7 @@
 import type { Identity } from './labels.js'
 import type { Pod } from './pod-objects.js'
 
-/** Host ports that the template itself requests: the fleet cannot replace them by others. */
+/** Host ports that the template itself requests: the fleet cannot choose others. */
 export function templateHostPorts({ spec }: Pod, { ports }: Identity): readonly number[] {
   // The scheduler counts the ports of sidecars, which are init containers that are always restarted.
   const sidecars = spec?.initContainers?.filter(({ restartPolicy }) => restartPolicy === 'Always') ?? []

@@ -1,6 +1,6 @@
 /**
- * Restores the fleet's labels and annotations on pods whose own were edited. To a watch, a pod that no longer matches the
- * selector looks deleted: the API server is asked before that is believed.
+ * Restores the fleet's labels and annotations on pods where they were edited. A watch reports a pod that no longer matches the
+ * selector as deleted, so this reads the pod from the API server.
  */
 import type { Logger } from '../../../src/contracts/logger.js'
 import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'

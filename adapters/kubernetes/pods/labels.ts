@@ -1,4 +1,4 @@
-/** The labels and annotations by which a pod is known as a server of the fleet. Pure. */
+/** The labels and annotations that identify a pod as a server of the fleet. Pure. */
 import { isDeepStrictEqual } from 'node:util'
 import type { RecordedInstance } from '../../../src/contracts/backend.js'
 import type { PortPair, Ref } from '../../../src/rules/model/resources.js'
@@ -75,8 +75,8 @@ export function recoverIdentity(
   const { labels = {}, annotations = {}, ownerReferences = [] } = object.metadata
   const labelled = labels[names.uid]
   const isOwned = owner !== undefined && ownerReferences.some((reference) => reference.uid === owner.uid)
-  const isUnmarked = labelled === undefined && ownerReferences.length === 0
-  if (labelled !== uid && !isOwned && !isUnmarked) return undefined
+  const isUnclaimed = labelled === undefined && ownerReferences.length === 0
+  if (labelled !== uid && !isOwned && !isUnclaimed) return undefined
   const container = containerOf(annotations, podIn(object)?.spec)
   return { ref, uid, container, ports: parsePortPairs(annotations[names.ports]) ?? ports }
 }

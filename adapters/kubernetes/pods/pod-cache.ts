@@ -76,7 +76,7 @@ export class PodCache {
     return this.#snapshots.get(keyOf(ref))
   }
 
-  /** The next `list` asks the API server, since a dead watch may look quiet for a while. */
+  /** The next `list` asks the API server: the watch may be dead without having ended. */
   invalidate(): void {
     this.#generation++
   }

@@ -46,7 +46,7 @@ export class IncompletePods {
     return this.#removing.delete(podUid)
   }
 
-  /** Resolves once this pod's removal, if it is being removed, is over. */
+  /** Resolves once the removal of this pod, if one is in progress, is over. */
   async removed(snapshot: PodSnapshot | undefined): Promise<void> {
     await this.#removing.get(snapshot?.podUid ?? '')
   }
@@ -55,7 +55,7 @@ export class IncompletePods {
   async isComplete(snapshot: PodSnapshot): Promise<boolean> {
     const { fence, isCreating } = this.#deps
     const { pod, podUid, identity } = snapshot
-    // To a host that does not lead, pods that the leader is creating look the same.
+    // A host that does not lead cannot tell them from pods that the leader is creating.
     if (fence.check()) return true
     if (!this.isRemoving(snapshot)) {
       const isWaiting = isUnstarted(pod) && pod.metadata?.deletionTimestamp === undefined
@@ -67,7 +67,7 @@ export class IncompletePods {
     return false
   }
 
-  /** True as well when it cannot be checked: a pod too many does no harm. */
+  /** Also true when the check fails: keeping an incomplete pod for a while does no harm. */
   async #mayHaveSecret(snapshot: PodSnapshot): Promise<boolean> {
     try {
       return await this.#deps.secrets.isProvided(snapshot)

@@ -53,7 +53,7 @@ export class PodCreation implements Creation {
   async run(): Promise<CreationOutcome> {
     const { pods, secrets, incompletePods, instanceOf } = this.#deps
     const { spec } = this.#input
-    // A leftover pod of that name goes first.
+    // An incomplete pod of that name must be gone first.
     await incompletePods.removed(pods.find(spec.ref))
     const created = await this.#create()
     if ('rejected' in created) return created

@@ -1,6 +1,6 @@
 /** Makes a server's pod: the whole template of its build, plus what the fleet adds. Pure. */
-import { graceSecondsOf } from '../../../src/rules/validation/template.js'
 import { type Fields, objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
+import { graceSecondsOf } from '../../../src/rules/validation/template.js'
 import { type OwnerReference, pods as podType, typeMetaOf } from '../client/kube-objects.js'
 import { annotationsOf, evictAnnotation, type Identity, labelsOf, type Names, namesOf } from '../pods/labels.js'
 import { completeContainer, type ContainerSpecInput } from './container-spec.js'

@@ -33,7 +33,7 @@ export class PodTermination implements Termination {
   #deadline: number
   /** The deadline that the API server knows. */
   #requestedDeadline = Infinity
-  #isLeaving = false
+  #isClosed = false
 
   constructor(deps: PodTerminationDependencies, ref: Ref, uid: string, graceMs: number) {
     this.#deps = deps
@@ -47,19 +47,19 @@ export class PodTermination implements Termination {
     this.#wake()
   }
 
-  /** The host is closing: stops waiting. A deleted pod ends without it; any other is left to the next leader. */
-  leave(): void {
-    this.#isLeaving = true
+  /** The host is closing: `run` stops waiting. A pod that was not deleted yet is left to the next leader. */
+  close(): void {
+    this.#isClosed = true
     this.#wake()
   }
 
-  /** Leaves, and aborts the API call in flight. */
+  /** Also aborts the API call in flight. */
   abort(): void {
-    this.#isLeaving = true
+    this.#isClosed = true
     this.#aborter.abort()
   }
 
-  /** Rejects with `closed` when the host leaves before the pod is gone, and with `unavailable` when it takes too long. */
+  /** Rejects with `closed` when the host closes before the pod is gone, and with `unavailable` when it takes too long. */
   async run(): Promise<void> {
     const { pods, creationSettled, forgetRejected } = this.#deps
     await creationSettled(keyOf(this.#ref))
@@ -74,8 +74,7 @@ export class PodTermination implements Termination {
     // Already being deleted with a grace period of its own, which another request could only shorten.
     if (snapshot.pod.metadata?.deletionTimestamp !== undefined) this.#requestedDeadline = this.#deadline
     while (pods.find(snapshot.identity.ref)?.podUid === snapshot.podUid) {
-      if (this.#isLeaving)
-        throw new FleetError('closed', `backend closed while pod ${keyOf(this.#ref)} was terminating`)
+      if (this.#isClosed) throw new FleetError('closed', `backend closed while pod ${keyOf(this.#ref)} was terminating`)
       if (this.#deadline < this.#requestedDeadline) await this.#delete(snapshot, this.#graceSeconds())
       const overdueMs = clock.elapsed() - this.#deadline
       if (overdueMs >= timeoutMs) throw this.#timedOut(snapshot)

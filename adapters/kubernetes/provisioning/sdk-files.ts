@@ -1,6 +1,6 @@
 /** The folders, volumes and secret keys through which a pod's containers get their SDK configuration. Pure. */
-import { isObject } from '../../../src/rules/validation/problem.js'
 import type { SdkConfigInput } from '../../../src/rules/game/sdk-config.js'
+import { isObject } from '../../../src/rules/validation/problem.js'
 import { objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
 
 const root = '/gamekeeper'

@@ -35,7 +35,7 @@ interface Rejection {
 
 export class SdkSecrets {
   readonly #deps: SdkSecretsDependencies
-  /** What each pod is to run until its secret is created, by the pod's uid. */
+  /** Specs of the pods that wait for their secret, by the pod's uid. */
   readonly #pending = new Map<string, InstanceSpec>()
   readonly #creating = new Set<string>()
   /** Unstarted pods whose secret exists, by the pod's uid. */

@@ -1,6 +1,6 @@
 /**
- * Detects pods that have had a node for long without starting. Causes such as a missing volume or a network failure appear in
- * cluster events only: the pod's status stays ContainerCreating.
+ * Detects pods that have had a node for a long time without starting. Causes such as a missing volume or a network failure appear in
+ * Kubernetes Events only: the pod's status stays ContainerCreating.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Ref } from '../../../src/rules/model/resources.js'

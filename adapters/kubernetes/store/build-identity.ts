@@ -37,7 +37,7 @@ export class BuildIdentities {
     return this.#creating.get(keyFor(object))
   }
 
-  /** Asks for the servers of builds whose identity this host cannot know otherwise. */
+  /** Lists the servers of builds whose identity this host cannot know otherwise. */
   async loadMissing(
     objects: readonly KubeObject[],
     knownAt: (key: string) => KnownBuild | undefined,
@@ -48,7 +48,7 @@ export class BuildIdentities {
     await Promise.all(unknown.map((object) => this.#loadFromServers(object, options)))
   }
 
-  /** The identity to use instead of the one read from the object; undefined when that one stands. `known`: the same object. */
+  /** The identity to use instead of the one read from the object; undefined when that one is right. `known`: the same object. */
   recovered(
     record: Build,
     known: KnownBuild | undefined,

@@ -57,7 +57,7 @@ export class CollectionFollower {
           listener.listed(all, namespace)
         },
         changed(object) {
-          if (!collection.isNews(object)) return
+          if (!collection.isUnseen(object)) return
           const versioned = collection.versioned(object)
           if (versioned) listener.changed(versioned)
           else if (object.metadata.deletionTimestamp !== undefined) listener.gone(refOf(object))

@@ -74,8 +74,8 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
     return record && { record, revision: revisionOf(object) }
   }
 
-  /** False for objects that are older than what this store has seen or written. */
-  isNews(_object: KubeObject): boolean {
+  /** False for revisions that this store has seen or written already, and for older ones. */
+  isUnseen(_object: KubeObject): boolean {
     return true
   }
 

@@ -56,7 +56,7 @@ export class ServerCollection extends CustomCollection<Server> {
     return this.putStatus(record, basedOn, serverStatus(record, basedOn), { ...options, priority })
   }
 
-  override isNews(object: KubeObject): boolean {
+  override isUnseen(object: KubeObject): boolean {
     const cached = this.#cached.get(keyFor(object))
     return cached === undefined || Number(revisionOf(object)) > cached.revision
   }

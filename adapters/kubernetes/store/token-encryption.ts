@@ -67,9 +67,9 @@ async function loadKey(deps: TokenEncryptionDependencies): Promise<Buffer> {
     if (FleetError.is(error, 'not-found')) {
       throw new FleetError('invalid', `kubernetesBackend: namespace ${namespace} does not exist`, { cause: error })
     }
-    // Another host was faster.
-    const theirs = FleetError.is(error, 'conflict') ? await readKey(deps) : undefined
-    if (theirs) return theirs
+    // Another host may have created it first.
+    const existing = FleetError.is(error, 'conflict') ? await readKey(deps) : undefined
+    if (existing) return existing
     throw error
   }
 }

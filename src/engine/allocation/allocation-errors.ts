@@ -1,7 +1,7 @@
 /** The errors that an allocation can end with. */
 import { FleetError, messageOf } from '../../contracts/errors.js'
 import { buildHealth } from '../../rules/model/status.js'
-import { refusal } from '../../rules/planning/allocation.js'
+import { noServerCode } from '../../rules/planning/allocation.js'
 import type { BuildEntry } from '../state/entries.js'
 
 /** `max-reached` or `none-standing-by`, with the time that the caller has waited. */
@@ -10,7 +10,7 @@ export function noServerError(build: BuildEntry, waitedMs: number): FleetError {
   const { name, spec } = record
   const after = waitedMs > 0 ? ` (waited ${Math.round(waitedMs / 100) / 10} s)` : ''
   const isUnhealthy = buildHealth(record) === 'Unhealthy'
-  const code = refusal(buckets.active.size + buckets.reserved.size, spec.max)
+  const code = noServerCode(buckets.active.size + buckets.reserved.size, spec.max)
   switch (code) {
     case 'max-reached': {
       const advice = isUnhealthy ? unhealthyAdvice : '; retry when a match has ended'
@@ -30,7 +30,7 @@ export function isNoServerError(error: unknown): boolean {
   return FleetError.is(error, 'none-standing-by') || FleetError.is(error, 'max-reached')
 }
 
-/** The store has not answered, so the session may or may not have the server. */
+/** The store did not confirm the write, so the session may or may not have the server. */
 export function outcomeUnknownError(cause: unknown): FleetError {
   return new FleetError(
     'unavailable',

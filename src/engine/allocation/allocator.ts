@@ -1,11 +1,11 @@
 /**
- * Allocates servers: one session gets one server, whatever runs in parallel and whatever fails. A server is reserved
- * before the first await and allocated in one conditional write, and no caller gets an answer before that is durable.
+ * Allocates servers: one session gets one server, regardless of concurrent calls and failures. A server is reserved before
+ * the first await and allocated in one conditional write; the call resolves only when that write is durable.
  */
 import { FleetError, throwIfAborted } from '../../contracts/errors.js'
-import { pick, sessionKey } from '../../rules/planning/allocation.js'
 import type { AllocationRequest, Session } from '../../rules/model/resources.js'
 import { type Allocation, allocationOf } from '../../rules/model/wire.js'
+import { pickServer, sessionKey } from '../../rules/planning/allocation.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
@@ -45,8 +45,8 @@ export class Allocator {
   }
 
   /**
-   * Takes the result of the call in progress, within its own timeout. When that call fails for a reason that does not apply
-   * to this one, this one goes on alone.
+   * Waits for the result of the call in progress, up to this call's own timeout. If that call fails for a reason that does
+   * not apply to this one, this call starts over on its own.
    */
   async #join(first: CallInProgress, request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
     const { clock, inventory } = this.#ctx
@@ -109,7 +109,7 @@ export class Allocator {
           this.#saveFailed(entry, session, since, error)
           continue
         }
-        // Another host leads by now, and only that host knows what has become of this write.
+        // Another host leads now, and only that host can know the outcome of this write.
         const deposedError = this.#ctx.deposedError()
         if (deposedError) throw deposedError
         if (entry.record.session?.id !== session.id) continue
@@ -133,7 +133,7 @@ export class Allocator {
   }
 
   #reserveReady(build: BuildEntry, session: Session): ServerEntry | undefined {
-    const entry = pick(build.buckets.ready, build.buckets.outdatedReady)
+    const entry = pickServer(build.buckets.ready, build.buckets.outdatedReady)
     if (entry) this.#reserve(entry, session)
     return entry
   }
@@ -165,7 +165,7 @@ export class Allocator {
     return waitQueue.wait(build, waiting, (entry) => this.#reserve(entry, session))
   }
 
-  /** Returns when another server must be found; throws when it is unknown what the store holds. */
+  /** Returns if the caller needs another server. Throws if the outcome of the write is unknown. */
   #saveFailed(entry: ServerEntry, session: Session, since: number, error: unknown): void {
     this.#ctx.requeue(entry)
     if (error instanceof LostServer) return

@@ -10,7 +10,7 @@ export interface AllocateOptions {
 
 export interface CallInProgress {
   readonly buildID: string
-  /** Position in the wait queue, also when the call has to wait again. */
+  /** Position in the wait queue. Kept if the call has to wait again. */
   readonly ticket: number
   /** A server was reserved for it. If it waits after that, the server was lost. */
   hadServer: boolean
@@ -26,7 +26,7 @@ export function newCall(buildID: string, ticket: number): CallInProgress {
   return { buildID, ticket, hadServer: false, timedOutJoins: undefined, result: pendingForever }
 }
 
-/** Resolves with what `call` gets, or with undefined at the timeout. While a server is reserved the timeout is put off. */
+/** Resolves with the result of `call`, or with undefined at the timeout, which is postponed while a server is reserved. */
 export function resultWithin(
   clock: Clock,
   call: CallInProgress,

@@ -1,6 +1,6 @@
 /**
- * Callers whose wait timed out: each counts as demand for a few more seconds, so that the server being started for it is
- * not scaled down before it retries.
+ * Callers whose wait timed out. Each counts as demand for a few more seconds, so that the server being started for the
+ * caller is not scaled down before the caller retries.
  */
 import type { Clock } from '../../contracts/clock.js'
 import type { BuildEntry } from '../state/entries.js'
@@ -49,8 +49,8 @@ export class RetryGrace {
 
   /** Removes the callers of one build, or all. */
   clear(build?: BuildEntry): void {
-    for (const [of, callers] of [...this.#builds]) {
-      if (build === undefined || of === build) for (const session of [...callers.keys()]) this.remove(of, session)
+    for (const [other, callers] of [...this.#builds]) {
+      if (build === undefined || other === build) for (const session of [...callers.keys()]) this.remove(other, session)
     }
   }
 

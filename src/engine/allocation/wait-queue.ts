@@ -1,12 +1,12 @@
 /**
  * Callers that wait for a server, per build, first come, first served. They count as demand; a caller whose wait times out
- * goes on counting for the retry grace.
+ * keeps counting during the retry grace.
  */
 import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import type { RetryGrace } from './retry-grace.js'
 import { type Link, LinkedSet, unlinked } from '../state/linked-set.js'
+import type { RetryGrace } from './retry-grace.js'
 
 interface Waiter {
   /** Its position in the queue. */
@@ -24,7 +24,7 @@ export interface WaitOptions {
   /** Position in the queue: lower goes first. A caller that waits again keeps its ticket. */
   readonly ticket: number
   readonly waitMs: number
-  /** Makes the error for a wait that times out. */
+  /** Creates the error for a wait that times out. */
   readonly timeoutError: () => FleetError
   readonly signal?: AbortSignal | undefined
 }
@@ -106,10 +106,10 @@ export class WaitQueue {
     this.#bySession.get(session)?.resolve(undefined)
   }
 
-  /** Fails the callers of one build, or all. */
+  /** Rejects the callers of one build, or all. */
   rejectAll(error: FleetError, build?: BuildEntry): void {
-    for (const [of, queue] of [...this.#queues]) {
-      if (build === undefined || of === build) for (const waiter of [...queue]) waiter.reject(error)
+    for (const [other, queue] of [...this.#queues]) {
+      if (build === undefined || other === build) for (const waiter of [...queue]) waiter.reject(error)
     }
     this.#retryGrace.clear(build)
   }

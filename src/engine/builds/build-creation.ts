@@ -1,4 +1,4 @@
-/** Creates builds with a unique name and buildID, and takes in builds that are in the store but not in the inventory. */
+/** Creates builds with a unique name and buildID, and adopts builds that are in the store but not in the inventory. */
 import { FleetError } from '../../contracts/errors.js'
 import type { Versioned } from '../../contracts/store.js'
 import { type Build, keyOf, type Ref } from '../../rules/model/resources.js'
@@ -20,7 +20,7 @@ export class BuildCreation {
   readonly #deps: BuildCreationDependencies
   /** Names and buildIDs of builds that are being created. */
   readonly #claimed = new Set<string>()
-  /** By key: builds whose creation failed, but which the store may hold. */
+  /** By key: builds whose creation failed but that may be in the store. */
   readonly #uncertain = new Map<string, Build>()
 
   constructor(ctx: EngineContext, deps: BuildCreationDependencies) {
@@ -37,7 +37,7 @@ export class BuildCreation {
     const support = checkForBackend(spec, backend.capabilities.template)
     if (!support.ok) throw invalidField(support.problem)
     backend.check?.(spec)
-    // A build that was created after all conflicts with this one, and must be visible to the caller that gets the error.
+    // A failed creation may have succeeded after all. If that build conflicts with this one, the caller must be able to see it.
     await this.#recover((build) => keyOf(build) === keyOf(metadata) || build.spec.buildID === spec.buildID)
     const claims = this.#claim(checked.value)
     try {
@@ -73,7 +73,7 @@ export class BuildCreation {
     return true
   }
 
-  /** Adopts builds whose creation failed but which the store holds. Rejects when the store cannot be read. */
+  /** Adopts builds that are in the store although their creation failed. Rejects when the store cannot be read. */
   recoverUncertain(): Promise<void> {
     return this.#recover(() => true)
   }
@@ -94,7 +94,7 @@ export class BuildCreation {
     try {
       return await store.builds.create(build)
     } catch (error) {
-      // The record may have been written although the call failed, or may still be written.
+      // The write may have succeeded although the call failed, or may still take effect.
       this.#uncertain.set(keyOf(build), build)
       const current = await store.builds.get(build)
       const isInInventory = current !== undefined && (current.record.uid === build.uid || this.adopt(current, claims))
@@ -110,7 +110,7 @@ export class BuildCreation {
     for (const [key, build] of [...this.#uncertain]) {
       if (!isWanted(build)) continue
       const current = await store.builds.get(build)
-      // The store has one record per name, so a build in the inventory by that name is this one.
+      // The store has one record per name, so a build of that name in the inventory is this one.
       const isSettled = !current || inventory.builds.has(key) || this.adopt(current)
       if (isSettled && this.#uncertain.get(key) === build) this.#uncertain.delete(key)
     }

@@ -1,4 +1,4 @@
-/** What a patch or an update makes of a build's record, and the errors of build operations. Pure. */
+/** Applies patches and updates to a build's record, and creates the errors of build operations. Pure. */
 import { FleetError } from '../../contracts/errors.js'
 import { type Build, keyOf, type Ref } from '../../rules/model/resources.js'
 import { isObject, type Problem, shown } from '../../rules/validation/problem.js'

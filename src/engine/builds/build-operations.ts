@@ -1,4 +1,4 @@
-/** Patches, updates, drains and deletes builds. A change is validated, durable before the call resolves, and applied at once. */
+/** Patches, updates, drains and deletes builds. A call resolves when its change is validated, durable and applied. */
 import { FleetError } from '../../contracts/errors.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import type { Ref } from '../../rules/model/resources.js'
@@ -9,8 +9,8 @@ import type { BuildWriter } from '../persistence/build-writer.js'
 import { hasCondition, withDraining } from '../reporting/conditions.js'
 import type { EventReporter } from '../reporting/event-reporter.js'
 import type { BuildEntry } from '../state/entries.js'
-import { serversOf } from '../state/queries.js'
 import { lookUp } from '../state/inventory.js'
+import { serversOf } from '../state/queries.js'
 import type { BuildCreation } from './build-creation.js'
 import { buildNotFound, invalidField, patched, updated } from './build-edits.js'
 
@@ -93,7 +93,7 @@ export class BuildOperations {
     this.recordDeleted(build)
   }
 
-  /** Call when the record is gone from the store: fails the callers that wait, and terminates the servers. */
+  /** Call when the record is gone from the store. Rejects waiting callers and terminates the servers. */
   recordDeleted(build: BuildEntry): void {
     if (build.deleted) return
     const { clock, emitter, inventory } = this.#ctx
@@ -110,14 +110,14 @@ export class BuildOperations {
     this.#ctx.enqueue(build)
   }
 
-  /** Call when an edit has changed the buildID: fails the callers that wait, since they want the old one. */
+  /** Call when an edit has changed the buildID. Rejects waiting callers, which asked for the old one. */
   buildIDChanged(build: BuildEntry, oldID: string): void {
     const message = `build ${build.record.name} no longer has the buildID ${JSON.stringify(oldID)}`
     this.#deps.waitQueue.rejectAll(new FleetError('not-found', message), build)
     this.#enqueueInvalidBuilds()
   }
 
-  /** A build that was invalid because its buildID was taken may have it now. */
+  /** A build that is Invalid because its buildID was taken may now be valid. */
   #enqueueInvalidBuilds(): void {
     for (const other of this.#ctx.inventory.builds.values()) {
       if (hasCondition(other.record, 'Invalid')) this.#ctx.enqueue(other)

@@ -1,6 +1,6 @@
 /** Answers heartbeats: constant work, no I/O, and no write unless state, health or players changed. */
 import type { Heartbeat, HeartbeatAnswer, SessionConfig } from '../../rules/game/heartbeat.js'
-import { afterReport, healthOf, isUnfit, noReports } from '../../rules/lifecycle/health.js'
+import { afterReport, healthOf, reachesUnhealthyLimit, noReports } from '../../rules/lifecycle/health.js'
 import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
@@ -62,9 +62,9 @@ export class Heartbeats {
     const now = clock.now()
     const { record, healthReports } = entry
     const next =
-      isIdle(record) && isUnfit(healthReports, limits.unhealthyReports)
+      isIdle(record) && reachesUnhealthyLimit(healthReports, limits.unhealthyReports)
         ? transition(record, { type: 'reportedUnhealthy', reports: healthReports.unhealthyInARow }, now)
-        : transition(record, { type: 'heartbeat', claims: heartbeat.state, health: healthOf(healthReports) }, now)
+        : transition(record, { type: 'heartbeat', gameState: heartbeat.state, health: healthOf(healthReports) }, now)
     inventory.update(entry, next)
     if (!isSameList(entry.players, heartbeat.players)) {
       entry.players = heartbeat.players
@@ -86,7 +86,7 @@ export class Heartbeats {
     if (state === 'Terminating' && isEndCertain(entry)) return this.#terminate
     if (!session) return this.#continue
     entry.sessionAnswers ??= createSessionAnswers(entry, this.#ctx.limits.heartbeatIntervalMs)
-    return heartbeat.state === 'StandingBy' ? entry.sessionAnswers.active : entry.sessionAnswers.lasting
+    return heartbeat.state === 'StandingBy' ? entry.sessionAnswers.active : entry.sessionAnswers.continue
   }
 }
 
@@ -112,7 +112,7 @@ function createSessionAnswers(
   })
   return {
     active: Object.freeze({ operation: 'Active', nextHeartbeatIntervalMs, sessionConfig }),
-    lasting: Object.freeze({ operation: 'Continue', nextHeartbeatIntervalMs, sessionConfig }),
+    continue: Object.freeze({ operation: 'Continue', nextHeartbeatIntervalMs, sessionConfig }),
   }
 }
 

@@ -69,10 +69,10 @@ export class InstanceWatcher {
     this.#observer.observe(instance)
   }
 
-  /** Answers a heartbeat whose id no server has. `claims` is the state that the game reports. */
-  unknownHeartbeat(hostId: string, claims: GameState): 'Continue' | 'Terminate' {
+  /** Answers a heartbeat whose id no server has. `gameState` is the state that the game reports. */
+  unknownHeartbeat(hostId: string, gameState: GameState): 'Continue' | 'Terminate' {
     const name = readSessionHostId(hostId)?.name
-    if (claims !== 'Active' || name === undefined) return 'Terminate'
+    if (gameState !== 'Active' || name === undefined) return 'Terminate'
     if (this.#orphans.keepActive(name)) return 'Continue'
     // The token may have been lost with the store. That is no reason to end a match.
     return this.#ctx.inventory.isActive(name) ? 'Continue' : 'Terminate'

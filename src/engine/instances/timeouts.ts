@@ -48,13 +48,13 @@ export class Timeouts {
     this.#longSessions.check(build, limits.sessionMs)
   }
 
-  #checkSilence(set: LinkedSet<ServerEntry>, limitMs: number, spoke: boolean): void {
+  #checkSilence(set: LinkedSet<ServerEntry>, limitMs: number, hasSentHeartbeats: boolean): void {
     const { clock, inventory, responsiveClock } = this.#ctx
     const now = responsiveClock.now()
     for (const entry of set) {
       if (now - entry.silentSince < limitMs) return
       set.delete(entry)
-      inventory.update(entry, transition(entry.record, { type: 'silent', spoke, limitMs }, clock.now()))
+      inventory.update(entry, transition(entry.record, { type: 'silent', hasSentHeartbeats, limitMs }, clock.now()))
     }
   }
 

@@ -1,7 +1,7 @@
 /** Loads the store's records into the inventory, all of them when a leadership term begins, oldest first. */
 import type { Versioned } from '../../contracts/store.js'
 import { afterFailure } from '../../rules/lifecycle/backoff.js'
-import { callsForPause, transition } from '../../rules/lifecycle/lifecycle.js'
+import { needsBackoff, transition } from '../../rules/lifecycle/lifecycle.js'
 import { type Build, keyOf, type Server } from '../../rules/model/resources.js'
 import { backoffLimits, type EngineContext } from '../context.js'
 import { needsProtection } from '../reconcile/server-actions.js'
@@ -60,7 +60,7 @@ export class Loader {
     entry.crashCounted = entry.build.record.countedCrashes.includes(record.uid)
     if (record.state === 'Terminating') {
       entry.terminatingSince = clock.elapsed()
-      if (callsForPause(record) && isCurrent(entry)) {
+      if (needsBackoff(record) && isCurrent(entry)) {
         entry.build.crashedTemplate = entry.build.templateHash
       }
     } else if (entry.build.deleted) {

@@ -10,8 +10,8 @@ import { type Conditions, hasCondition } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { serversOf } from '../state/queries.js'
 
-/** `doubted`: a start has failed since, so something may be missing after all. */
-type Outcome = 'ready' | 'doubted' | { readonly error: unknown; readonly backoff: Backoff }
+/** `stale`: a start has failed since, so something may be missing after all. */
+type Outcome = 'ready' | 'stale' | { readonly error: unknown; readonly backoff: Backoff }
 
 interface Attempt {
   readonly templateHash: string
@@ -57,7 +57,7 @@ export class Preparation {
     const last = this.#currentAttempt(build)
     const attempt = last && !this.#isOutdated(last) ? last : this.#start(build)
     const { outcome, progress } = attempt
-    if (outcome === undefined || outcome === 'doubted') {
+    if (outcome === undefined || outcome === 'stale') {
       attempt.waiting.add(entry)
       if (progress !== undefined) entry.pendingReason = progress
       return recheckMs
@@ -70,9 +70,9 @@ export class Preparation {
   }
 
   /** Call when a server could not be started: the next one to start prepares the build again. */
-  doubt(build: BuildEntry): void {
+  markStale(build: BuildEntry): void {
     const attempt = this.#attempts.get(build)
-    if (attempt?.outcome === 'ready') attempt.outcome = 'doubted'
+    if (attempt?.outcome === 'ready') attempt.outcome = 'stale'
   }
 
   stop(): void {
@@ -85,7 +85,7 @@ export class Preparation {
   }
 
   #isOutdated({ outcome }: Attempt): boolean {
-    return outcome === 'doubted' || (typeof outcome === 'object' && outcome.backoff.until <= this.#ctx.clock.elapsed())
+    return outcome === 'stale' || (typeof outcome === 'object' && outcome.backoff.until <= this.#ctx.clock.elapsed())
   }
 
   #start(build: BuildEntry): Attempt {
@@ -123,8 +123,8 @@ export class Preparation {
     }
     // The reconcile requeues the servers that wait.
     this.#ctx.enqueue(build)
-    // After a doubt it was a start that failed, so only a start can show that the problem is gone.
-    if (attempt.outcome === 'ready' && before !== 'doubted') await this.#clearCreateBlocked(build)
+    // If the outcome was stale, a start had failed, so only a successful start shows that the problem is gone.
+    if (attempt.outcome === 'ready' && before !== 'stale') await this.#clearCreateBlocked(build)
   }
 
   #prepareOptions(build: BuildEntry, attempt: Attempt, isCurrent: () => boolean): PrepareOptions {

@@ -69,7 +69,7 @@ export class Scaler {
       active: activeOrReserved(build),
       ending: unsavedTerminations(build),
       callers: this.#deps.callers(build),
-      spared: this.#deps.protectedSurplus(build),
+      protectedSurplus: this.#deps.protectedSurplus(build),
       spec: clamped(build.record.spec),
       mayCreate,
       draining,

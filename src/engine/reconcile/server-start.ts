@@ -52,7 +52,7 @@ export class ServerStarter {
       if (created.blocked) return undefined
     } catch (error) {
       entry.pendingReason = messageOf(error)
-      this.#deps.preparation.doubt(build)
+      this.#deps.preparation.markStale(build)
       await this.#deps.startFailures.report(entry, error)
       throw error
     }

@@ -92,7 +92,7 @@ export class ServerTerminator {
 function gracePeriods(entry: ServerEntry): { readonly gameMs: number; readonly backendMs: number } {
   const { record, build } = entry
   const graceMs = 1_000 * (record.graceSeconds ?? graceSecondsOf(build.record.spec.template))
-  const gameMs = entry.learnsByHeartbeat ? graceMs / 2 : 0
+  const gameMs = entry.terminatesByHeartbeat ? graceMs / 2 : 0
   return { gameMs, backendMs: graceMs - gameMs }
 }
 

@@ -1,4 +1,4 @@
-/** Makes inventory entries from records. */
+/** Creates inventory entries from records. */
 import { noBackoff } from '../../rules/lifecycle/backoff.js'
 import { noReports } from '../../rules/lifecycle/health.js'
 import { sessionHostId } from '../../rules/model/names.js'
@@ -6,9 +6,9 @@ import type { Build, Ref, Server } from '../../rules/model/resources.js'
 import { templateHash } from '../../rules/planning/template-hash.js'
 import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
 import { LinkedSet, unlinked } from './linked-set.js'
-import { isDrained } from './queries.js'
+import { isDraining } from './queries.js'
 
-/** Without a revision the build's record has already been deleted. */
+/** `revision` is absent if the build's record has already been deleted. */
 export function newBuild(record: Build, revision?: string): BuildEntry {
   return {
     ref: frozenRef(record),
@@ -23,12 +23,12 @@ export function newBuild(record: Build, revision?: string): BuildEntry {
     templateHash: templateHash(record.spec),
     backoff: noBackoff,
     crashedTemplate: undefined,
-    draining: isDrained(record),
+    draining: isDraining(record),
     writing: false,
   }
 }
 
-/** Without a revision the server's record has not been created in the store yet. */
+/** `revision` is undefined if the server's record is not in the store yet. */
 export function newServer(build: BuildEntry, record: Server, revision: string | undefined): ServerEntry {
   return {
     build,
@@ -56,7 +56,7 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     standingBySince: undefined,
     activeSince: undefined,
     terminatingSince: undefined,
-    learnsByHeartbeat: false,
+    terminatesByHeartbeat: false,
     crashCounted: false,
     isProtected: false,
     players: [],

@@ -2,7 +2,7 @@
 import type { Instance } from '../../contracts/backend.js'
 import type { HeartbeatAnswer, SessionConfig } from '../../rules/game/heartbeat.js'
 import type { Backoff } from '../../rules/lifecycle/backoff.js'
-import type { HealthMemory } from '../../rules/lifecycle/health.js'
+import type { HealthReports } from '../../rules/lifecycle/health.js'
 import type { Build, Ref, Server, Session } from '../../rules/model/resources.js'
 import type { Link, LinkedSet } from './linked-set.js'
 
@@ -27,7 +27,7 @@ export type Bucket =
 export interface ServerEntry {
   readonly build: BuildEntry
   readonly ref: Ref
-  /** The id in the path of its heartbeats. */
+  /** The sessionHostId in the path of its heartbeats. */
   readonly hostId: string
   /** The current record, saved or not. Changed through the inventory only. */
   record: Server
@@ -35,7 +35,7 @@ export interface ServerEntry {
   stored: Server | undefined
   /** Absent until the record has been created in the store. */
   revision: string | undefined
-  /** Another writer deleted the record from the store: there is nothing left to write. */
+  /** Another writer has deleted the record from the store, so it must not be written again. */
   recordDeleted: boolean
   bucket: Bucket
   /** Its position in its bucket. */
@@ -59,7 +59,7 @@ export interface ServerEntry {
   observationSeq: number
   /** Why it is still Pending, as a sentence. */
   pendingReason: string | undefined
-  healthReports: HealthMemory
+  healthReports: HealthReports
   /** On the responsive clock: its last heartbeat, or the time from which this host has waited for one. */
   silentSince: number
   /** On the responsive clock: when this host first saw its process running. */
@@ -70,8 +70,8 @@ export interface ServerEntry {
   activeSince: number | undefined
   /** Elapsed ms. */
   terminatingSince: number | undefined
-  /** It had a session and was sending heartbeats when it began to terminate, so a heartbeat answer tells it to. */
-  learnsByHeartbeat: boolean
+  /** It had a session and was sending heartbeats when it began to terminate: the next answer tells the game to exit. */
+  terminatesByHeartbeat: boolean
   /** Its crash is included in the build's durable count. */
   crashCounted: boolean
   /** This host has called `backend.protect` for it. */
@@ -79,10 +79,10 @@ export interface ServerEntry {
   players: readonly string[]
   /** Revision of its detail record; absent while the store has none. */
   detailRevision: string | undefined
-  /** The build metadata it was started with. Set once its build has another spec. */
+  /** The build metadata that it was started with. Set when the spec of its build changes. */
   startMetadata: SessionConfig['metadata'] | undefined
-  /** Heartbeat answers while Active, built once and reused. */
-  sessionAnswers: { readonly active: HeartbeatAnswer; readonly lasting: HeartbeatAnswer } | undefined
+  /** Heartbeat answers while Active, built once and reused: `active` until the game reports Active, then `continue`. */
+  sessionAnswers: { readonly active: HeartbeatAnswer; readonly continue: HeartbeatAnswer } | undefined
 }
 
 export interface BuildEntry {
@@ -100,12 +100,12 @@ export interface BuildEntry {
   readonly awaitingHeartbeat: LinkedSet<ServerEntry>
   /** Servers that have sent heartbeats to this host, longest silent first. */
   readonly heartbeating: LinkedSet<ServerEntry>
-  /** Of its current spec. */
+  /** Template hash of its current spec. */
   templateHash: string
   backoff: Backoff
   /** The template hash of the last current server that crashed; holds up the rolling update to that template. */
   crashedTemplate: string | undefined
-  /** An operator drains it. */
+  /** An operator is draining it. */
   draining: boolean
   /** A write of its record is in progress. */
   writing: boolean

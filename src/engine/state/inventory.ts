@@ -1,13 +1,13 @@
 /**
- * Every build and server known to this host, indexed so that the cost of an event does not grow with the fleet. Synchronous
- * and without I/O: a decision taken here cannot be interleaved with another.
+ * Every build and server in memory, indexed so that the cost of an event does not grow with the fleet. Synchronous and
+ * without I/O, so decisions made here cannot interleave.
  */
 import { type Build, draftOf, keyOf, type Ref, type Server, type Session } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/planning/allocation.js'
 import { templateHash } from '../../rules/planning/template-hash.js'
 import { newBuild, newServer } from './create-entries.js'
 import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
-import { bucketOf, isCurrent, isDrained, isEmpty, isReady, serversOf } from './queries.js'
+import { bucketOf, isCurrent, isDraining, isEmpty, isReady, serversOf } from './queries.js'
 
 export interface InventoryListener {
   /** A server can be allocated from now on. Called in the same tick. */
@@ -77,7 +77,7 @@ export class Inventory {
     const { spec: before } = build.record
     build.record = record
     build.revision = revision
-    build.draining = isDrained(record)
+    build.draining = isDraining(record)
     if (before === record.spec) return
     if (before.buildID !== record.spec.buildID) {
       if (this.#buildsByID.get(before.buildID) === build) this.#reassignID(before.buildID)
@@ -88,7 +88,7 @@ export class Inventory {
     for (const entry of [...serversOf(build)]) this.#place(entry)
   }
 
-  /** Frees its name and its buildID; the entry stays until its last server is removed. */
+  /** Frees the build's name and buildID. The entry stays until the last server is removed. */
   deleteBuild(build: BuildEntry): void {
     build.deleted = true
     const key = keyOf(build.record)
@@ -98,9 +98,9 @@ export class Inventory {
     if (isEmpty(build)) this.#everyBuild.delete(build)
   }
 
-  /** Without a revision the record has not been created in the store yet. */
-  addServer(build: BuildEntry, read: Server, revision: string | undefined): ServerEntry {
-    const record = draftOf(read)
+  /** `revision` is undefined if the record is not in the store yet. */
+  addServer(build: BuildEntry, original: Server, revision: string | undefined): ServerEntry {
+    const record = draftOf(original)
     const entry = newServer(build, record, revision)
     this.#servers.set(keyOf(record), entry)
     this.#serversByHostId.set(entry.hostId, entry)
@@ -122,14 +122,14 @@ export class Inventory {
     this.#setRecord(entry, record)
   }
 
-  /** Takes a ready server out of reach of other callers. */
+  /** Reserves a ready server for a session, so that no other caller gets it. */
   reserve(entry: ServerEntry, session: Session): void {
     entry.intent = session
     this.#indexSession(session, entry)
     this.#place(entry)
   }
 
-  /** Ends a reservation with the record that holds the session. */
+  /** Ends a reservation: the server now has `record`, which contains the session. */
   grant(entry: ServerEntry, record: Server): void {
     const { intent } = entry
     entry.intent = undefined

@@ -1,6 +1,6 @@
 /**
- * An insertion-ordered set whose operations all take constant time: an intrusive doubly linked list. A JavaScript Set falls
- * short in two ways: repeatedly taking its first member walks over the slots of deleted ones, and moving a member between
+ * An insertion-ordered set whose operations all take constant time: an intrusive doubly linked list. A JavaScript Set is
+ * slower in two ways: repeatedly taking its first member walks over the slots of deleted ones, and moving a member between
  * sets costs a hash lookup in each.
  */
 

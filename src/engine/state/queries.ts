@@ -1,15 +1,16 @@
-/** Questions about entries of the inventory. They change nothing. */
+/** Read-only queries on entries of the inventory. */
 import type { Build } from '../../rules/model/resources.js'
 import type { BuildCounts } from '../../rules/model/status.js'
 import { isAllocatable } from '../../rules/planning/allocation.js'
 import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
 
-/** True when it runs, or is to run, the build's current template. */
+/** True if the server runs, or will run, the build's current template. */
 export function isCurrent(entry: ServerEntry): boolean {
   return entry.record.templateHash === entry.build.templateHash
 }
 
-export function isDrained(record: Build): boolean {
+/** True while an operator is draining the build. */
+export function isDraining(record: Build): boolean {
   return record.conditions.some((condition) => condition.type === 'Draining')
 }
 
@@ -63,7 +64,7 @@ export function* serversOf(build: BuildEntry): Generator<ServerEntry> {
   for (const bucket of Object.values(build.buckets)) yield* bucket
 }
 
-/** Servers that are not terminating, by whether they are current. Walks over all of them: not for hot paths. */
+/** Counts servers that are not terminating by whether they are current. Walks all servers: not for hot paths. */
 export function generationsOf(build: BuildEntry): { readonly updated: number; readonly outdated: number } {
   let updated = 0
   let outdated = 0

@@ -1,10 +1,10 @@
 /**
- * Environment variables of a game, and `$(NAME)` in its command line, on backends that start the game themselves instead
+ * Environment variables of a game, and `$(NAME)` in its command line, for backends that start the game themselves instead
  * of passing the template on. Pure.
  */
 import type { PortPair } from '../model/resources.js'
-import { type SdkConfigInput, sdkEnvironment } from './sdk-config.js'
 import type { GameContainer } from '../validation/template.js'
+import { type SdkConfigInput, sdkEnvironment } from './sdk-config.js'
 
 export interface DeclaredEnvironmentInput {
   readonly container: GameContainer
@@ -15,9 +15,9 @@ export interface DeclaredEnvironmentInput {
 }
 
 export interface DeclaredEnvironment {
-  /** Without the variables of the machine or the image. */
+  /** Excludes variables inherited from the machine or the image. */
   readonly declared: ReadonlyMap<string, string>
-  /** Replaces `$(NAME)` as Kubernetes does, by declared variables only. */
+  /** Replaces `$(NAME)` as Kubernetes does, using declared variables only. */
   readonly expand: (text: string) => string
 }
 
@@ -26,19 +26,19 @@ export interface DeclaredEnvironment {
  * leaves empty (`PF_TITLE_ID`).
  */
 export function declaredEnvironment(input: DeclaredEnvironmentInput): DeclaredEnvironment {
-  const given = new Map<string, string>(Object.entries(sdkEnvironment(input.sdk)))
-  given.set('GSDK_CONFIG_FILE', input.sdkConfigPath)
-  for (const { container, number } of input.listening) given.set(`PORT_${container}`, String(number))
+  const predefined = new Map<string, string>(Object.entries(sdkEnvironment(input.sdk)))
+  predefined.set('GSDK_CONFIG_FILE', input.sdkConfigPath)
+  for (const { container, number } of input.listening) predefined.set(`PORT_${container}`, String(number))
 
-  const declared = new Map(given)
+  const declared = new Map(predefined)
   for (const { name, value } of input.container.env) {
     const expanded = expandVariables(value, declared)
-    if (!given.get(name)) declared.set(name, expanded)
+    if (!predefined.get(name)) declared.set(name, expanded)
   }
   return { declared, expand: (text) => expandVariables(text, declared) }
 }
 
-/** Replaces `$(NAME)` where the name is known, and `$$` by `$`. */
+/** Replaces `$(NAME)` if `values` has the name, and `$$` with `$`. */
 export function expandVariables(text: string, values: ReadonlyMap<string, string>): string {
   return text.replace(/\$(?:\$|\(([^)]*)\))/g, (whole: string, name: string | undefined) =>
     name === undefined ? '$' : (values.get(name) ?? whole),

@@ -32,13 +32,13 @@ export interface SessionConfig {
 }
 
 export interface HeartbeatAnswer {
-  /** `Active` only answers a heartbeat that reports StandingBy: sent twice, it breaks two of the SDKs. */
+  /** `Active` only answers a heartbeat that reports StandingBy: two of the SDKs break if they get it twice. */
   readonly operation: 'Continue' | 'Active' | 'Terminate'
   /** At least 1000. */
   readonly nextHeartbeatIntervalMs: number
   /** In every answer after the allocation. */
   readonly sessionConfig?: SessionConfig
-  /** Not sent: this host is not the leader, and closes the connection so that the next call can reach the leader. */
+  /** Internal, not sent: this host is not the leader, and closes the connection so that the next call can reach the leader. */
   readonly isElsewhere?: true
 }
 
@@ -68,18 +68,18 @@ export function readHeartbeat(body: unknown): Heartbeat {
 
 function stateOf(value: unknown): GameState {
   if (typeof value !== 'string') return 'Invalid'
-  return gameStates.find((known) => known === value) ?? stateOfAnyCase(value.toLowerCase())
+  return gameStates.find((state) => state === value) ?? stateOfAnyCase(value.toLowerCase())
 }
 
 function stateOfAnyCase(lowerCase: string): GameState {
-  return gameStates.find((known) => known.toLowerCase() === lowerCase) ?? 'Invalid'
+  return gameStates.find((state) => state.toLowerCase() === lowerCase) ?? 'Invalid'
 }
 
 function healthOf(value: unknown): Heartbeat['health'] {
   if (typeof value !== 'string') return undefined
-  const claimed = value.toLowerCase()
-  if (claimed === 'healthy') return 'Healthy'
-  return claimed === 'unhealthy' ? 'Unhealthy' : undefined
+  const lowerCase = value.toLowerCase()
+  if (lowerCase === 'healthy') return 'Healthy'
+  return lowerCase === 'unhealthy' ? 'Unhealthy' : undefined
 }
 
 function playersOf(value: unknown): readonly string[] {

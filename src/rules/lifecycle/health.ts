@@ -4,30 +4,30 @@
  */
 import type { Health } from '../model/resources.js'
 
-/** A server's reports so far. Deliberately not persisted: after a restart the game must report Healthy again. */
-export interface HealthMemory {
-  readonly saidHealthy: boolean
+/** What a server has reported so far. Deliberately not persisted: after a restart the game must report Healthy again. */
+export interface HealthReports {
+  readonly hasReportedHealthy: boolean
   /** Consecutive reports of Unhealthy. */
   readonly unhealthyInARow: number
 }
 
-export const noReports: HealthMemory = Object.freeze({ saidHealthy: false, unhealthyInARow: 0 })
-const wellSoFar: HealthMemory = Object.freeze({ saidHealthy: true, unhealthyInARow: 0 })
+export const noReports: HealthReports = Object.freeze({ hasReportedHealthy: false, unhealthyInARow: 0 })
+const onlyHealthyReports: HealthReports = Object.freeze({ hasReportedHealthy: true, unhealthyInARow: 0 })
 
-/** The memory after another heartbeat. One without a report changes nothing. */
-export function afterReport(memory: HealthMemory, report: 'Healthy' | 'Unhealthy' | undefined): HealthMemory {
-  if (report === undefined) return memory
-  if (report === 'Healthy') return wellSoFar
-  if (!memory.saidHealthy) return memory
-  return { saidHealthy: true, unhealthyInARow: memory.unhealthyInARow + 1 }
+/** The reports after another heartbeat. A heartbeat without a report changes nothing. */
+export function afterReport(reports: HealthReports, report: 'Healthy' | 'Unhealthy' | undefined): HealthReports {
+  if (report === undefined) return reports
+  if (report === 'Healthy') return onlyHealthyReports
+  if (!reports.hasReportedHealthy) return reports
+  return { hasReportedHealthy: true, unhealthyInARow: reports.unhealthyInARow + 1 }
 }
 
 /** The health of a server that has just sent a heartbeat. */
-export function healthOf(memory: HealthMemory): Health {
-  return memory.unhealthyInARow > 0 ? 'Unhealthy' : 'Healthy'
+export function healthOf(reports: HealthReports): Health {
+  return reports.unhealthyInARow > 0 ? 'Unhealthy' : 'Healthy'
 }
 
-/** True when an idle server must be terminated for its reports. */
-export function isUnfit(memory: HealthMemory, limit: number): boolean {
-  return memory.unhealthyInARow >= limit
+/** True when an idle server must be terminated because of its reports. */
+export function reachesUnhealthyLimit(reports: HealthReports, limit: number): boolean {
+  return reports.unhealthyInARow >= limit
 }

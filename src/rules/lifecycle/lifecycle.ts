@@ -19,20 +19,20 @@ export type ServerEvent =
       readonly ports: readonly PortPair[]
     }
   /** The game reported a state. `health` comes from `healthOf`. */
-  | { readonly type: 'heartbeat'; readonly claims: GameState; readonly health: Health }
+  | { readonly type: 'heartbeat'; readonly gameState: GameState; readonly health: Health }
   /** It was allocated to a session, and the store has the record. */
   | { readonly type: 'allocated'; readonly session: Session }
-  /** Its process ended. No exit code: unknown. Interrupted: the container engine or the machine stopped it. */
+  /** Its process ended. Without `exitCode` the code is unknown. `interrupted`: the container engine or the machine stopped it. */
   | { readonly type: 'exited'; readonly exitCode?: number; readonly reason?: string; readonly interrupted?: true }
   /** Its instance no longer exists. */
   | { readonly type: 'gone' }
   /** No first heartbeat within the limit, or no further heartbeat for that time. */
-  | { readonly type: 'silent'; readonly spoke: boolean; readonly limitMs: number }
-  /** It sends heartbeats, and is not standing by within the limit. */
+  | { readonly type: 'silent'; readonly hasSentHeartbeats: boolean; readonly limitMs: number }
+  /** It sends heartbeats but is not standing by within the limit. */
   | { readonly type: 'neverReady'; readonly limitMs: number }
   /** The game reached the limit of consecutive Unhealthy reports. */
   | { readonly type: 'reportedUnhealthy'; readonly reports: number }
-  /** Scaling, an operator or a drain terminates it. */
+  /** It is terminated by scaling, an operator or a drain. */
   | { readonly type: 'end'; readonly reason: EndingReason; readonly message: string }
 
 /** True in the states before a session. */
@@ -40,21 +40,21 @@ export function isIdle(server: Server): boolean {
   return server.state === 'Pending' || server.state === 'Initializing' || server.state === 'StandingBy'
 }
 
-/** True when no machine accepted it: it disappeared before it was standing by, without a crash. */
-export function wasRefused({ ending, reachedStandingByOn }: Server): boolean {
+/** True when its instance disappeared without a crash before it was standing by: for example, its node rejected it. */
+export function disappearedBeforeStandingBy({ ending, reachedStandingByOn }: Server): boolean {
   return ending?.reason === 'Gone' && !ending.crash && reachedStandingByOn === undefined
 }
 
-/** True when an immediate replacement would fail as well: it crashed, was refused, or exited without a session. */
-export function callsForPause(server: Server): boolean {
+/** True when an immediate replacement would likely fail too: it crashed, never got to run, or exited without a session. */
+export function needsBackoff(server: Server): boolean {
   const { ending, session } = server
   if (ending === undefined) return false
-  return ending.crash || wasRefused(server) || (ending.reason === 'Exited' && !session)
+  return ending.crash || disappearedBeforeStandingBy(server) || (ending.reason === 'Exited' && !session)
 }
 
 /** The server after an event at wall time `now`. The same object when nothing changes. */
 export function transition(server: Server, event: ServerEvent, now: number): Server {
-  // The first ending is the true one.
+  // The first reason to terminate is the one to keep.
   if (server.state === 'Terminating') return server
   switch (event.type) {
     case 'running':
@@ -75,8 +75,8 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
     case 'silent':
       if (!isIdle(server)) return withHealth(server, 'Unhealthy')
       return ended(server, {
-        reason: event.spoke ? 'Silent' : 'NeverSpoke',
-        message: event.spoke
+        reason: event.hasSentHeartbeats ? 'Silent' : 'NeverSpoke',
+        message: event.hasSentHeartbeats
           ? `no heartbeat for ${seconds(event.limitMs)}`
           : `no heartbeat within ${seconds(event.limitMs)} of process start`,
         crash: true,
@@ -99,7 +99,7 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
         at: now,
       })
     case 'end':
-      if (server.state === 'Active' && sparesMatches(event.reason)) return server
+      if (server.state === 'Active' && keepsActiveServers(event.reason)) return server
       return ended(server, { reason: event.reason, message: event.message, crash: false, at: now })
   }
 }
@@ -114,7 +114,7 @@ function allocated(server: Server, session: Session, now: number): Server {
 }
 
 function running(server: Server, event: Extract<ServerEvent, { type: 'running' }>, now: number): Server {
-  // A later event may leave out what an earlier one said.
+  // An event may omit fields that an earlier one contained.
   const { address = server.address, node = server.node } = event
   const ports = event.ports.length === 0 || samePorts(event.ports, server.ports ?? []) ? server.ports : event.ports
   const isSame = address === server.address && node === server.node && ports === server.ports
@@ -131,22 +131,22 @@ function running(server: Server, event: Extract<ServerEvent, { type: 'running' }
 }
 
 function heartbeat(server: Server, event: Extract<ServerEvent, { type: 'heartbeat' }>, now: number): Server {
-  if (isIdle(server) && isEnding(event.claims)) {
+  if (isIdle(server) && isEnding(event.gameState)) {
     return ended(server, {
       reason: 'Exited',
-      message: `the game reported the state ${event.claims}`,
+      message: `the game reported the state ${event.gameState}`,
       crash: false,
       at: now,
     })
   }
   if (server.state !== 'Pending' && server.state !== 'Initializing') return withHealth(server, event.health)
-  if (server.state === 'Initializing' && event.claims !== 'StandingBy') return withHealth(server, event.health)
+  if (server.state === 'Initializing' && event.gameState !== 'StandingBy') return withHealth(server, event.health)
   const next = draftOf(server)
   next.health = event.health
   // A heartbeat proves that the process is running, even before the backend reports it.
   next.reachedInitializingOn ??= now
   next.state = 'Initializing'
-  if (event.claims === 'StandingBy') {
+  if (event.gameState === 'StandingBy') {
     next.state = 'StandingBy'
     next.reachedStandingByOn = now
   }
@@ -197,12 +197,12 @@ function withHealth(server: Server, health: Health): Server {
 }
 
 /** Scaling and rolling updates never terminate an Active server. */
-function sparesMatches(reason: EndingReason): boolean {
+function keepsActiveServers(reason: EndingReason): boolean {
   return reason === 'ScaledDown' || reason === 'Replaced'
 }
 
-function isEnding(claims: GameState): boolean {
-  return claims === 'Terminating' || claims === 'Terminated' || claims === 'Quarantined'
+function isEnding(gameState: GameState): boolean {
+  return gameState === 'Terminating' || gameState === 'Terminated' || gameState === 'Quarantined'
 }
 
 function samePorts(a: readonly PortPair[], b: readonly PortPair[]): boolean {

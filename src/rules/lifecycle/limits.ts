@@ -1,4 +1,4 @@
-/** The limits of a build: its own where it sets them, else the fleet's. Pure. */
+/** The time limits that apply to a build's servers: the build's own where set, else the fleet's. Pure. */
 import type { HealthLimits } from '../model/resources.js'
 
 /** In ms. Absent: unlimited. */
@@ -9,12 +9,12 @@ export interface LifeLimits {
   readonly sessionMs?: number
 }
 
-/** The silence limit is at least two heartbeat intervals, so that a server that keeps to the interval is never silent. */
+/** The silence limit is at least two heartbeat intervals, so that a server that keeps to the interval never exceeds it. */
 export function lifeLimits(
-  own: HealthLimits | undefined,
+  build: HealthLimits | undefined,
   fleet: { readonly firstHeartbeatMs: number; readonly silenceMs: number; readonly heartbeatIntervalMs: number },
 ): LifeLimits {
-  const { firstHeartbeatSeconds, silenceSeconds, initializingSeconds, sessionSeconds } = own ?? {}
+  const { firstHeartbeatSeconds, silenceSeconds, initializingSeconds, sessionSeconds } = build ?? {}
   return {
     firstHeartbeatMs: ms(firstHeartbeatSeconds) ?? fleet.firstHeartbeatMs,
     silenceMs: Math.max(ms(silenceSeconds) ?? fleet.silenceMs, 2 * fleet.heartbeatIntervalMs),

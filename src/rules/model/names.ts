@@ -1,6 +1,6 @@
 /** Names of builds and servers. Pure. */
 
-/** A server's name adds a dash and five characters, and has at most 63. */
+/** A server's name adds a dash and five characters to its build's, and must fit into 63. */
 export const maxBuildNameLength = 57
 export const maxNamespaceLength = 63
 
@@ -19,7 +19,7 @@ export function isNamespace(name: unknown): name is string {
 const suffixAlphabet = 'abcdefghijklmnopqrstuvwxyz0123456789'
 export const suffixLength = 5
 
-/** `<build>-<5 of [a-z0-9]>`, from five random bytes. */
+/** `<build>-<suffix>`, where the suffix is `suffixLength` characters of [a-z0-9] made from as many random bytes. */
 export function serverName(build: string, random: Uint8Array): string {
   let suffix = ''
   for (let i = 0; i < suffixLength; i++) suffix += suffixAlphabet[(random[i] ?? 0) % suffixAlphabet.length]

@@ -1,4 +1,4 @@
-/** Public ports: the range they come from, and the order in which they are tried. Pure. */
+/** Public ports: the range they are taken from, and the order in which they are tried. Pure. */
 import { type Checked, invalid, shown, valid } from '../validation/problem.js'
 
 /** Inclusive. */

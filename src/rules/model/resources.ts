@@ -1,5 +1,5 @@
 /**
- * Builds, servers and details as the records that the engine works on and a store keeps. Immutable: a change makes a new
+ * The records of builds, servers and details that the engine works on and a store keeps. Immutable: a change creates a new
  * record. Their public shape is in `wire.ts`.
  */
 
@@ -16,11 +16,11 @@ export type RefLike = string | { readonly name: string; readonly namespace?: str
 export type PodTemplateSpec = Readonly<Record<string, unknown>>
 
 export interface BuildSpec {
-  /** Names the build in an allocation. Unique in the whole fleet, 1 to 128 characters. */
+  /** Identifies the build in an allocation request. Unique in the whole fleet, 1 to 128 characters. */
   readonly buildID: string
   /** How many idle servers to keep ready. */
   readonly standingBy: number
-  /** The most servers there may be, idle and Active together. */
+  /** Maximum number of servers, idle and Active together. */
   readonly max: number
   /** Container ports to make public, in the order in which `status.ports` lists them. May be empty. */
   readonly portsToExpose: readonly number[]
@@ -47,7 +47,7 @@ export interface HealthLimits {
   readonly endLongSessions?: boolean
 }
 
-/** Something that is true of a build now and that its operator should know. */
+/** A current condition of a build that its operator should know about. */
 export interface Condition {
   /**
    * - `Crashing`: a server crashed recently; creation backs off.
@@ -77,7 +77,7 @@ export interface Build extends Ref {
   readonly spec: BuildSpec
   /** Crashes since the build was created. Survives restarts. */
   readonly crashes: number
-  /** Uids of servers whose crash is included in `crashes` and whose record may still exist, so that each counts once. */
+  /** Uids of servers whose crash is included in `crashes` and whose record may still exist. Ensures that each crash counts once. */
   readonly countedCrashes: readonly string[]
   readonly conditions: readonly Condition[]
 }
@@ -146,7 +146,7 @@ export interface Server extends Ref {
   readonly templateHash: string
   /** Grace period of the template that it was started with. Absent in older records: that of its build. */
   readonly graceSeconds?: number | undefined
-  /** Wall time in ms, as every time below. */
+  /** Wall time in ms, like every time below. */
   readonly createdAt: number
   readonly state: ServerState
   readonly health: Health
@@ -201,7 +201,7 @@ export interface Detail extends Ref {
 
 export interface AllocationRequest {
   readonly buildID: string
-  /** A GUID. The same one gets the same server for as long as that server exists. */
+  /** A GUID. The same sessionID always gets the same server while that server exists. */
   readonly sessionID: string
   /** Passed to the game server through its SDK. */
   readonly sessionCookie?: string

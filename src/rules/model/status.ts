@@ -12,7 +12,7 @@ export interface BuildCounts {
 
 export type BuildHealth = 'Healthy' | 'Unhealthy'
 
-/** `Unhealthy` once `crashes` has reached `crashesToMarkUnhealthy`. Raising or removing the limit heals the build. */
+/** `Unhealthy` once `crashes` has reached `crashesToMarkUnhealthy`. Raising or removing the limit makes the build Healthy again. */
 export function buildHealth(build: Pick<Build, 'crashes' | 'spec'>): BuildHealth {
   const limit = build.spec.crashesToMarkUnhealthy
   return limit !== undefined && build.crashes >= limit ? 'Unhealthy' : 'Healthy'
@@ -22,7 +22,7 @@ export function readyOfDesired(standingBy: number, desired: number): string {
   return `${standingBy}/${desired}`
 }
 
-/** The conditions with this one true; the moment it became true is kept while its reason stays. */
+/** Adds or replaces a condition. `since` is kept while the reason stays the same; the array is, if nothing changes. */
 export function withCondition(conditions: readonly Condition[], next: Condition): readonly Condition[] {
   const before = conditions.find((condition) => condition.type === next.type)
   if (before?.reason === next.reason && before.message === next.message) return conditions
@@ -31,7 +31,7 @@ export function withCondition(conditions: readonly Condition[], next: Condition)
   return conditions.map((condition) => (condition === before ? { ...next, since } : condition))
 }
 
-/** The conditions without that one; the same array when it was not there. */
+/** Removes a condition. Returns the same array if it was not set. */
 export function withoutCondition(conditions: readonly Condition[], type: ConditionType): readonly Condition[] {
   return conditions.some((condition) => condition.type === type)
     ? conditions.filter((condition) => condition.type !== type)

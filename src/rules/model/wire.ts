@@ -1,10 +1,10 @@
-/** Builds, servers and details as the facade, the HTTP API and Kubernetes show them, made from records. Pure. */
+/** Converts records to the public form of builds, servers and details: facade, HTTP API and Kubernetes. Pure. */
 import type { Build, BuildSpec, Detail, Health, Ref, Server, ServerState } from './resources.js'
 import { type BuildCounts, type BuildHealth, buildHealth, readyOfDesired } from './status.js'
 
 export const defaultApiGroup = 'mps.gamekeeper.com'
 
-/** Response header with the code of an error. The body only has the message. */
+/** Response header with the error code. The body contains only the message. */
 export const errorCodeHeader = 'Gamekeeper-Error'
 
 export interface Metadata {
@@ -37,7 +37,7 @@ export interface GameServerBuild {
     readonly health: BuildHealth
     /** `"<currentStandingBy>/<spec.standingBy>"`. */
     readonly currentStandingByReadyDesired: string
-    /** Servers that run the present template, and servers that run an earlier one. Absent when there are none of these. */
+    /** Servers that run the current template, and servers that run an earlier one. Absent if no server runs an earlier one. */
     readonly rollout?: { readonly updated: number; readonly outdated: number }
     /** Absent when there are none. */
     readonly conditions?: readonly WireCondition[]
@@ -58,7 +58,7 @@ export interface GameServer {
     readonly nodeName: string
     /** Only while Active. */
     readonly sessionID?: string
-    /** RFC 3339, as the two below. */
+    /** RFC 3339, like the two below. */
     readonly reachedInitializingOn?: string
     readonly reachedStandingByOn?: string
     readonly reachedActiveOn?: string

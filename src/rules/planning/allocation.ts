@@ -1,4 +1,4 @@
-/** Chooses the server of an allocation, and the reason when there is none. Pure. */
+/** Chooses the server for an allocation, and the error code when there is none. Pure. */
 import type { Server } from '../model/resources.js'
 
 /** True when the server is standing by, not Unhealthy, and its address is known. */
@@ -12,10 +12,10 @@ export function isAllocatable(server: Server): boolean {
 }
 
 /**
- * Picks the server that became ready first. Those of an earlier template are only used when there is none of the present
- * one.
+ * Picks the server that became ready first. Servers of an earlier template are used only if none of the current template is
+ * ready.
  */
-export function pick<T>(candidates: Candidates<T>, outdated?: Candidates<T>): T | undefined {
+export function pickServer<T>(candidates: Candidates<T>, outdated?: Candidates<T>): T | undefined {
   return candidates.first ?? outdated?.first
 }
 
@@ -24,14 +24,14 @@ export interface Candidates<T> {
 }
 
 /**
- * Why there is no server: `max-reached` when one only becomes free after a session ends, else one may be ready soon.
- * `inUse`: servers with a session or being allocated.
+ * `max-reached` if a server becomes free only when a session ends; `none-standing-by` if one may be ready soon. `inUse`:
+ * servers that have a session or are being allocated.
  */
-export function refusal(inUse: number, max: number): 'max-reached' | 'none-standing-by' {
+export function noServerCode(inUse: number, max: number): 'max-reached' | 'none-standing-by' {
   return inUse >= max ? 'max-reached' : 'none-standing-by'
 }
 
-/** Upper and lower case of a GUID are one session. */
+/** GUIDs that differ only in case are the same session. */
 export function sessionKey(sessionID: string): string {
   return sessionID.toLowerCase()
 }

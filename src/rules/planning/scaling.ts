@@ -12,8 +12,8 @@ export interface PlanInput {
   readonly ending: number
   /** Callers that wait for a server, or are expected to retry soon. */
   readonly callers: number
-  /** Surplus idle servers to keep for now, since callers may be about to retry. */
-  readonly spared: number
+  /** Surplus idle servers to keep for now, because callers may be about to retry. */
+  readonly protectedSurplus: number
   /** False while the build is Unhealthy or backs off after a crash. */
   readonly mayCreate: boolean
   /** True while the build or the fleet drains: all idle servers are terminated. */
@@ -28,13 +28,13 @@ export interface Plan {
   readonly create: number
   /** Idle servers to terminate, by state. Never an Active one. */
   readonly destroy: { readonly pending: number; readonly initializing: number; readonly standingBy: number }
-  /** True when the limits of a reconcile left something to do: another one must follow. */
+  /** True if the limits per reconcile cut the plan short: another reconcile must follow. */
   readonly partial: boolean
 }
 
 /**
- * Desired idle servers = standingBy + callers. Creates missing ones as far as `max` allows, counting records, so that a
- * host that crashes never leaves more than `max` of them. Terminates the surplus over standingBy or `max`: Pending first,
+ * Desired idle servers = standingBy + callers. Creates missing ones as far as `max` allows. `max` limits records, so that a
+ * host that crashes never leaves more than `max` servers. Terminates the surplus over standingBy or `max`: Pending first,
  * then Initializing, then StandingBy, and never an Active server.
  */
 export function plan(input: PlanInput): Plan {
@@ -44,8 +44,8 @@ export function plan(input: PlanInput): Plan {
 
   const possible = Math.min(wanted - idle, room - input.ending, input.maxPending - input.pending)
   const missing = input.mayCreate && !input.draining ? Math.max(0, possible) : 0
-  const spared = input.draining ? 0 : input.spared
-  const surplus = Math.min(idle, Math.max(0, idle - wanted - spared, -room))
+  const protectedSurplus = input.draining ? 0 : input.protectedSurplus
+  const surplus = Math.min(idle, Math.max(0, idle - wanted - protectedSurplus, -room))
 
   const create = Math.min(missing, input.maxCreatesPerReconcile)
   const ending = Math.min(surplus, input.maxDeletesPerReconcile)

@@ -1,6 +1,6 @@
 /**
- * Identifies what a server was started with. Pure. Specs that start the same game server have the same hash, so after an
- * update back to an earlier template, servers that still run it are up to date again.
+ * Identifies what a server was started with. Specs that start the same game server have the same hash, so after a rollback
+ * to an earlier template, servers that still run it are current again. Pure.
  */
 import type { BuildSpec } from '../model/resources.js'
 

@@ -1,4 +1,4 @@
-/** Schemas that several resources use. */
+/** Schemas shared by several resources. */
 import { labelPattern, maxBuildNameLength, maxNamespaceLength } from '../model/names.js'
 import { maxPort, minPort } from '../model/ports.js'
 import type { ArraySchema, NumberSchema, ObjectSchema, StringSchema } from './schema.js'
@@ -14,7 +14,7 @@ export const time = {
   examples: ['2026-01-02T03:04:05.678Z'],
 } as const satisfies StringSchema
 
-/** Of any version; upper and lower case are the same. */
+/** Any version, in upper or lower case. */
 export const guid = {
   type: 'string',
   pattern: '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$',

@@ -1,4 +1,4 @@
-/** The template of a build: a Kubernetes PodTemplateSpec. Only fields that gamekeeper itself reads are described. */
+/** The template of a build: a Kubernetes PodTemplateSpec. Describes only the fields that gamekeeper itself reads. */
 import { count, port } from './common.js'
 import type { ArraySchema, ObjectSchema, QuantitySchema, StringSchema } from './schema.js'
 

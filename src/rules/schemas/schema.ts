@@ -1,6 +1,7 @@
 /**
- * The language of the schemas in this folder: a few keywords of JSON Schema, and four of our own. Requests are validated
- * against these schemas, and the OpenAPI document and the custom resource definitions are generated from them.
+ * The schema language of this folder: a subset of JSON Schema, plus `expected`, `nullable`, `mayBeEmpty` and
+ * `unknownFields`. Requests are validated against these schemas, and the OpenAPI document and the custom resource
+ * definitions are generated from them.
  */
 export type Schema =
   StringSchema | NumberSchema | QuantitySchema | BooleanSchema | ArraySchema | ObjectSchema | MapSchema
@@ -64,13 +65,12 @@ export interface ObjectSchema extends Annotations {
   /** Fields that are only valid together with others. */
   readonly dependentRequired?: Readonly<Record<string, readonly string[]>>
   /**
-   * What happens to a field that is not in `properties`. Default: there is none, as in everything that the fleet
-   * answers itself.
+   * What happens to a field that is not in `properties`. Absent in schemas of responses, which contain no other fields.
    */
   readonly unknownFields?: 'refuse' | 'ignore' | 'keep'
 }
 
-/** An object with any keys, whose values are all alike. */
+/** An object with arbitrary keys, whose values all have the same schema. */
 export interface MapSchema extends Annotations {
   readonly type: 'object'
   readonly additionalProperties: Schema
@@ -101,7 +101,7 @@ type NonNull<S> = S extends { readonly const: infer C }
                     ? Readonly<Record<string, FromSchema<V>>>
                     : never
 
-/** The fields of the values that a schema of an object describes; those that are not required may be undefined. */
+/** The type of each field of an object schema; fields that are not required may be undefined. */
 export type FieldsOf<S> = S extends { readonly properties: infer P; readonly required: readonly (infer R)[] }
   ? { readonly [K in keyof P]: K extends R ? FromSchema<P[K]> : FromSchema<P[K]> | undefined }
   : never

@@ -1,4 +1,6 @@
-/** What is wrong with an input: the field, and a message that names the value found there. */
+/** The result of checking an input: the checked value, or the first problem. Pure. */
+
+/** What is wrong with an input: the field, and a message that contains its value. */
 export interface Problem {
   /** Path of the field: `spec.standingBy`, `spec.template.spec.containers[0].command`. */
   readonly field: string
@@ -21,7 +23,7 @@ export function invalid(field: string, message: string): Refused {
   return { ok: false, problem: { field, message } }
 }
 
-/** A value for a message: at most 60 characters, strings in quotes. Never throws. */
+/** Formats a value for a message: at most 60 characters, strings in quotes. Never throws. */
 export function shown(value: unknown): string {
   if (value === undefined) return 'absent'
   const text = textOf(value)

@@ -1,4 +1,4 @@
-/** Reads requests: builds, patches and allocations. Schemas say what is valid; the rest is what they cannot say. Pure. */
+/** Validates and copies requests: builds, patches and allocations. Adds the checks that a schema cannot express. Pure. */
 import type { AllocationRequest, BuildSpec, HealthLimits, PodTemplateSpec } from '../model/resources.js'
 import { allocationRequest } from '../schemas/allocation.js'
 import { buildInput, buildPatch, buildSpec } from '../schemas/build.js'
@@ -21,7 +21,7 @@ export const specFields: ReadonlySet<string> = new Set(Object.keys(buildSpec.pro
 
 export const defaultNamespace = 'default'
 
-/** Far beyond any real template, and far from overflowing the stack of what serializes or hashes it. */
+/** Deeper than any real template, and shallow enough to serialize and hash without overflowing the stack. */
 const maxTemplateDepth = 64
 
 const checkBuildInput = compile(buildInput)
@@ -30,7 +30,7 @@ const checkAllocationRequest = compile(allocationRequest)
 const allocationFields = compileFields(allocationRequest)
 
 /**
- * Reads the body of a create. The result is a copy: later changes of the body do not reach it. Whether a backend can run
+ * Reads the body of a create. The result is a copy: later changes of the body do not affect it. Whether a backend can run
  * the template is checked by `checkForBackend`.
  */
 export function readBuildInput(body: unknown): Checked<BuildInput> {
@@ -108,7 +108,7 @@ export function checkBounds(standingBy: number, max: number, prefix: '' | 'spec.
   )
 }
 
-/** Checks whether a backend can run the template, and says which fields it skips. */
+/** Checks whether a backend can run the template, and returns the fields that it skips. */
 export function checkForBackend(spec: BuildSpec, support: TemplateSupport): Checked<{ skipped: readonly string[] }> {
   return checkTemplate(spec.template, support, 'spec.template')
 }
@@ -116,7 +116,7 @@ export function checkForBackend(spec: BuildSpec, support: TemplateSupport): Chec
 /** Reads the body of an allocation. The result is a copy. */
 export function readAllocationRequest(body: unknown): Checked<AllocationRequest> {
   if (!isObject(body)) return checkAllocationRequest(body)
-  // This is the hot path of allocations: reading the fields in a loop would take half as long again.
+  // Hot path of allocations: reading the fields in a loop would take 50 % longer.
   const { buildID, sessionID, sessionCookie, initialPlayers } = body
   const isValid =
     allocationFields.buildID(buildID) &&
@@ -125,7 +125,7 @@ export function readAllocationRequest(body: unknown): Checked<AllocationRequest>
     allocationFields.initialPlayers(initialPlayers)
   if (!isValid) return checkAllocationRequest(body)
   const players = initialPlayers && [...initialPlayers]
-  // Four literals, since spreading optional fields costs as much as the rest of this function.
+  // Four literals, because spreading optional fields costs as much as the rest of this function.
   if (sessionCookie === undefined) {
     return valid(players === undefined ? { buildID, sessionID } : { buildID, sessionID, initialPlayers: players })
   }

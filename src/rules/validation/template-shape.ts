@@ -1,4 +1,4 @@
-/** Checks of a template that every backend shares: its schema, and that one name stands for one port. Pure. */
+/** Checks a template for what every backend requires: its schema, and unambiguous port names. Pure. */
 import { podTemplate } from '../schemas/pod-template.js'
 import { type Checked, invalid, isObject, type Refused, shown, valid } from './problem.js'
 import { compile } from './validator.js'
@@ -15,7 +15,7 @@ export interface TemplateShape {
 
 const check = compile(podTemplate)
 
-/** `field`: where the template stands, for messages. */
+/** `field`: path of the template, for messages. */
 export function checkShape(template: unknown, field: string): Checked<TemplateShape> {
   const checked = check(template, field)
   if (!checked.ok) return checked
@@ -28,7 +28,7 @@ export function checkShape(template: unknown, field: string): Checked<TemplateSh
   return problem ?? valid({ template: checked.value, pod, first, containerCount: containers.length })
 }
 
-/** A game finds its ports by name: of two ports with one name it would find only one. */
+/** A game looks up its ports by name, so two ports must not share a name. */
 function checkPortNames(ports: readonly Fields[], at: string): Refused | undefined {
   const numbers = new Map<string, unknown>()
   return firstOf(ports, (port, i) => {

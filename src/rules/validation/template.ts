@@ -1,11 +1,11 @@
 /**
  * Reads a PodTemplateSpec for the backends. Pure.
  *
- * Kubernetes gets the whole template, the other backends use its first container. Of the fields that they do not support,
- * those that only concern other backends are skipped and reported; those that could change the game are refused.
+ * Kubernetes gets the whole template; the other backends use its first container. A field that they do not support is
+ * skipped and reported if it concerns only other backends, and rejected if ignoring it could change the game.
  */
-import { type Checked, invalid, isObject, type Refused, valid } from './problem.js'
 import type { PodTemplateSpec } from '../model/resources.js'
+import { type Checked, invalid, isObject, type Refused, valid } from './problem.js'
 import {
   checkShape,
   type Fields,
@@ -39,7 +39,7 @@ export interface GameContainer {
 }
 
 export interface CheckedTemplate {
-  /** Fields that the backend ignores, since they only concern other backends. */
+  /** Fields that the backend ignores because they concern only other backends. */
   readonly skipped: readonly string[]
 }
 
@@ -85,7 +85,7 @@ function limitsOf(limits: Fields): Readonly<Record<string, string>> {
 }
 
 type Verdict = 'supported' | 'skipped'
-/** A field that is not in the table is refused: an error is better than a game that behaves differently. */
+/** A field that is not in the table is rejected: an error is better than a game that behaves differently. */
 type Table = Readonly<Record<string, Verdict>>
 
 const topFields: Table = { metadata: 'skipped', spec: 'supported' }
@@ -139,7 +139,7 @@ const portFields: Table = {
 const resourceFields: Table = { limits: 'supported', requests: 'skipped' }
 const limitFields: Table = { cpu: 'supported', memory: 'supported', 'ephemeral-storage': 'skipped' }
 
-/** Checks a template for a backend. `field`: where the template stands, for messages. */
+/** Checks a template for a backend. `field`: path of the template, for messages. */
 export function checkTemplate(template: unknown, support: TemplateSupport, field: string): Checked<CheckedTemplate> {
   const shape = checkShape(template, field)
   if (!shape.ok) return shape

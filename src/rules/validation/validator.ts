@@ -1,4 +1,4 @@
-/** Compiles schemas into functions that validate values. Compile at module load, not per request. Pure. */
+/** Compiles schemas into functions that validate values. Pure. Compile at module load, not per request. */
 import type {
   ArraySchema,
   FieldsOf,
@@ -10,17 +10,17 @@ import type {
 } from '../schemas/schema.js'
 import { type Checked, isObject, type Problem, shown, valid } from './problem.js'
 
-/** `root`: where the value stands, for messages. Absent for the body of a request, whose fields are named alone. */
+/** `root`: path of the value, for messages. Absent for a request body, whose fields are named without a prefix. */
 export type Validator<T> = (value: unknown, root?: string) => Checked<T>
 
-/** The first problem of a value, at a path below it: `.spec.max`, or `` for the value itself. */
+/** Returns the first problem of a value. Its field is relative to the value: `.spec.max`, or empty for the value itself. */
 type Check = (value: unknown) => Problem | undefined
 
 export function compile<const S extends Schema>(schema: S): Validator<FromSchema<S>> {
   const check = checkOf(schema)
   return (value, root) => {
     const problem = check(value)
-    // That a value which passes is of this type is what a validator is for; TypeScript cannot see it.
+    // The check has just established this type, which TypeScript cannot infer.
     if (problem === undefined) return valid(value as FromSchema<S>)
     return { ok: false, problem: { field: fieldAt(problem.field, root), message: problem.message } }
   }
@@ -104,13 +104,13 @@ function arrayCheck(schema: ArraySchema): Check {
     if (!Array.isArray(value) || value.length < minItems || value.length > maxItems) return mismatch(schema, value)
     for (let i = 0; i < value.length; i++) {
       const problem = check(value[i])
-      if (problem) return below(`[${i}]`, problem)
+      if (problem) return prefixed(`[${i}]`, problem)
     }
-    return uniqueItems ? repeatIn(value) : undefined
+    return uniqueItems ? duplicateIn(value) : undefined
   }
 }
 
-function repeatIn(values: readonly unknown[]): Problem | undefined {
+function duplicateIn(values: readonly unknown[]): Problem | undefined {
   const seen = new Set<unknown>()
   const index = values.findIndex((value) => seen.size === seen.add(value).size)
   if (index < 0) return undefined
@@ -123,7 +123,7 @@ function mapCheck(schema: MapSchema): Check {
     if (!isObject(value)) return mismatch(schema, value)
     for (const [name, entry] of Object.entries(value)) {
       const problem = check(entry)
-      if (problem) return below(`.${name}`, problem)
+      if (problem) return prefixed(`.${name}`, problem)
     }
     return undefined
   }
@@ -144,7 +144,7 @@ function objectCheck(schema: ObjectSchema): Check {
       const part = value[name]
       if (part === undefined && !isRequired) continue
       const problem = check(part)
-      if (problem) return below(`.${name}`, problem)
+      if (problem) return prefixed(`.${name}`, problem)
     }
     return missingIn(value, schema)
   }
@@ -156,7 +156,7 @@ function unknownFieldIn(value: Readonly<Record<string, unknown>>, { properties }
   return { field: `.${unknown}`, message: `is not allowed; allowed fields are ${Object.keys(properties).join(', ')}` }
 }
 
-/** A field that is required by another one, or by the minimum number of fields. */
+/** Reports a field that another one requires, or that no field is set although one must be. */
 function missingIn(value: Readonly<Record<string, unknown>>, schema: ObjectSchema): Problem | undefined {
   const { properties, dependentRequired, minProperties } = schema
   for (const name in dependentRequired) {
@@ -170,16 +170,19 @@ function missingIn(value: Readonly<Record<string, unknown>>, schema: ObjectSchem
   return { field: '', message: `must set at least one of ${names.join(', ')}` }
 }
 
-function below(place: string, { field, message }: Problem): Problem {
-  return { field: place + field, message }
+function prefixed(prefix: string, { field, message }: Problem): Problem {
+  return { field: prefix + field, message }
 }
 
 function mismatch(schema: Schema, value: unknown): Problem {
-  return { field: '', message: `must be ${schema.expected ?? expectation(schema)}, but ${found(schema, value)}` }
+  return {
+    field: '',
+    message: `must be ${schema.expected ?? expectation(schema)}, but ${describeFound(schema, value)}`,
+  }
 }
 
-/** The value, or its length where that is what is wrong with it. */
-function found(schema: Schema, value: unknown): string {
+/** What the value is, or how long it is if that is the problem. */
+function describeFound(schema: Schema, value: unknown): string {
   const isTooLong =
     schema.type === 'string' && typeof value === 'string' && value.length > (schema.maxLength ?? Infinity)
   return isTooLong ? `has ${value.length} characters` : `is ${shown(value)}`

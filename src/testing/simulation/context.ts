@@ -1,6 +1,6 @@
 /** The parts of a simulation run, as its actors and faults see them. */
-import type { Invariants } from './invariants/invariants.js'
 import type { CreateRate } from './invariants/create-rate.js'
+import type { Invariants } from './invariants/invariants.js'
 import type { BackendModel } from './models/backend-model.js'
 import type { StoreModel } from './models/store-model.js'
 import type { HostPool } from './world/host-pool.js'

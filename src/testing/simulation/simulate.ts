@@ -2,10 +2,10 @@
  * Runs the real fleet, unchanged, against models of a store, a backend and games with random faults, and checks the
  * invariants after every step. At the end the faults stop, and the fleet has to reach quiescence: it makes no more calls.
  */
-import { createFleet } from '../../fleet/create-fleet.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { Fleet } from '../../contracts/fleet.js'
 import type { FleetLimits, FleetOptions } from '../../contracts/options.js'
+import { createFleet } from '../../fleet/create-fleet.js'
 import { SimulationRun } from './run.js'
 import { Violation } from './world/world.js'
 

@@ -1,7 +1,7 @@
 /** Store scenarios: get, list, create, update and delete of one collection. */
 import assert from 'node:assert/strict'
-import type { Ref } from '../../rules/model/resources.js'
 import type { Collection, Store } from '../../contracts/store.js'
+import type { Ref } from '../../rules/model/resources.js'
 import { byName, rejects, type Kind, type Scenario } from './scenario.js'
 
 export function collectionScenarios<T extends Ref>(kind: Kind<T>, namespace: string): readonly Scenario[] {

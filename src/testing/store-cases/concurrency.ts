@@ -1,8 +1,8 @@
 /** Store scenarios: concurrent writes. */
 import assert from 'node:assert/strict'
 import { FleetError } from '../../contracts/errors.js'
-import type { Server } from '../../rules/model/resources.js'
 import type { Versioned } from '../../contracts/store.js'
+import type { Server } from '../../rules/model/resources.js'
 import { completeServer, minimalBuild, minimalServer } from '../records.js'
 import { range, type Scenario } from './scenario.js'
 

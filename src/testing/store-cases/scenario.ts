@@ -1,8 +1,8 @@
 /** Types and helpers of the store scenarios. */
 import assert from 'node:assert/strict'
 import { FleetError, type ErrorCode } from '../../contracts/errors.js'
-import type { Ref } from '../../rules/model/resources.js'
 import type { Collection, Store } from '../../contracts/store.js'
+import type { Ref } from '../../rules/model/resources.js'
 
 export interface Kind<T extends Ref> {
   readonly name: string

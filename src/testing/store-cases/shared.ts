@@ -1,7 +1,7 @@
 /** Store scenarios: two hosts share a store, read each other's writes and watch them. */
 import assert from 'node:assert/strict'
-import { type Build, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
 import type { CollectionListener, Store, Versioned } from '../../contracts/store.js'
+import { type Build, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
 import { completeServer, minimalBuild, minimalServer } from '../records.js'
 import { rejects } from './scenario.js'
 

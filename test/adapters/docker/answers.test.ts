@@ -1,4 +1,4 @@
-/** Answers that a real engine gives only rarely, from a fake client. */
+/** Engine responses that are rare in reality, from a fake client. */
 import { Readable } from 'node:stream'
 import { afterEach, expect, it } from 'vitest'
 import { endpointOf } from '../../../adapters/docker/client.js'
@@ -17,12 +17,12 @@ afterEach(cleanUp)
 type Client = NonNullable<DockerBackendOptions['docker']>
 type Answer = (call: { readonly method: string; readonly path: string; readonly query: object }) => unknown
 
-class Refusal extends Error {
+class HttpError extends Error {
   constructor(
     readonly statusCode: number,
-    words: string,
+    message: string,
   ) {
-    super(`(HTTP code ${statusCode}) unexpected - ${words} `)
+    super(`(HTTP code ${statusCode}) unexpected - ${message} `)
   }
 }
 
@@ -65,7 +65,7 @@ const labels = {
   'gamekeeper.ports': '',
 }
 
-it('a container that ended with the engine is interrupted, also before events are connected again', async () => {
+it('a container that stopped with its engine counts as interrupted, even before the event stream reconnects', async () => {
   let startedAt = '2026-01-01T00:00:00Z'
   let status = 'running'
   const state = () => ({ Status: status, ExitCode: 137, FinishedAt: '2026-02-01T00:00:00Z', Error: '' })
@@ -89,7 +89,7 @@ it('a container that ended with the engine is interrupted, also before events ar
 
 it('an error response without a message is reported with its status and the engine’s endpoint', async () => {
   const api = apiOf(() => {
-    throw new Refusal(502, '')
+    throw new HttpError(502, '')
   })
   await expect(api.start(id)).rejects.toMatchObject({
     code: 'unavailable',
@@ -100,27 +100,27 @@ it('an error response without a message is reported with its status and the engi
 it.each([
   ['//./pipe/docker_engine', 'npipe:////./pipe/docker_engine'],
   ['/run/docker.sock', 'unix:///run/docker.sock'],
-])('an engine at %s has the endpoint %s', (socketPath, place) => {
+])('the endpoint of an engine at %s is reported as %s', (socketPath, place) => {
   expect(endpointOf({ modem: { dial() {}, socketPath } })).toBe(place)
 })
 
 it.each([
   ['a name conflict without a container', 409, 'the name is already in use'],
   ['an image that disappears', 404, 'No such image: node:20-slim'],
-])('a creation that keeps failing because of %s gives up', async (_, statusCode, words) => {
+])('create gives up after repeated failures because of %s', async (_, statusCode, message) => {
   const docker = clientOf(({ method, path }) => {
     if (path === '/info') return { Name: 'box', OSType: 'linux', LoggingDriver: 'json-file' }
-    if (path === '/containers/create') throw new Refusal(statusCode, words)
+    if (path === '/containers/create') throw new HttpError(statusCode, message)
     if (path === '/containers/json') return []
     if (path === '/events') return new Readable({ read() {} })
-    if (method === 'GET' && path.startsWith('/containers/')) throw new Refusal(404, 'No such container')
+    if (method === 'GET' && path.startsWith('/containers/')) throw new HttpError(404, 'No such container')
     return {}
   })
   const backend = dockerBackend({ docker, fleet: 'f', directory: await freshDirectory() })
   onCleanUp(() => backend.close())
   await expect(backend.create(specOf('true', { ports: [7777] }))).rejects.toMatchObject({
     code: 'unavailable',
-    message: `the Docker engine did not create the container in 20 attempts: ${words}`,
+    message: `the Docker engine did not create the container in 20 attempts: ${message}`,
   })
 })
 

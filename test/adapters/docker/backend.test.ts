@@ -1,4 +1,4 @@
-/** What containers get, how their exits are reported, and that other containers are never touched. */
+/** The configuration and exits of containers, their ports and logs, and isolation from other containers. */
 import { createServer } from 'node:net'
 import { once } from 'node:events'
 import { afterEach, expect, it, vi } from 'vitest'
@@ -45,7 +45,7 @@ async function* noLogs(): AsyncGenerator<string> {
 }
 
 describeOnEngine('a container', () => {
-  it('gets its SDK configuration, variables and folders as any user', async () => {
+  it('gets its SDK configuration, environment and directories, whatever user it runs as', async () => {
     const backend = await open({ publicAddress: '203.0.113.7' })
     const script =
       'cat $GSDK_CONFIG_FILE; echo; id -u; echo $MODE $PORT_7777; touch /gamekeeper/GameLogs/x && echo wrote; pwd'
@@ -82,15 +82,15 @@ describeOnEngine('a container', () => {
     const limits = { cpu: '250m', memory: '64Mi' }
     const spec = specOf('sleep 600', { ports: [7777], container: { resources: { limits } } })
     await backend.create(spec)
-    const seen = await (await containerOf(backend.fleet, spec)).inspect()
-    expect(seen.HostConfig).toMatchObject({
+    const container = await (await containerOf(backend.fleet, spec)).inspect()
+    expect(container.HostConfig).toMatchObject({
       NanoCpus: 250_000_000,
       Memory: 64 * 2 ** 20,
       CapDrop: ['ALL'],
       LogConfig: { Type: 'local' },
     })
-    expect(seen.Config.Labels).toMatchObject({ team: 'red' })
-    expect(Object.keys(seen.NetworkSettings.Networks).toSorted()).toEqual(['bridge', network].toSorted())
+    expect(container.Config.Labels).toMatchObject({ team: 'red' })
+    expect(Object.keys(container.NetworkSettings.Networks).toSorted()).toEqual(['bridge', network].toSorted())
     await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
   })
 
@@ -154,11 +154,11 @@ describeOnEngine('a container', () => {
     const [wanted, unwanted] = [specOf('sleep 600', { ports: [7777] }), specOf('sleep 600', { ports: [7777] })] as const
     for (const spec of [wanted, unwanted]) await first.create(spec)
     for (const spec of [wanted, unwanted]) {
-      // What a host leaves that is killed between create and start.
-      const seen = await (await containerOf(fleet, spec)).inspect()
-      const { Image, Labels } = seen.Config
-      await docker.getContainer(seen.Id).remove({ force: true })
-      await docker.createContainer({ name: seen.Name.slice(1), Image, Labels })
+      // As left by a host that is killed between create and start.
+      const container = await (await containerOf(fleet, spec)).inspect()
+      const { Image, Labels } = container.Config
+      await docker.getContainer(container.Id).remove({ force: true })
+      await docker.createContainer({ name: container.Name.slice(1), Image, Labels })
     }
     await first.close()
     const second = await open({ fleet, directory })
@@ -255,7 +255,7 @@ describeOnEngine('two fleets on one engine', () => {
     expect(notifications).toEqual([])
   })
 
-  it('create rejects with conflict when a foreign container has the name, and leaves it alone', async () => {
+  it('reject a create with conflict when a foreign container has the name, and leave that container alone', async () => {
     const backend = await open()
     const spec = specOf('sleep 600')
     const name = `gamekeeper-${backend.fleet}-default.${spec.ref.name}`
@@ -285,7 +285,7 @@ describeOnEngine('two fleets on one engine', () => {
 })
 
 describeOnEngine('the log of a container', () => {
-  it('is read completely, from its last lines, or followed', async () => {
+  it('can be read completely, from its last lines, or followed', async () => {
     const backend = await open()
     const long = 'x'.repeat(40_000)
     const script = `node -e 'console.log("x".repeat(40000))'; echo two >&2; sleep 0.3; echo three; until [ -e /go ]; do sleep 0.1; done; echo late; exit 3`
@@ -311,7 +311,7 @@ describeOnEngine('the log of a container', () => {
     await expect(read({})).rejects.toMatchObject({ code: 'not-found' })
   })
 
-  it('is unsupported with a log driver that keeps none', async () => {
+  it('is unsupported when the log driver keeps no logs', async () => {
     const backend = await open({ log: { driver: 'none' } })
     const spec = specOf('echo one; sleep 600')
     await backend.create(spec)
@@ -319,7 +319,7 @@ describeOnEngine('the log of a container', () => {
   })
 })
 
-function listener(heard: {
+function listener(handlers: {
   changed?: (instance: Instance) => void
   gone?: (ref: InstanceSpec['ref'], uid: string) => void
   resync?: () => void
@@ -329,6 +329,6 @@ function listener(heard: {
     gone: () => {},
     resync: () => {},
     heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1000 }) as const,
-    ...heard,
+    ...handlers,
   }
 }

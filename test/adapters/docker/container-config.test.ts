@@ -1,4 +1,4 @@
-/** How templates, options, image names and streams are read, without an engine. */
+/** Parsing of templates, options, image names and engine streams, without an engine. */
 import { describe, expect, it } from 'vitest'
 import { readImageName } from '../../../adapters/docker/image-name.js'
 import { framesOf, linesOf } from '../../../adapters/docker/streams.js'
@@ -68,7 +68,7 @@ describe('the container config', () => {
     expect(bodyOf({}).body).toMatchObject({ HostConfig: { PortBindings: { '7777/tcp': own, '7777/udp': own } } })
   })
 
-  it('leaves the command to the image when the template has none', () => {
+  it('uses the command of the image when the template has none', () => {
     const { body } = bodyOf({ command: [] })
     expect(body).not.toHaveProperty('Entrypoint')
     expect(body).not.toHaveProperty('Cmd')
@@ -81,7 +81,7 @@ describe('the container config', () => {
     expect(bodyOf({}, {}, '10.0.0.4:56001').body).not.toHaveProperty('HostConfig.ExtraHosts')
   })
 
-  it('has what the options add, and the pull policy of the template', () => {
+  it('has the settings of the options, and the pull policy of the template', () => {
     const { body, pullPolicy } = bodyOf(
       { imagePullPolicy: 'Never' },
       {
@@ -174,7 +174,7 @@ describe('options', () => {
     expect(resolveDockerOptions({ bindAddress })).toMatchObject({ bindAddress })
   })
 
-  it('a rejected registryAuth does not show the password', () => {
+  it('the error for an invalid registryAuth does not contain the password', () => {
     const auth: unknown = { username: 'amie', password: ['s3cret'] }
     const options: unknown = { registryAuth: { 'ghcr.io': auth } }
     expect(() => resolveDockerOptions(Object.assign({}, options))).toThrow(/registryAuth\.ghcr\.io(?!.*s3cret)/)
@@ -194,7 +194,7 @@ it.each([
   ['arena:', undefined],
   ['../arena', undefined],
   ['arena?tag=1', undefined],
-])('image name %j is parsed as docker does', (image, name) => {
+])('image name %j is parsed as Docker parses it', (image, name) => {
   expect(readImageName(image)).toEqual(name)
 })
 
@@ -206,11 +206,11 @@ it.each([
   ['1e3', 1000],
   ['1G', 1e9],
   ['1x', NaN],
-])('quantity %s is %d', (text, amount) => {
+])('quantity %s is parsed as %d', (text, amount) => {
   expect(quantityOf(text)).toBe(amount)
 })
 
-it('linesOf returns whole lines wherever chunks end', async () => {
+it('linesOf yields whole lines wherever chunks are split', async () => {
   const bytes = Buffer.from('añb\r\nc\n\nd')
   for (let size = 1; size <= bytes.length; size++) {
     const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) =>
@@ -222,7 +222,7 @@ it('linesOf returns whole lines wherever chunks end', async () => {
   }
 })
 
-it('framesOf returns whole frames wherever chunks end', async () => {
+it('framesOf yields whole frames wherever chunks are split', async () => {
   const frame = (from: number, text: string) => {
     const head = Buffer.alloc(8)
     head[0] = from

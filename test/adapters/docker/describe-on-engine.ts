@@ -1,5 +1,5 @@
 /**
- * Tests that need a Docker engine. Where none answers, they say in a test of their own that they are left out, and with
+ * Tests that need a Docker engine. Without one, a test in their place reports that they are left out; with
  * REQUIRE_ENGINES=docker that test fails.
  */
 import { access } from 'node:fs/promises'
@@ -17,7 +17,7 @@ export const describeOnEngine: Describe =
 
 const lacking = await whatIsLacking()
 
-/** Tests that need to start engines of their own, which takes root on Linux and the programs of one. */
+/** Tests that start their own engine, which requires root on Linux and the programs of an engine. */
 export const describeOnOwnEngine: Describe =
   lacking === undefined ? describeOnEngine : leaveOut(`no engine can be started here: ${lacking}`)
 

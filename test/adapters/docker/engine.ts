@@ -1,4 +1,4 @@
-/** The Docker engine of the tests: that of DOCKER_HOST, or this machine's. */
+/** The Docker engine for tests: the one of DOCKER_HOST, or the local one. */
 import Docker from 'dockerode'
 
 /** An image with a shell and Node. */

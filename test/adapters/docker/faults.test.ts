@@ -22,13 +22,13 @@ async function proxy(): Promise<Proxy> {
   return made
 }
 
-function counting(): BackendListener & { readonly heard: { changed: number; gone: string[]; resyncs: number } } {
-  const heard = { changed: 0, gone: [] as string[], resyncs: 0 }
+function counting(): BackendListener & { readonly counts: { changed: number; gone: string[]; resyncs: number } } {
+  const counts = { changed: 0, gone: [] as string[], resyncs: 0 }
   return {
-    heard,
-    changed: () => void heard.changed++,
-    gone: (_, uid) => void heard.gone.push(uid),
-    resync: () => void heard.resyncs++,
+    counts,
+    changed: () => void counts.changed++,
+    gone: (_, uid) => void counts.gone.push(uid),
+    resync: () => void counts.resyncs++,
     heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1000 }),
   }
 }
@@ -41,7 +41,7 @@ describeOnEngine('an engine that hangs', () => {
     const running = await backend.create(spec)
     const listener = counting()
     backend.watch(listener)
-    await vi.waitFor(() => expect(listener.heard.resyncs).toBeGreaterThan(0), waitOptions)
+    await vi.waitFor(() => expect(listener.counts.resyncs).toBeGreaterThan(0), waitOptions)
     between.mode = 'stall'
     const other = specOf('sleep 600', { ports: [7777] })
     const calls = [
@@ -63,19 +63,19 @@ describeOnEngine('an engine that hangs', () => {
     between.mode = 'pass'
     expect(await backend.list()).toEqual([running])
     expect(await backend.create(other)).toMatchObject({ phase: 'running' })
-    // The event stream was dead without notice, and was reconnected.
+    // The event stream was silently dead and has reconnected.
     await (await containerOf(backend.fleet, spec)).remove({ force: true })
-    await vi.waitFor(() => expect(listener.heard.gone).toContain(spec.uid), waitOptions)
+    await vi.waitFor(() => expect(listener.counts.gone).toContain(spec.uid), waitOptions)
     expect(await containersOf(backend.fleet)).toHaveLength(1)
   })
 
-  it('creates no second container when its answer to a create is lost', async () => {
+  it('creates no second container when its response to create is lost', async () => {
     const between = await proxy()
     const backend = await open({ docker: between.docker, readTimeoutMs: 2_700, changeTimeoutMs: 2_900 })
     await backend.list()
     const spec = specOf('sleep 600', { ports: [7777] })
     const created = backend.create(spec)
-    // The engine has received the call; its answer is lost.
+    // The engine has received the call; its response is lost.
     await vi.waitFor(() => expect(between.requests().join()).toContain('/containers/create'), {
       timeout: 5_000,
       interval: 1,
@@ -96,14 +96,14 @@ describeOnEngine('a broken connection', () => {
     await backend.create(spec)
     const listener = counting()
     backend.watch(listener)
-    await vi.waitFor(() => expect(listener.heard.resyncs).toBeGreaterThan(0), waitOptions)
-    const before = listener.heard.resyncs
+    await vi.waitFor(() => expect(listener.counts.resyncs).toBeGreaterThan(0), waitOptions)
+    const before = listener.counts.resyncs
     between.mode = 'refuse'
     await expect(backend.list()).rejects.toMatchObject({ code: 'unavailable' })
     // No listener gets this event.
     await (await containerOf(backend.fleet, spec)).remove({ force: true })
     between.mode = 'pass'
-    await vi.waitFor(() => expect(listener.heard.resyncs).toBeGreaterThan(before), waitOptions)
+    await vi.waitFor(() => expect(listener.counts.resyncs).toBeGreaterThan(before), waitOptions)
     expect(await backend.list()).toEqual([])
   })
 })
@@ -138,7 +138,7 @@ describeOnEngine('a followed log', () => {
     expect(numbers).toEqual(numbers.map((_, i) => (numbers[0] ?? 0) + i))
   })
 
-  it('with tail 0 begins with what was written while the engine was unreachable', async () => {
+  it('with tail 0 starts with the lines written while the engine was unreachable', async () => {
     const between = await proxy()
     const backend = await open({ docker: between.docker })
     const spec = specOf('echo old; until [ -e /gamekeeper/GameLogs/end ]; do sleep 0.1; done; echo new')
@@ -162,7 +162,7 @@ describeOnEngine('a followed log', () => {
   })
 })
 
-it('without an engine createFleet rejects with a clear message', async () => {
+it('createFleet without an engine rejects with a clear message', async () => {
   const directory = await freshDirectory()
   const backend = dockerBackend({ docker: new Docker({ socketPath: `${directory}/docker.sock` }), directory })
   const failure: unknown = await createFleet({ backend, store: memoryStore() }).catch((error: unknown) => error)

@@ -1,4 +1,4 @@
-/** How a fleet reacts to what happens to its containers. */
+/** How a fleet reacts to events of its containers. */
 import { randomUUID } from 'node:crypto'
 import { afterEach, beforeAll, expect, it, vi } from 'vitest'
 import { createFleet, type Fleet, type FleetEvent } from 'gamekeeper'
@@ -68,7 +68,7 @@ describeOnEngine('a server whose container', () => {
     await vi.waitFor(async () => expect(await oneStandingBy(fleet)).not.toBe(server), waitOptions)
   })
 
-  it('is paused is replaced when idle, and Unhealthy until it resumes when Active', async () => {
+  it('is paused is replaced if idle, and Unhealthy until it resumes if Active', async () => {
     const { fleet, events, containerOf } = await scene(1)
     const idle = await oneStandingBy(fleet)
     await (await containerOf(idle)).pause()
@@ -111,13 +111,13 @@ describeOnEngine('a server whose container', () => {
   it('writes a log that the fleet returns by server name', async () => {
     const { fleet } = await scene(1)
     const server = await oneStandingBy(fleet)
-    const seen: string[] = []
+    const lines: string[] = []
     const stop = new AbortController()
     for await (const line of fleet.servers.logs(server, { follow: true, tail: 10, signal: stop.signal })) {
-      seen.push(line)
+      lines.push(line)
       stop.abort()
     }
-    expect(seen.join('\n')).toContain('listening on 7777')
+    expect(lines.join('\n')).toContain('listening on 7777')
     await expect(fleet.servers.logs('arena-none').next()).rejects.toMatchObject({ code: 'not-found' })
   })
 })

@@ -41,12 +41,12 @@ describeOnEngine('an image', () => {
     await vi.waitFor(() => expect(messages.at(-1)).toMatch(/^pulling image \S+: \d+ % of 1\.\d MB$/), waitOptions)
     registry.slow = false
     await prepared
-    // The image has no shell, so its containers exit; that they were started is enough.
+    // The image has no shell, so its containers exit; it is enough that they started.
     expect((await created).map(({ phase }) => phase)).not.toContain('pending')
     expect(registry.layersServed()).toBe(1)
   })
 
-  it('that exists is not pulled again, unless the policy is Always', async () => {
+  it('that is present is not pulled again unless the policy is Always', async () => {
     const registry = await registryOfThisTest()
     const [backend, always, never] = [
       await open(),
@@ -80,7 +80,7 @@ describeOnEngine('an image', () => {
     expect(registry.layersServed()).toBe(1)
   })
 
-  it('fails to pull without progress, and is pulled by the next call', async () => {
+  it('whose pull makes no progress fails, and is pulled by the next call', async () => {
     const registry = await registryOfThisTest()
     registry.slow = true
     const backend = await open({ pullIdleTimeoutMs: 1_500 })

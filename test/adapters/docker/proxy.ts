@@ -1,4 +1,4 @@
-/** A proxy before an engine's socket that can make the engine appear to hang or to be down. */
+/** A proxy in front of an engine's socket that can make the engine appear to hang or to be down. */
 import { createServer, connect, type Socket } from 'node:net'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -28,7 +28,7 @@ export async function proxyTo(socketPath: string): Promise<Proxy> {
   const path = join(directory, 'proxy.sock')
   const open = new Set<Socket>()
   let mode: ProxyMode = 'pass'
-  let seen: string[] = []
+  let requests: string[] = []
   const breakAll = () => {
     for (const socket of open) socket.destroy()
   }
@@ -47,7 +47,7 @@ export async function proxyTo(socketPath: string): Promise<Proxy> {
       })
       from.on('data', (chunk: Buffer) => {
         const line = /^(?:GET|POST|PUT|DELETE|HEAD) \S+/.exec(chunk.toString('latin1'))?.[0]
-        if (from === client && line) seen.push(line)
+        if (from === client && line) requests.push(line)
         // Data is not queued: by the time it could be forwarded, the client has given up.
         if (mode === 'pass') to.write(chunk)
       })
@@ -66,9 +66,9 @@ export async function proxyTo(socketPath: string): Promise<Proxy> {
       if (next === 'refuse') breakAll()
     },
     requests() {
-      const since = seen
-      seen = []
-      return since
+      const received = requests
+      requests = []
+      return received
     },
     breakAll,
     async close() {

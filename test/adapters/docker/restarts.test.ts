@@ -99,7 +99,7 @@ async function sayOverUdp(port: number): Promise<string> {
 describeOnOwnEngine('a killed and restarted daemon', () => {
   beforeAll(buildExampleImage)
 
-  it('with live-restore ends no match, and players reach their servers again', async () => {
+  it('ends no match with live-restore, and players can reach their servers again', async () => {
     const { engine, fleetName, openFleet, events } = await scene()
     const fleet = await openFleet()
     await createBuild(fleet, 2, 4)
@@ -108,8 +108,8 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
     const ids = (await containersOf(fleetName, engine.docker)).map(({ Id }) => Id).toSorted()
     await engine.stop('SIGKILL')
     // A session that has a server needs no engine.
-    const [known] = allocations
-    expect(await fleet.allocate({ buildID, sessionID: known?.SessionID ?? '' })).toEqual(known)
+    const [first] = allocations
+    expect(await fleet.allocate({ buildID, sessionID: first?.SessionID ?? '' })).toEqual(first)
     await engine.start({ liveRestore: true })
     for (const allocation of allocations) {
       expect(await fleet.allocate({ buildID, sessionID: allocation.SessionID })).toEqual(allocation)
@@ -126,7 +126,7 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
   })
 
   it.each(['SIGTERM', 'SIGKILL'] as const)(
-    'without live-restore, after %s: servers count as interrupted, not crashed, and are replaced',
+    'interrupts servers on %s without live-restore; they do not count as crashes and are replaced',
     async (signal) => {
       const { engine, fleetName, openFleet, events } = await scene()
       await engine.stop('SIGTERM')
@@ -152,7 +152,7 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
     },
   )
 
-  it('together with the host: sessions are kept', async () => {
+  it('loses no session when the host is killed with it', async () => {
     const { engine, openFleet } = await scene()
     const first = await openFleet()
     await createBuild(first, 1, 3)
@@ -166,7 +166,7 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
     await standingBy(second, 1)
   })
 
-  it('during 40 allocations loses no session and leaves no container, network or port', async () => {
+  it('loses no session during 40 allocations, and leaves no container, network or port', async () => {
     const { engine, fleetName, openFleet, events } = await scene()
     const networks = (await engine.docker.listNetworks()).length
     const fleet = await openFleet()

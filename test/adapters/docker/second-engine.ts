@@ -60,12 +60,12 @@ export async function secondEngine({ image, diskMb }: SecondEngineOptions): Prom
     child.on('error', () => {})
     return child
   }
-  const up = async (program: string, look: () => Promise<unknown>) => {
+  const up = async (program: string, check: () => Promise<unknown>) => {
     try {
-      await vi.waitFor(look, { timeout: 60_000, interval: 100 })
+      await vi.waitFor(check, { timeout: 60_000, interval: 100 })
     } catch (error) {
-      const said = (await readFile(join(directory, `${program}.log`), 'utf8')).split('\n').slice(-5)
-      throw new Error(`${program} does not come up: ${said.join('\n')}`, { cause: error })
+      const lastLines = (await readFile(join(directory, `${program}.log`), 'utf8')).split('\n').slice(-5)
+      throw new Error(`${program} does not come up: ${lastLines.join('\n')}`, { cause: error })
     }
   }
   // Separate, as in distributions, so that it and the containers outlive the daemon.

@@ -1,4 +1,4 @@
-/** The backend on a real cluster: contents of pods, how their exits are reported, ports and logs. */
+/** The backend on a real cluster: pod contents, exit reports, ports and logs. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { podOf } from '../../../adapters/kubernetes/provisioning/pod-spec.js'
 import type { Backend, Instance, InstanceSpec } from '../../../src/contracts/backend.js'
@@ -9,21 +9,27 @@ import { baseImage, closeAll, find, linesOf, newGroup, nextRange, open, specOf }
 // Mostly spent waiting for the kubelet.
 vi.setConfig({ maxConcurrency: 12, testTimeout: 200_000 })
 
-const patience = { timeout: 120_000, interval: 200 }
+const waitOptions = { timeout: 120_000, interval: 200 }
 
 function inPhase(backend: Backend, spec: InstanceSpec, phase: Instance['phase']): Promise<Instance> {
   return vi.waitFor(async () => {
     const instance = await find(backend, spec)
     if (instance?.phase !== phase) throw new Error(`${spec.ref.name} is ${instance?.phase}: ${instance?.reason}`)
     return instance
-  }, patience)
+  }, waitOptions)
 }
 
 /** For this test's pods only, so that the scheduler's messages about other tests' pods do not change. */
 function ghostNode(name: string) {
-  const room = { pods: '10', cpu: '4', memory: '8Gi' }
+  const resources = { pods: '10', cpu: '4', memory: '8Gi' }
   const spec = { taints: [{ key: 'ghost', effect: 'NoSchedule' }] }
-  return { apiVersion: 'v1', kind: 'Node', metadata: { name }, spec, status: { capacity: room, allocatable: room } }
+  return {
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name },
+    spec,
+    status: { capacity: resources, allocatable: resources },
+  }
 }
 
 describeOnCluster('the Kubernetes backend on a real cluster', () => {
@@ -39,7 +45,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
   })
 
   describe.concurrent('a pod', () => {
-    it('has its SDK configuration, variables and folders in every container, whatever user it runs as', async () => {
+    it('has its SDK configuration, environment and directories in every container, whatever user it runs as', async () => {
       const backend = open(space)
       const script = `cat $GSDK_CONFIG_FILE; echo; id -u; echo $MODE $PORT_7777 $SESSION_HOST_ID $PUBLIC_IPV4_ADDRESS $PF_VM_ID; touch /gamekeeper/GameLogs/x && echo wrote; pwd`
       const game = { name: 'game', image: baseImage, imagePullPolicy: 'Never', command: ['sh', '-c', script] }
@@ -55,7 +61,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
               workingDir: '/usr',
               ports: [{ name: 'main', containerPort: 7777 }],
             },
-            { ...game, name: 'beside', command: ['sh', '-c', 'cat $GSDK_CONFIG_FILE; echo; sleep 600'] },
+            { ...game, name: 'sidecar', command: ['sh', '-c', 'cat $GSDK_CONFIG_FILE; echo; sleep 600'] },
           ],
         },
       })
@@ -76,8 +82,8 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       })
       const variables = `duel-7777 7777 ${spec.sdk.sessionHostId} ${address} ${node}`
       expect(output.slice(end).trim()).toBe(`1000\n${variables}\nwrote\n/usr`)
-      const beside = await kubectl('logs', '-n', space, spec.ref.name, '-c', 'beside')
-      expect(beside.trim()).toBe(output.slice(0, end))
+      const sidecar = await kubectl('logs', '-n', space, spec.ref.name, '-c', 'sidecar')
+      expect(sidecar.trim()).toBe(output.slice(0, end))
       // The pod object contains nothing of the secret.
       const shown = await kubectl('get', 'pod', '-n', space, spec.ref.name, '-o', 'json')
       expect(shown).not.toContain(spec.sdk.sessionHostId)
@@ -114,10 +120,10 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
       await vi.waitFor(async () => {
         expect(await kubectl('get', 'secrets', '-n', space, '-o', 'name')).not.toContain(spec.ref.name)
-      }, patience)
+      }, waitOptions)
     })
 
-    it('is labelled active once, for node autoscalers', async () => {
+    it('is labelled active, and annotated for node autoscalers, when it is protected', async () => {
       const backend = open(space)
       const spec = specOf(space, 'sleep 600')
       await backend.create(spec)
@@ -127,30 +133,30 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       const { metadata } = JSON.parse(await kubectl('get', 'pod', '-n', space, spec.ref.name, '-o', 'json'))
       expect(metadata.annotations).toMatchObject({ 'cluster-autoscaler.kubernetes.io/safe-to-evict': 'false' })
       expect(metadata.labels).toMatchObject({ [`${backend.apiGroup}/active`]: 'true' })
-      await backend.protect({ namespace: space, name: 'nobody' }, 'another')
+      await backend.protect({ namespace: space, name: 'missing' }, 'another')
     })
 
-    it('with several containers exits with its game server, which an annotation can name', async () => {
+    it('with several containers exits when its game container exits, which an annotation can name', async () => {
       const backend = open(space)
       const container = (name: string, script: string) => ({
         ...{ name, image: baseImage, imagePullPolicy: 'Never', command: ['sh', '-c', script] },
       })
       const spec = specOf(space, '', {
         metadata: { annotations: { 'kubectl.kubernetes.io/default-container': 'game' } },
-        pod: { containers: [container('beside', 'exit 9'), container('game', 'sleep 8; echo played; exit 4')] },
+        pod: { containers: [container('sidecar', 'exit 9'), container('game', 'sleep 8; echo played; exit 4')] },
       })
       await backend.create(spec)
-      const told = await vi.waitFor(async () => {
+      const reason = await vi.waitFor(async () => {
         const instance = await find(backend, spec)
         if (instance?.phase !== 'running' || instance.reason === undefined) throw new Error('not running yet')
         return instance.reason
-      }, patience)
-      expect(told).toBe('container beside exited with code 9')
+      }, waitOptions)
+      expect(reason).toBe('container sidecar exited with code 9')
       expect(await inPhase(backend, spec, 'exited')).toMatchObject({ exitCode: 4 })
       expect(await linesOf(backend.logs(spec.ref))).toEqual(['played'])
     })
 
-    it('that is OOM-killed says so', async () => {
+    it('that is OOM-killed is reported as such, with its memory limit', async () => {
       const backend = open(space)
       const hungry = `exec node -e 'const all = []; for (;;) all.push(Buffer.alloc(1e6, 1))'`
       const spec = specOf(space, hungry, { container: { resources: { limits: { memory: '64Mi' } } } })
@@ -163,31 +169,31 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
 
     it.each([
       {
-        what: 'no node takes',
-        options: { pod: { nodeSelector: { nowhere: 'at-all' } } },
-        says: /^cannot be scheduled: .*node/,
+        what: 'fits on no node',
+        options: { pod: { nodeSelector: { disk: 'none' } } },
+        reason: /^cannot be scheduled: .*node/,
       },
       {
-        what: 'has no image',
-        options: { container: { image: 'nobody/has:this' } },
-        says: /^container game cannot start: ErrImageNeverPull: .*nobody\/has:this/,
+        what: 'refers to a missing image',
+        options: { container: { image: 'example.com/missing:1' } },
+        reason: /^container game cannot start: ErrImageNeverPull: .*example\.com\/missing:1/,
       },
       {
-        what: 'wants a configuration that is not there',
-        options: { container: { envFrom: [{ configMapRef: { name: 'nowhere' } }] } },
-        says: /^container game cannot start: CreateContainerConfigError: .*nowhere/,
+        what: 'refers to a missing ConfigMap',
+        options: { container: { envFrom: [{ configMapRef: { name: 'missing' } }] } },
+        reason: /^container game cannot start: CreateContainerConfigError: .*missing/,
       },
-    ])('that $what is blocked and says why', async ({ options, says }) => {
+    ])('that $what is blocked, with the reason', async ({ options, reason }) => {
       const backend = open(space)
       const spec = specOf(space, 'sleep 600', options)
       await backend.create(spec)
       await vi.waitFor(async () => {
         const instance = await find(backend, spec)
-        expect(instance).toMatchObject({ phase: 'pending', blocked: true, reason: expect.stringMatching(says) })
-      }, patience)
+        expect(instance).toMatchObject({ phase: 'pending', blocked: true, reason: expect.stringMatching(reason) })
+      }, waitOptions)
     })
 
-    it('rejected by the API server is an exited instance with the reason, until it is destroyed', async () => {
+    it('rejected by the API server is listed as exited, with the reason, until it is destroyed', async () => {
       const backend = open(space)
       const spec = specOf(space, 'sleep 600', { container: { imagePullPolicy: 'Sometimes' } })
       const refused = await backend.create(spec)
@@ -197,37 +203,37 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       expect(await backend.list()).toEqual([])
     })
 
-    it('deleted with kubectl is interrupted at once, and can be created again', async () => {
+    it('deleted with kubectl counts as interrupted at once, and can be created again', async () => {
       const backend = open(space)
       const spec = specOf(space, `trap 'exit 0' TERM; sleep 600 & wait`)
       await backend.create(spec)
       await inPhase(backend, spec, 'running')
-      const told: Instance[] = []
+      const changes: Instance[] = []
       const gone: string[] = []
       backend.watch({
-        changed: (instance) => void told.push(instance),
+        changed: (instance) => void changes.push(instance),
         gone: (_, uid) => void gone.push(uid),
         resync: () => {},
         heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1000 }),
       })
       await kubectl('delete', 'pod', '-n', space, spec.ref.name, '--wait=false')
       await vi.waitFor(() => {
-        expect(told).toContainEqual(
+        expect(changes).toContainEqual(
           expect.objectContaining({ phase: 'exited', interrupted: true, reason: 'pod deleted' }),
         )
-      }, patience)
-      await vi.waitFor(() => expect(gone).toEqual([spec.uid]), patience)
+      }, waitOptions)
+      await vi.waitFor(() => expect(gone).toEqual([spec.uid]), waitOptions)
       expect(await backend.create(spec)).toMatchObject({ uid: spec.uid, phase: 'pending' })
     })
 
-    it('that terminates slowly does not delay closing, and still terminates', async () => {
+    it('that terminates slowly does not delay close, and still terminates', async () => {
       const backend = open(space)
       const spec = specOf(space, `trap '' TERM; sleep 600 & wait; wait`, { pod: { terminationGracePeriodSeconds: 60 } })
       await backend.create(spec)
       await inPhase(backend, spec, 'running')
       const ended = backend.destroy(spec.ref, spec.uid, { graceMs: 60_000 })
       const refused = expect(ended).rejects.toMatchObject({ code: 'closed' })
-      await vi.waitFor(async () => expect((await find(backend, spec))?.phase).toBe('exited'), patience)
+      await vi.waitFor(async () => expect((await find(backend, spec))?.phase).toBe('exited'), waitOptions)
       await backend.close()
       await refused
       // Still terminating.
@@ -251,7 +257,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       }
     })
 
-    it('without an SDK secret is removed by a list, and created again on request', async () => {
+    it('without an SDK secret is removed by list, and can be created again', async () => {
       const backend = open(space)
       const spec = specOf(space, 'sleep 600')
       // As left by a host that was killed before the pod had a node: its secret is never created.
@@ -288,7 +294,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       await inPhase(backend, second, 'running')
     })
 
-    it('used by the fleet on the only suitable node make the pod wait', async () => {
+    it('used on the only suitable node keep the pod waiting', async () => {
       // By its labels this node accepts the pod, so the fleet considers the ports free.
       const node = `ghost-${newGroup().split('.')[0]}`
       const body = ghostNode(node)
@@ -309,7 +315,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
         await vi.waitFor(async () => {
           const reason = expect.stringMatching(/free ports/)
           expect(await find(backend, second)).toMatchObject({ phase: 'pending', blocked: true, reason })
-        }, patience)
+        }, waitOptions)
         await backend.destroy(first.ref, first.uid, { graceMs: 0 })
         await inPhase(backend, second, 'running')
       } finally {
@@ -333,13 +339,13 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
   })
 
   describe.concurrent('the log of a pod', () => {
-    it('is read whole, from its last lines, or as it grows', async () => {
+    it('can be read completely, from its last lines, or followed', async () => {
       const backend = open(space)
       const spec = specOf(space, 'echo one; echo two; until [ -e /go ]; do sleep 0.1; done; echo late; exit 3')
       await backend.create(spec)
       await inPhase(backend, spec, 'running')
       const read = (options: object) => linesOf(backend.logs(spec.ref, options))
-      await vi.waitFor(async () => expect(await read({})).toEqual(['one', 'two']), patience)
+      await vi.waitFor(async () => expect(await read({})).toEqual(['one', 'two']), waitOptions)
       expect(await read({ tail: 1 })).toEqual(['two'])
       expect(await read({ tail: 0 })).toEqual([])
       const stop = new AbortController()

@@ -6,7 +6,7 @@ import { clusterApi, kubectl, makeNamespace, removeNamespace } from './support/c
 import { describeOnCluster } from './support/describe-on-cluster.js'
 import { baseImage, newGroup, nextRange } from './support/support.js'
 
-// Pods take seconds to start and to terminate, in which a case only waits.
+// Pods take seconds to start and to terminate, so cases run concurrently.
 vi.setConfig({ maxConcurrency: 12 })
 
 describeOnCluster('the Kubernetes backend', () => {

@@ -13,7 +13,7 @@ import { describeOnCluster } from './support/describe-on-cluster.js'
 import { sayTcp, sayUdp } from './support/support.js'
 
 const run = promisify(execFile)
-const patience = { timeout: 180_000, interval: 500 }
+const waitOptions = { timeout: 180_000, interval: 500 }
 const at = (path: string) => join(root, path)
 
 describeOnCluster('examples/kubernetes', () => {
@@ -60,7 +60,7 @@ describeOnCluster('examples/kubernetes', () => {
       await kubectl('apply', '-f', at('adapters/kubernetes/crds.yaml'), '-f', folder)
       await vi.waitFor(async () => {
         expect(await kubectl('get', 'gsb', '-n', games, '--no-headers')).toMatch(/^arena +2\/2 +0 +0 +Healthy/)
-      }, patience)
+      }, waitOptions)
 
       const buildID = await kubectl('get', 'gsb', '-n', games, 'arena', '-o', 'jsonpath={.spec.buildID}')
       const service = await kubectl(
@@ -73,7 +73,7 @@ describeOnCluster('examples/kubernetes', () => {
         'jsonpath={.spec.clusterIP}',
       )
       // The Service's endpoints follow shortly after the leader's pod is ready.
-      await vi.waitFor(() => fetch(`http://${service}:5000/`), patience)
+      await vi.waitFor(() => fetch(`http://${service}:5000/`), waitOptions)
       const sessionID = randomUUID()
       const body = JSON.stringify({ buildID, sessionID, sessionCookie: 'map=dust', initialPlayers: ['amie'] })
       const allocate = async (): Promise<Allocation> => {
@@ -85,11 +85,11 @@ describeOnCluster('examples/kubernetes', () => {
       expect(await allocate()).toEqual(allocation)
       const { IPV4Address, Ports } = allocation
       const port = Number(Ports.split(':')[1])
-      const said = `session ${sessionID} cookie map=dust players`
+      const answer = `session ${sessionID} cookie map=dust players`
       await vi.waitFor(async () => {
-        expect(await sayTcp(IPV4Address, port, 'hello bob')).toContain(said)
-      }, patience)
-      expect(await sayUdp(IPV4Address, port, 'hello bob')).toContain(said)
+        expect(await sayTcp(IPV4Address, port, 'hello bob')).toContain(answer)
+      }, waitOptions)
+      expect(await sayUdp(IPV4Address, port, 'hello bob')).toContain(answer)
 
       const listed: { readonly items: readonly GameServer[] } = JSON.parse(
         await kubectl('get', 'gs', '-n', games, '-o', 'json'),
@@ -101,7 +101,7 @@ describeOnCluster('examples/kubernetes', () => {
         const pod = JSON.parse(await kubectl('get', 'pod', '-n', games, active?.metadata.name ?? '', '-o', 'json'))
         expect(pod.metadata.annotations['cluster-autoscaler.kubernetes.io/safe-to-evict']).toBe('false')
         expect(pod.metadata.ownerReferences).toMatchObject([{ kind: 'GameServer', name: active?.metadata.name }])
-      }, patience)
+      }, waitOptions)
 
       // Both hosts are ready; the Services select the leader. The other host takes over from it.
       await kubectl('rollout', 'status', '-n', host, 'deployment/gamekeeper', '--timeout=120s')
@@ -116,16 +116,16 @@ describeOnCluster('examples/kubernetes', () => {
         const now = await leaders()
         expect([now.length, now[0] === before[0]]).toEqual([1, false])
         expect(await allocate()).toEqual(allocation)
-      }, patience)
+      }, waitOptions)
       await kubectl('rollout', 'status', '-n', host, 'deployment/gamekeeper', '--timeout=120s')
       await kubectl('scale', 'gsb', '-n', games, 'arena', '--replicas', '1')
       await vi.waitFor(async () => {
         expect(await kubectl('get', 'gsb', '-n', games, '--no-headers')).toMatch(/^arena +1\/1 +1 +0 +Healthy/)
-      }, patience)
+      }, waitOptions)
       await kubectl('delete', 'gsb', '-n', games, 'arena', '--wait=false')
       await vi.waitFor(async () => {
         expect(await kubectl('get', 'pods', '-n', games, '-o', 'name')).toBe('')
-      }, patience)
+      }, waitOptions)
     },
   )
 })

@@ -11,7 +11,7 @@ import { silentLogger } from '../../../src/contracts/logger.js'
 import type { Store } from '../../../src/contracts/store.js'
 import { memoryStore } from '../../../src/stores/memory.js'
 import { until } from '../../e2e/until.js'
-import { apiOf, configFor, fakeApiServer, say, sayKey, statusOf } from './support/fake-api-server.js'
+import { apiOf, configFor, fakeApiServer, respond, respondWithKey, statusOf } from './support/fake-api-server.js'
 
 const base = { clock: systemClock, logger: silentLogger }
 
@@ -26,13 +26,13 @@ async function ownNamespaceOnly() {
       response.writeHead(200).flushHeaders()
       return watches.push(response)
     }
-    if (pathname.endsWith('/secrets/gamekeeper-key')) return sayKey(response)
+    if (pathname.endsWith('/secrets/gamekeeper-key')) return respondWithKey(response)
     const isOwn = pathname.includes('/namespaces/games/') || pathname.endsWith('/nodes')
-    if (!isOwn) return say(response, 403, statusOf(403, 'Forbidden', 'x'))
+    if (!isOwn) return respond(response, 403, statusOf(403, 'Forbidden', 'x'))
     if (/\/(pods|nodes|gameserver[a-z]*)$/.test(pathname)) {
-      return say(response, 200, { metadata: { resourceVersion: '10' }, items: [] })
+      return respond(response, 200, { metadata: { resourceVersion: '10' }, items: [] })
     }
-    say(response, 404, statusOf(404, 'NotFound', pathname.split('/').at(-1)))
+    respond(response, 404, statusOf(404, 'NotFound', pathname.split('/').at(-1)))
   })
   const leave = () => {
     isAway = true
@@ -58,18 +58,20 @@ async function openStore(url: string) {
 const ignored = { listed() {}, changed() {}, gone() {} }
 
 describe('a host with access to one namespace', () => {
-  it('is ready, requests nothing in other namespaces, and nothing that it watches', async () => {
+  it('is ready, and requests nothing in other namespaces or that it already watches', async () => {
     const { server, watches } = await ownNamespaceOnly()
     const store = await openStore(server.url)
     const health = healthOf({ store })
     expect(await health()).toMatchObject({ ready: true, store: true, problems: [] })
     expect(await store.builds.get({ namespace: 'default', name: 'x' })).toBeUndefined()
-    expect(server.asked.filter((call) => call.includes('/namespaces/default/'))).toEqual([])
+    expect(server.requests.filter((call) => call.includes('/namespaces/default/'))).toEqual([])
     store.watch?.({ builds: ignored, servers: ignored })
     await until('the watches are open', () => watches.length === 2)
-    const before = server.asked.length
-    expect(await healthOf({ store })()).toMatchObject({ ready: true, store: true })
-    expect(server.asked.length).toBe(before)
+    await until('the store knows that it is watching, and health makes no request', async () => {
+      const before = server.requests.length
+      expect(await healthOf({ store })()).toMatchObject({ ready: true, store: true })
+      return server.requests.length === before
+    })
   })
 
   it('is not ready while the API server is down, and ready again afterwards', async () => {
@@ -93,10 +95,10 @@ describe('a host with access to one namespace', () => {
     expect(await healthOf({ backend })()).toMatchObject({ ready: true, backend: true })
     leave()
     await until('the outage is noticed', async () => !(await healthOf({ backend })()).backend)
-    const before = server.asked.length
+    const before = server.requests.length
     await healthOf({ backend })()
-    const asked = server.asked.slice(before).filter((call) => !call.includes('watch='))
-    expect(asked.filter((call) => !call.includes('limit=1'))).toEqual([])
+    const requests = server.requests.slice(before).filter((call) => !call.includes('watch='))
+    expect(requests.filter((call) => !call.includes('limit=1'))).toEqual([])
     comeBack()
     await until('it is ready', async () => (await healthOf({ backend })()).ready)
   })

@@ -35,7 +35,7 @@ describeOnCluster('the permissions in examples/kubernetes', () => {
     api.close()
   })
 
-  it('are those that a fleet uses in its whole life', { timeout: 240_000 }, async () => {
+  it('are exactly those that a fleet uses during its lifetime', { timeout: 240_000 }, async () => {
     const proxy = await countingProxy(defaultKubeConfig())
     onTestFinished(() => proxy.close())
     await kubectlWith(
@@ -76,7 +76,7 @@ describeOnCluster('the permissions in examples/kubernetes', () => {
       await until(
         'the players are recorded',
         () =>
-          proxy.asked.filter((call) => call.includes('gameserverdetails') && !call.startsWith('GET')).length >=
+          proxy.requests.filter((call) => call.includes('gameserverdetails') && !call.startsWith('GET')).length >=
           players.length,
       )
     }
@@ -88,7 +88,7 @@ describeOnCluster('the permissions in examples/kubernetes', () => {
     await until('all is gone', async () => (await fleet.servers.list()).length === 0)
 
     const granted = await rightsOf('examples/kubernetes/gamekeeper.yaml')
-    const used = new Set(proxy.asked.map(rightFor))
+    const used = new Set(proxy.requests.map(rightFor))
     expect([...used].filter((right) => !granted.has(right))).toEqual([])
     expect([...granted].filter((right) => !used.has(right) && !inTrouble.includes(right))).toEqual([])
   })

@@ -5,11 +5,11 @@ import { clusterApi, kubectl, makeNamespace, removeNamespace } from './support/c
 import { countingProxy } from './support/counting-proxy.js'
 import { installDefinitions } from './support/definitions.js'
 import { describeOnCluster } from './support/describe-on-cluster.js'
-import { HollowGames, hollowBuild, hollowRoom, removePods, standingBy } from './support/scale-fleet.js'
+import { HollowGames, hollowBuild, freeHollowPods, removePods, standingBy } from './support/scale-fleet.js'
 
 const size = 400
 const portRange = '22000-25000'
-const patience = { timeout: 150_000, interval: 100 }
+const waitOptions = { timeout: 150_000, interval: 100 }
 /** Two per lease renewal: enough time for the fleet to list its pods five times and to write counts ten times. */
 const quietRequests = 8
 
@@ -26,56 +26,52 @@ describeOnCluster('a fleet of 400 on hollow nodes', () => {
     api.close()
   }, 60_000)
 
-  it(
-    'starts completely, and then makes no requests except watches and lease renewals',
-    { timeout: 600_000 },
-    async () => {
-      // Pods of an earlier test may still be terminating.
-      await vi.waitFor(
-        async () => expect(await hollowRoom(), 'pods that hollow nodes take').toBeGreaterThanOrEqual(size),
-        {
-          timeout: 120_000,
-          interval: 1_000,
-        },
-      )
-      const games = new HollowGames()
-      onTestFinished(() => games.stop())
-      const first = await games.openFleet({ namespaces: [space], portRange })
-      onTestFinished(() => first.close())
-      const isUp = standingBy(first, size)
-      await first.builds.create(hollowBuild(space, size))
-      await isUp
-      await first.close()
+  it('starts completely, and then makes no requests but watches and lease renewals', { timeout: 600_000 }, async () => {
+    // Pods of an earlier test may still be terminating.
+    await vi.waitFor(
+      async () => expect(await freeHollowPods(), 'free pods on hollow nodes').toBeGreaterThanOrEqual(size),
+      {
+        timeout: 120_000,
+        interval: 1_000,
+      },
+    )
+    const games = new HollowGames()
+    onTestFinished(() => games.stop())
+    const first = await games.openFleet({ namespaces: [space], portRange })
+    onTestFinished(() => first.close())
+    const isUp = standingBy(first, size)
+    await first.builds.create(hollowBuild(space, size))
+    await isUp
+    await first.close()
 
-      // Another host, whose requests are recorded.
-      const proxy = await countingProxy(defaultKubeConfig())
-      onTestFinished(() => proxy.close())
-      const counted = { kubeConfig: proxy.config, namespaces: [space], portRange, leaseMs: 10_000 }
-      const fleet = await games.openFleet(counted, { resyncIntervalMs: 2_000 })
-      onTestFinished(() => fleet.close())
-      await vi.waitFor(async () => {
-        const { status } = await fleet.builds.get({ namespace: space, name: 'arena' })
-        expect(status).toMatchObject({ currentStandingBy: size, currentPending: 0, crashesCount: 0 })
-        expect((await fleet.servers.list()).every((server) => server.status.health === 'Healthy')).toBe(true)
-      }, patience)
-      // Its start is over once these are its only requests.
-      await vi.waitFor(() => {
-        const last = proxy.asked.filter((request) => !request.includes('watch=true')).slice(-quietRequests)
-        expect(last.length).toBe(quietRequests)
-        expect(last.filter((request) => !isLease(request))).toEqual([])
-      }, patience)
-      expect((await fleet.servers.list()).filter(({ status }) => status.state === 'StandingBy')).toHaveLength(size)
-      // Nor do its nodes: they watch only the secrets that starting pods still wait for.
-      await vi.waitFor(async () => expect(await secretsWatched()).toBeLessThan(size / 10), patience)
-    },
-  )
+    // Another host, whose requests are recorded.
+    const proxy = await countingProxy(defaultKubeConfig())
+    onTestFinished(() => proxy.close())
+    const counted = { kubeConfig: proxy.config, namespaces: [space], portRange, leaseMs: 10_000 }
+    const fleet = await games.openFleet(counted, { resyncIntervalMs: 2_000 })
+    onTestFinished(() => fleet.close())
+    await vi.waitFor(async () => {
+      const { status } = await fleet.builds.get({ namespace: space, name: 'arena' })
+      expect(status).toMatchObject({ currentStandingBy: size, currentPending: 0, crashesCount: 0 })
+      expect((await fleet.servers.list()).every((server) => server.status.health === 'Healthy')).toBe(true)
+    }, waitOptions)
+    // Its start is over once these are its only requests.
+    await vi.waitFor(() => {
+      const last = proxy.requests.filter((request) => !request.includes('watch=true')).slice(-quietRequests)
+      expect(last.length).toBe(quietRequests)
+      expect(last.filter((request) => !isLease(request))).toEqual([])
+    }, waitOptions)
+    expect((await fleet.servers.list()).filter(({ status }) => status.state === 'StandingBy')).toHaveLength(size)
+    // Nor do its nodes: they watch only the secrets that starting pods still wait for.
+    await vi.waitFor(async () => expect(await secretsWatched()).toBeLessThan(size / 10), waitOptions)
+  })
 })
 
-/** By any client, as counted by the API server. */
+/** Secret watches of all clients, as counted by the API server. */
 async function secretsWatched(): Promise<number> {
   const figures = await kubectl('get', '--raw', '/metrics')
   const counted = /^apiserver_registered_watchers\{group="",kind="Secret",version="v1"\} (\d+)$/m.exec(figures)
-  if (!counted) throw new Error('the API server does not say who watches secrets')
+  if (!counted) throw new Error('the API server has no metric for watches of secrets')
   return Number(counted[1])
 }
 

@@ -3,7 +3,7 @@ import { memoryBackend, type MemoryBackend } from 'gamekeeper/memory'
 import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 
-const goOn: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }
+const continueReply: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }
 const session = { sessionId: '7d3c0b1e-5a43-4d2b-9a5e-111111111111', initialPlayers: ['amie'], metadata: {} }
 const active: HeartbeatAnswer = { operation: 'Active', nextHeartbeatIntervalMs: 1_000, sessionConfig: session }
 
@@ -19,17 +19,17 @@ function specOf(name: string, spec: Partial<InstanceSpec> = {}): InstanceSpec {
   }
 }
 
-/** Acts as the fleet: records notifications and heartbeats, which it answers with `answer`. */
+/** Acts as the fleet: records notifications and heartbeats, and replies to heartbeats with `answer`. */
 function listen(backend: MemoryBackend) {
-  const heard: string[] = []
-  const fleet = { heard, answer: goOn, stop: () => {} }
+  const reports: string[] = []
+  const fleet = { reports, answer: continueReply, stop: () => {} }
   const listener: BackendListener = {
     changed: ({ ref, phase, exitCode }: Instance) =>
-      void heard.push(`${ref.name} ${phase}${exitCode === undefined ? '' : ` ${exitCode}`}`),
-    gone: (ref) => void heard.push(`${ref.name} gone`),
-    resync: () => void heard.push('resync'),
+      void reports.push(`${ref.name} ${phase}${exitCode === undefined ? '' : ` ${exitCode}`}`),
+    gone: (ref) => void reports.push(`${ref.name} gone`),
+    resync: () => void reports.push('resync'),
     heartbeat: (sessionHostId, { state, health, players }) => {
-      heard.push(`${sessionHostId} says ${[state, health, ...players].join(' ')}`)
+      reports.push(`${sessionHostId} reports ${[state, health, ...players].join(' ')}`)
       return fleet.answer
     },
   }
@@ -42,12 +42,12 @@ const promises = () => new Promise<void>((resolve) => setImmediate(resolve))
 describe('a server of the memory backend', () => {
   it('runs and becomes ready at once, and notifies after create has returned', async () => {
     const backend = memoryBackend()
-    const { heard } = listen(backend)
+    const { reports } = listen(backend)
     const creating = backend.create(specOf('a'))
-    expect(heard).toEqual([])
+    expect(reports).toEqual([])
     expect(await creating).toMatchObject({ phase: 'running', address: '127.0.0.1', node: 'memory' })
     await promises()
-    expect(heard).toEqual(['a running', 'a.secret says StandingBy Healthy'])
+    expect(reports).toEqual(['a running', 'a.secret reports StandingBy Healthy'])
   })
 
   it('without a clock receives its session when the test reads it', async () => {
@@ -59,10 +59,10 @@ describe('a server of the memory backend', () => {
     expect([server.state, server.session]).toEqual(['StandingBy', undefined])
     fleet.answer = active
     expect(await server.allocated).toEqual(session)
-    fleet.answer = { ...goOn, sessionConfig: session }
+    fleet.answer = { ...continueReply, sessionConfig: session }
     expect([server.state, server.session]).toEqual(['Active', session])
     await promises()
-    expect(fleet.heard.at(-1)).toBe('a.secret says Active Healthy')
+    expect(fleet.reports.at(-1)).toBe('a.secret reports Active Healthy')
   })
 
   it('resolves `allocated` that was read before the allocation', async () => {
@@ -93,42 +93,42 @@ describe('a server of the memory backend', () => {
   it('with a manual script sends no heartbeat until the test does', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock, script: 'manual' })
-    const { heard } = listen(backend)
+    const { reports } = listen(backend)
     await backend.create(specOf('a'))
     await clock.advance(60_000)
-    expect(heard).toEqual(['a running'])
+    expect(reports).toEqual(['a running'])
     const server = backend.server('a')
-    expect(server.heartbeat()).toEqual(goOn)
-    expect(server.ready()).toEqual(goOn)
-    expect(server.players(['amie', 'bo'])).toEqual(goOn)
-    expect(heard.slice(1)).toEqual([
-      'a.secret says Initializing Healthy',
-      'a.secret says StandingBy Healthy',
-      'a.secret says StandingBy Healthy amie bo',
+    expect(server.heartbeat()).toEqual(continueReply)
+    expect(server.ready()).toEqual(continueReply)
+    expect(server.players(['amie', 'bo'])).toEqual(continueReply)
+    expect(reports.slice(1)).toEqual([
+      'a.secret reports Initializing Healthy',
+      'a.secret reports StandingBy Healthy',
+      'a.secret reports StandingBy Healthy amie bo',
     ])
   })
 
   it('repeats its last heartbeat every second until it is silenced', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock, script: 'manual' })
-    const { heard } = listen(backend)
+    const { reports } = listen(backend)
     await backend.create(specOf('a'))
     const server = backend.server('a')
     server.ready()
     server.players(['amie'])
     server.unhealthy()
-    heard.length = 0
+    reports.length = 0
     await clock.advance(3_500)
-    expect(heard).toEqual(Array.from({ length: 3 }, () => 'a.secret says StandingBy Unhealthy amie'))
+    expect(reports).toEqual(Array.from({ length: 3 }, () => 'a.secret reports StandingBy Unhealthy amie'))
     server.silence()
     await clock.advance(60_000)
-    expect(heard).toHaveLength(3)
+    expect(reports).toHaveLength(3)
     server.heartbeat({ health: 'Healthy' })
     await clock.advance(1_000)
-    expect(heard.slice(3)).toEqual(Array.from({ length: 2 }, () => 'a.secret says StandingBy Healthy amie'))
+    expect(reports.slice(3)).toEqual(Array.from({ length: 2 }, () => 'a.secret reports StandingBy Healthy amie'))
   })
 
-  it('sends heartbeats at the interval of the answer or of the option, or never', async () => {
+  it('sends heartbeats at the interval of the reply or of the option, or never', async () => {
     const beatsIn = async (ms: number, heartbeatIntervalMs?: number) => {
       const clock = virtualClock()
       const backend = memoryBackend({ clock, ...(heartbeatIntervalMs !== undefined && { heartbeatIntervalMs }) })
@@ -136,14 +136,14 @@ describe('a server of the memory backend', () => {
       fleet.answer = { operation: 'Continue', nextHeartbeatIntervalMs: 5_000 }
       await backend.create(specOf('a'))
       await clock.advance(ms)
-      return fleet.heard.filter((line) => line.includes('says')).length
+      return fleet.reports.filter((line) => line.includes('reports')).length
     }
     expect(await beatsIn(10_000)).toBe(3)
     expect(await beatsIn(10_000, 1_000)).toBe(11)
     expect(await beatsIn(10_000, 0)).toBe(1)
   })
 
-  it('stays Active, and exits with 0 when the answer says Terminate', async () => {
+  it('stays Active, and exits with 0 when the reply is Terminate', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock })
     const fleet = listen(backend)
@@ -151,19 +151,19 @@ describe('a server of the memory backend', () => {
     await clock.settle()
     fleet.answer = active
     await clock.advance(1_000)
-    fleet.answer = { ...goOn, sessionConfig: session }
+    fleet.answer = { ...continueReply, sessionConfig: session }
     await clock.advance(2_000)
     fleet.answer = { operation: 'Terminate', nextHeartbeatIntervalMs: 1_000 }
     await clock.advance(2_000)
-    expect(fleet.heard).toEqual([
+    expect(fleet.reports).toEqual([
       'a running',
-      'a.secret says StandingBy Healthy',
-      'a.secret says StandingBy Healthy',
-      'a.secret says Active Healthy',
-      'a.secret says Active Healthy',
-      'a.secret says Active Healthy',
-      'a.secret says Active Healthy',
-      'a.secret says Terminating Healthy',
+      'a.secret reports StandingBy Healthy',
+      'a.secret reports StandingBy Healthy',
+      'a.secret reports Active Healthy',
+      'a.secret reports Active Healthy',
+      'a.secret reports Active Healthy',
+      'a.secret reports Active Healthy',
+      'a.secret reports Terminating Healthy',
       'a exited 0',
     ])
     expect(clock.pending).toBe(0)
@@ -172,23 +172,23 @@ describe('a server of the memory backend', () => {
   it('applies the latencies of the options to create, start and readiness', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock, createLatencyMs: 100, startLatencyMs: 1_000, readyAfterMs: 2_500 })
-    const { heard } = listen(backend)
+    const { reports } = listen(backend)
     let answered = false
     const creating = backend.create(specOf('a')).then((instance) => {
       answered = true
       return instance
     })
     await clock.advance(99)
-    expect([answered, heard]).toEqual([false, ['a pending']])
+    expect([answered, reports]).toEqual([false, ['a pending']])
     await clock.advance(1)
     expect(await creating).toMatchObject({ phase: 'pending', reason: 'starting' })
     expect(await backend.list()).toHaveLength(1)
     await clock.advance(900)
-    expect(heard.slice(1)).toEqual(['a running', 'a.secret says Initializing Healthy'])
+    expect(reports.slice(1)).toEqual(['a running', 'a.secret reports Initializing Healthy'])
     await clock.advance(2_499)
-    expect(heard.at(-1)).toBe('a.secret says Initializing Healthy')
+    expect(reports.at(-1)).toBe('a.secret reports Initializing Healthy')
     await clock.advance(1)
-    expect(heard.at(-1)).toBe('a.secret says StandingBy Healthy')
+    expect(reports.at(-1)).toBe('a.secret reports StandingBy Healthy')
   })
 
   it('follows its own script', async () => {
@@ -202,25 +202,25 @@ describe('a server of the memory backend', () => {
           none: { cannotStart: 'no binary' },
         })[ref.name] ?? {},
     })
-    const { heard } = listen(backend)
+    const { reports } = listen(backend)
     for (const name of ['crash', 'match', 'none', 'plain']) await backend.create(specOf(name))
     await clock.settle()
     const phases = () => backend.servers().map(({ ref, phase }) => `${ref.name} ${phase}`)
     expect(phases()).toEqual(['crash exited', 'match running', 'none exited', 'plain running'])
     expect(backend.server('none').instance).toMatchObject({ reason: 'no binary', ports: [{ container: 7777 }] })
-    expect(heard).not.toContain('crash.secret says StandingBy Healthy')
+    expect(reports).not.toContain('crash.secret reports StandingBy Healthy')
     await clock.advance(60_000)
     expect(backend.server('match').instance).toMatchObject({ phase: 'exited', exitCode: 0 })
   })
 
   it('vanishes without an exit code and releases its ports', async () => {
     const backend = memoryBackend({ portRange: { first: 20_000, last: 20_000 } })
-    const { heard } = listen(backend)
+    const { reports } = listen(backend)
     await backend.create(specOf('a'))
     const server = backend.server('a')
     server.vanish()
     await promises()
-    expect([server.phase, heard.at(-1), await backend.list()]).toEqual(['gone', 'a gone', []])
+    expect([server.phase, reports.at(-1), await backend.list()]).toEqual(['gone', 'a gone', []])
     await backend.create(specOf('b'))
     expect(() => server.heartbeat()).toThrow(/default\/a has ended/)
     expect(() => backend.server('a')).toThrow(/no server default\/a; known servers: default\/b/)
@@ -276,11 +276,11 @@ describe('the memory backend', () => {
     const second = listen(backend)
     await promises()
     expect(await backend.list()).toEqual(before)
-    expect(first.heard).toHaveLength(2)
-    expect(second.heard).toEqual(['a.secret says StandingBy Healthy', 'b.secret says StandingBy Healthy'])
+    expect(first.reports).toHaveLength(2)
+    expect(second.reports).toEqual(['a.secret reports StandingBy Healthy', 'b.secret reports StandingBy Healthy'])
   })
 
-  it('fails the next creations once each and starts nothing for them', async () => {
+  it('fails each of the next creates once, and starts nothing for it', async () => {
     const backend = memoryBackend()
     backend.failNextCreate(new FleetError('unavailable', 'the machine is away'))
     backend.failNextCreate(new FleetError('ports-exhausted', 'none left'))
@@ -307,7 +307,7 @@ describe('the memory backend', () => {
     expect(backend.servers({ build: { namespace: 'eu', name: 'arena' } }).map(({ ref }) => ref.name)).toEqual(['b'])
   })
 
-  it('rejects a create whose signal fires during the latency', async () => {
+  it('rejects a create whose signal is aborted during the latency', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock, createLatencyMs: 1_000 })
     const caller = new AbortController()
@@ -316,7 +316,7 @@ describe('the memory backend', () => {
     await expect(creating).rejects.toMatchObject({ code: 'aborted' })
   })
 
-  it('rejects invalid options by name', () => {
+  it('rejects invalid options with an error that names the option', () => {
     expect(() => memoryBackend({ startLatencyMs: 5 })).toThrow(/startLatencyMs is 5, which needs a clock/)
     expect(() => memoryBackend({ heartbeatIntervalMs: -1, clock: virtualClock() })).toThrow(
       /heartbeatIntervalMs must be/,

@@ -27,12 +27,12 @@ async function open(options: Parameters<typeof createFleet>[0]): Promise<Fleet> 
 const readyOf = async (fleet: Fleet) => (await fleet.builds.get('arena')).status.currentStandingByReadyDesired
 
 describe('a fleet over the memory backend', () => {
-  it('has servers standing by and gives one its session, without clock or script', async () => {
+  it('keeps servers standing by and allocates one, without clock or script', async () => {
     const backend = memoryBackend()
     const fleet = await open({ backend })
     await fleet.builds.create(arena)
     await expect.poll(() => readyOf(fleet)).toBe('2/2')
-    const given = await fleet.allocate({
+    const allocation = await fleet.allocate({
       buildID: 'arena-1',
       sessionID,
       sessionCookie: 'blue',
@@ -46,7 +46,7 @@ describe('a fleet over the memory backend', () => {
       metadata: {},
     })
     expect(await server?.allocated).toBe(server?.session)
-    expect(given.Ports).toBe(`7777:${server?.instance.ports[0]?.public}`)
+    expect(allocation.Ports).toBe(`7777:${server?.instance.ports[0]?.public}`)
     await expect.poll(() => readyOf(fleet)).toBe('2/2')
   })
 

@@ -30,19 +30,19 @@ test('the game gets its environment, directory, SDK configuration and ports, and
       ports: [7777, 7778],
       containerPorts: [{ name: 'game', containerPort: 7777 }],
       env: { MODE: 'duel', 'my.setting': 'odd', UID: '55', PF_TITLE_ID: 'ABC', TITLE: '$(PF_TITLE_ID)-$(PORT_7777)' },
-      args: ['--', '--port=$(PORT_7777)', '$$(MODE)', '$(MODE)', '$(NOBODY)', 'a b"c'],
+      args: ['--', '--port=$(PORT_7777)', '$$(MODE)', '$(MODE)', '$(UNSET)', 'a b"c'],
       workingDir: directory,
     }),
   )
   delete process.env['AWS_SECRET_ACCESS_KEY']
-  const seen = await until('the game has said what it sees', () => {
+  const output = await until('the game has printed its environment', () => {
     const text = contentOf(out)
     return text?.endsWith('}') === true && JSON.parse(text)
   })
   const [game, query] = instance.ports.map((port) => port.public)
-  expect(seen.cwd).toBe(directory)
-  expect(seen.args).toEqual([`--port=${game}`, '$(MODE)', 'duel', '$(NOBODY)', 'a b"c'])
-  expect(seen.env).toMatchObject({
+  expect(output.cwd).toBe(directory)
+  expect(output.args).toEqual([`--port=${game}`, '$(MODE)', 'duel', '$(UNSET)', 'a b"c'])
+  expect(output.env).toMatchObject({
     MODE: 'duel',
     'my.setting': 'odd',
     UID: '55',
@@ -53,8 +53,8 @@ test('the game gets its environment, directory, SDK configuration and ports, and
     PF_TITLE_ID: 'ABC',
     PF_BUILD_ID: 'build-id',
   })
-  expect(seen.env).not.toHaveProperty('AWS_SECRET_ACCESS_KEY')
-  expect(seen.config).toMatchObject({
+  expect(output.env).not.toHaveProperty('AWS_SECRET_ACCESS_KEY')
+  expect(output.config).toMatchObject({
     heartbeatEndpoint: '127.0.0.1:56001',
     sessionHostId: 'arena-aaaaa.secret',
     gamePorts: { game: String(game), port_7778: String(query) },
@@ -66,7 +66,7 @@ test('the game gets its environment, directory, SDK configuration and ports, and
     },
   })
   for (const folder of ['logFolder', 'certificateFolder', 'sharedContentFolder']) {
-    expect(statSync(seen.config[folder]).isDirectory()).toBe(true)
+    expect(statSync(output.config[folder]).isDirectory()).toBe(true)
   }
 })
 
@@ -79,7 +79,7 @@ test('only this user can read a server’s files', async () => {
     expect(statSync(join(instance, file)).mode & 0o777).toBe(0o600)
 })
 
-test('a game’s stdout and stderr go to its log, which outlives it', async () => {
+test('a game’s stdout and stderr go to its log, which is kept after it ends', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   const spec = gameOf(`console.log('out'); console.error('err')`)
@@ -93,7 +93,7 @@ test('a game’s stdout and stderr go to its log, which outlives it', async () =
 test.each([
   ['exit code 0', 'process.exit(0)', 0],
   ['exit code 3', 'process.exit(3)', 3],
-  ['SIGKILL of its own', 'process.kill(process.pid, "SIGKILL")', 137],
+  ['SIGKILL sent to itself', 'process.kill(process.pid, "SIGKILL")', 137],
   ['SIGSEGV', 'process.kill(process.pid, "SIGSEGV")', 139],
 ])('an exit by %s is reported once, with its code', async (_, code, exitCode) => {
   const backend = open(freshDirectory())
@@ -169,17 +169,20 @@ test.each([
   [['no-such-command-anywhere'], 127, /^no such command: no-such-command-anywhere \(searched PATH/],
   [['./plain.txt'], 126, /plain\.txt is not executable$/],
   [['./'], 126, /is a directory$/],
-])('%j returns an instance exited with %i and the reason, which holds no port', async (command, exitCode, reason) => {
-  const directory = freshDirectory()
-  writeFileSync(join(directory, 'plain.txt'), 'no program')
-  const backend = open(directory)
-  const instance = await backend.create(specOf(command, { workingDir: directory, ports: [7777] }))
-  expect(instance).toMatchObject({ phase: 'exited', exitCode, reason: expect.stringMatching(reason), ports: [] })
-  expect(await onlyInstance(backend)).toEqual(instance)
-  expect(await onlyInstance(open(directory))).toEqual(instance)
-  await backend.destroy(instance.ref, instance.uid, { graceMs: 0 })
-  expect(await backend.list()).toEqual([])
-})
+])(
+  'create with command %j returns an instance that has exited with %i and the reason, and holds no port',
+  async (command, exitCode, reason) => {
+    const directory = freshDirectory()
+    writeFileSync(join(directory, 'plain.txt'), 'no program')
+    const backend = open(directory)
+    const instance = await backend.create(specOf(command, { workingDir: directory, ports: [7777] }))
+    expect(instance).toMatchObject({ phase: 'exited', exitCode, reason: expect.stringMatching(reason), ports: [] })
+    expect(await onlyInstance(backend)).toEqual(instance)
+    expect(await onlyInstance(open(directory))).toEqual(instance)
+    await backend.destroy(instance.ref, instance.uid, { graceMs: 0 })
+    expect(await backend.list()).toEqual([])
+  },
+)
 
 test('a missing working directory is reported as the reason', async () => {
   const instance = await open(freshDirectory()).create(gameOf(idle, { workingDir: '/no/such/place' }))
@@ -221,7 +224,7 @@ test('create rejects with conflict while an earlier instance of the name exists'
   expect(await backend.create(next)).toMatchObject({ uid: 'another', phase: 'running' })
 })
 
-test('names that would leave the directory are rejected', async () => {
+test('names that would escape the directory are rejected', async () => {
   const spec = gameOf(idle)
   const ref = { namespace: '..', name: '../../etc' }
   await expect(open(freshDirectory()).create({ ...spec, ref })).rejects.toMatchObject({ code: 'invalid' })
@@ -236,7 +239,7 @@ test('an unusable directory is rejected with its path', async () => {
   await expect(backend.list()).rejects.toMatchObject(refusal)
 })
 
-test('a call whose signal has fired does nothing', async () => {
+test('a call whose signal is aborted does nothing', async () => {
   const backend = open(freshDirectory())
   const signal = AbortSignal.abort()
   const aborted = { code: 'aborted' }
@@ -254,26 +257,26 @@ test('fleets with different directories do not see each other', async () => {
   expect(await onlyInstance(one)).toMatchObject({ phase: 'running' })
 })
 
-test('after close listeners get nothing, calls reject, and the game keeps running', async () => {
+test('after close, listeners get nothing, calls reject, and the game keeps running', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
-  const heard: string[] = []
+  const events: string[] = []
   await backend.create(gameOf(saysPid(join(directory, 'pid')) + idle))
   backend.watch(
     listening({
-      changed: () => void heard.push('changed'),
-      gone: () => void heard.push('gone'),
-      resync: () => void heard.push('resync'),
+      changed: () => void events.push('changed'),
+      gone: () => void events.push('gone'),
+      resync: () => void events.push('resync'),
     }),
   )
-  await until('the watch has begun', () => heard.includes('resync'))
+  await until('the watch has begun', () => events.includes('resync'))
   const pid = await numberIn(join(directory, 'pid'))
   await backend.close()
-  heard.length = 0
+  events.length = 0
   expect(runs(pid)).toBe(true)
   process.kill(pid, 'SIGKILL')
   await exited(open(directory))
-  expect(heard).toEqual([])
+  expect(events).toEqual([])
   const closed = { code: 'closed' }
   await expect(backend.create(gameOf(idle))).rejects.toMatchObject(closed)
   await expect(backend.list()).rejects.toMatchObject(closed)
@@ -282,17 +285,17 @@ test('after close listeners get nothing, calls reject, and the game keeps runnin
 
 test('a listener that throws affects neither other listeners nor the backend', async () => {
   const backend = open(freshDirectory())
-  const heard: string[] = []
+  const events: string[] = []
   const breaks = () => {
     throw new Error('of the listener')
   }
   backend.watch(listening({ changed: breaks, resync: breaks }))
-  const stop = backend.watch(listening({ changed: (instance) => void heard.push(instance.phase) }))
+  const stop = backend.watch(listening({ changed: (instance) => void events.push(instance.phase) }))
   await backend.create(gameOf('process.exit(0)'))
-  await until('the exit is reported', () => heard.includes('exited'))
+  await until('the exit is reported', () => events.includes('exited'))
   stop()
   await backend.destroy(gameOf('').ref, 'uid-of-arena-aaaaa', { graceMs: 0 })
-  expect(heard).toEqual(['running', 'exited'])
+  expect(events).toEqual(['running', 'exited'])
 })
 
 test('servers leave neither zombies nor open files in the host', async () => {

@@ -46,7 +46,7 @@ test('a game that ignores SIGTERM is killed after its grace period', async () =>
   expect(runs(pid)).toBe(false)
 })
 
-test('a game that has just started ends by SIGTERM before its grace period is over', async () => {
+test('a game that has just started ends on SIGTERM, within its grace period', async () => {
   const backend = open(freshDirectory())
   for (let round = 0; round < 5; round++) {
     const specs = Array.from({ length: 8 }, (_, i) => specOf(['sleep', '600'], { name: `arena-${i}` }))
@@ -68,7 +68,7 @@ test('SIGKILL reaches children and grandchildren, including orphans', async () =
   expect(runs(pid)).toBe(false)
 })
 
-test('processes that a game leaves behind end with it', async () => {
+test('processes that a game leaves behind are killed with it', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   await backend.create(specOf(['sh', '-c', `sleep 600 & echo $! >${join(directory, 'pid')}; exit 4`]))
@@ -77,7 +77,7 @@ test('processes that a game leaves behind end with it', async () => {
   expect(await until('exited', async () => (await onlyInstance(backend)).exitCode)).toBe(4)
 })
 
-test('a game behind a shell that ends on SIGTERM still gets its grace period', async () => {
+test('a game started by a shell that exits on SIGTERM still gets its grace period', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   const farewell = join(directory, 'farewell')

@@ -13,7 +13,7 @@ test.each([
   ['$(A)', 'one'],
   ['x$(A)y$(A)', 'xoneyone'],
   ['$(EMPTY)', ''],
-  ['$(NOBODY)', '$(NOBODY)'],
+  ['$(UNSET)', '$(UNSET)'],
   ['$$(A)', '$(A)'],
   ['$$$(A)', '$one'],
   ['$A ${A} $', '$A ${A} $'],

@@ -1,6 +1,6 @@
 /**
- * A host for tests to kill: opens a process backend in the directory of its first argument and creates the JSON specs of its
- * second, as many concurrently as its third says. Prints a line for each, then keeps running.
+ * A host for tests to kill: `host DIRECTORY SPECS CONCURRENCY` opens a process backend and creates instances from the JSON specs.
+ * Prints a line for each, then keeps running.
  */
 import { processBackend } from '../../../adapters/process/index.js'
 import type { InstanceSpec } from '../../../src/contracts/backend.js'

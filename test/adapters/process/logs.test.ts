@@ -21,7 +21,7 @@ test('a log over its size limit keeps its last lines while the game keeps writin
   const first = Number(lines()[0]?.split(' ')[0])
   const numbers = lines().map((line) => Number(line.split(' ')[0]))
   expect(numbers).toEqual(numbers.map((_, i) => first + i))
-  await until('the game writes on', () => Number(lines().at(-1)?.split(' ')[0]) > (numbers.at(-1) ?? 0))
+  await until('the game keeps writing', () => Number(lines().at(-1)?.split(' ')[0]) > (numbers.at(-1) ?? 0))
 })
 
 test('a log is also truncated after the game has ended', async () => {

@@ -29,7 +29,7 @@ test('thirty servers created at once get thirty ports', async () => {
   expect(numbers.every((port) => port >= 18_000 && port <= 18_199)).toBe(true)
 })
 
-test('ports held by another program are skipped: TCP or UDP, on all addresses or on one', async () => {
+test('ports that another program uses are skipped: TCP or UDP, on all addresses or on one', async () => {
   await holdTcp(18_200, '0.0.0.0')
   await holdUdp(18_201, '0.0.0.0')
   await holdTcp(18_202, '127.0.0.1')
@@ -66,7 +66,7 @@ test('ports of recovered servers stay reserved', async () => {
   await expect(next.create(sleeper('arena-c'))).rejects.toMatchObject({ code: 'ports-exhausted' })
 })
 
-test('a server that gets too few ports releases them', async () => {
+test('a create that gets too few ports releases them', async () => {
   const backend = open(freshDirectory(), { portRange: { first: 18_230, last: 18_231 } })
   await expect(backend.create(sleeper('arena-a', [1, 2, 3]))).rejects.toMatchObject({ code: 'ports-exhausted' })
   expect((await backend.create(sleeper('arena-b', [1, 2]))).ports).toHaveLength(2)
@@ -78,7 +78,7 @@ test('a server without ports gets none', async () => {
   expect((await backend.create(gameOf(''))).ports).toEqual([])
 })
 
-test('the game can listen on its port with TCP and UDP', async () => {
+test('the game can listen on its port over TCP and UDP', async () => {
   const backend = open(freshDirectory(), { portRange: '18250-18260' })
   const code = `const s = require('net').createServer((c) => c.end('tcp')).listen(process.env.PORT_7777, '0.0.0.0');
     const u = require('dgram').createSocket('udp4').bind(Number(process.env.PORT_7777));

@@ -43,7 +43,7 @@ function edit(directory: string, change: (record: Record<string, unknown>) => vo
   writeFileSync(recordPath(directory), JSON.stringify(record))
 }
 
-test('a game survives the kill of its host; the next host recovers it, reports its exit and can start another', async () => {
+test('a game survives when its host is killed; the next host recovers it, reports its exit and can start another', async () => {
   const directory = freshDirectory()
   const spec = gameOf(`process.on('SIGUSR2', () => process.exit(6));${saysPid(join(directory, 'pid'))}${idle}`, {
     ports: [7777],
@@ -73,7 +73,7 @@ test('a game that exits while no host runs is reported with its exit code', asyn
   const directory = freshDirectory()
   const pid = await abandoned(directory, gameOf(saysPid(join(directory, 'pid')) + idle), join(directory, 'pid'))
   process.kill(pid, 'SIGKILL')
-  await until('its end is written down', () => {
+  await until('its exit is recorded', () => {
     const [run = ''] = readdirSync(join(recordPath(directory), '..')).filter((name) => name.startsWith('run-'))
     return contentOf(join(recordPath(directory), '..', run, 'exit')) === '137\n'
   })
@@ -102,7 +102,7 @@ test('a game whose host was killed before recording the process is recovered fro
   expect(runs(pid)).toBe(false)
 })
 
-test('a recorded start without process is cancelled: it is not listed, and a late supervisor starts nothing', async () => {
+test('a recorded start without a process is cancelled: it is not listed, and a late supervisor starts nothing', async () => {
   const directory = freshDirectory()
   const started = join(directory, 'started')
   const runDirectory = join(directory, 'run-abc')
@@ -124,7 +124,7 @@ test('a recorded start without process is cancelled: it is not listed, and a lat
   expect(readFileSync(join(runDirectory, 'exit'), 'utf8')).toBe('125\n')
 })
 
-test('a record that was never started is no instance, and its name is free', async () => {
+test('a record that was never started is not an instance, and its name can be reused', async () => {
   const directory = freshDirectory()
   const spec = specOf(['sleep', '600'])
   const first = open(directory)
@@ -164,7 +164,7 @@ test('another process with a reused id is neither recovered nor killed', async (
   expect(identityOf(pid)).toBeDefined()
 })
 
-test('the start time of a process is recorded with its boot', async () => {
+test('the start time of a process is recorded with the boot ID', async () => {
   const directory = freshDirectory()
   const spec = gameOf(idle)
   const first = open(directory)
@@ -221,13 +221,13 @@ test('a host killed at any moment neither loses a game nor starts one twice', as
     // At a different point of its work in each round.
     let printed = 0
     host.stdout?.on('data', (chunk) => (printed += String(chunk).split('\n').length - 1))
-    await until('the host is at work', () => printed >= 2 + round * 10)
+    await until('the host has created some games', () => printed >= 2 + round * 10)
     host.kill('SIGKILL')
     await once(host, 'exit')
   }
   const last = open(directory)
   const running = new Set((await last.list()).filter((one) => one.phase === 'running').map((one) => one.ref.name))
-  await until('each of them has said its name', () => linesOf(starts).length >= running.size)
+  await until('each game has printed its name', () => linesOf(starts).length >= running.size)
   const alive = linesOf(starts).filter(([, pid]) => runs(Number(pid)))
   expect(alive).toHaveLength(running.size)
   expect(new Set(alive.map(([name]) => name))).toEqual(running)
@@ -241,9 +241,9 @@ test('a recorded exit does not change', async () => {
   const directory = freshDirectory()
   const first = open(directory)
   await first.create(gameOf('process.exit(3)'))
-  const seen = await exited(first)
+  const recorded = await exited(first)
   await first.close()
-  expect(await onlyInstance(open(directory))).toEqual(seen)
+  expect(await onlyInstance(open(directory))).toEqual(recorded)
 })
 
 function linesOf(path: string): readonly (readonly string[])[] {

@@ -94,12 +94,12 @@ export function saysPid(path: string): string {
 /** Polls until the answer is neither undefined nor false. */
 export async function until<T>(
   what: string,
-  ask: () => Promise<T | undefined | false> | T | undefined | false,
+  find: () => Promise<T | undefined | false> | T | undefined | false,
   limitMs = 10_000,
 ): Promise<T> {
   const end = Date.now() + limitMs
   for (;;) {
-    const answer = await ask()
+    const answer = await find()
     if (answer !== undefined && answer !== false) return answer
     if (Date.now() > end) throw new Error(`timed out after ${limitMs} ms: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, 10))

@@ -1,4 +1,4 @@
-/** Callers whose wait timed out: each counts once, for three seconds, and only up to a limit. */
+/** Callers that timed out: each counts once, for three seconds, up to a limit. */
 import { virtualClock } from 'gamekeeper/testing'
 import { expect, it } from 'vitest'
 import { RetryGrace } from '../../../src/engine/allocation/retry-grace.js'
@@ -27,7 +27,7 @@ it('reports a caller that has not retried in time, and no other', async () => {
   expect(clock.pending).toBe(0)
 })
 
-it('counts a caller once, from its last timeout on', async () => {
+it('counts a caller once, from its last timeout', async () => {
   const { clock, build, retryGrace } = setUp()
   retryGrace.add(build, 'amie')
   await clock.advance(2_900)
@@ -38,7 +38,7 @@ it('counts a caller once, from its last timeout on', async () => {
   expect(retryGrace.count(build)).toBe(0)
 })
 
-it('counts at most as many callers as may wait, and more once some are removed', () => {
+it('counts at most maxWaiting callers, and others once some are removed', () => {
   const { clock, build, other, retryGrace } = setUp(2)
   retryGrace.add(build, 'amie')
   retryGrace.add(other, 'bo')

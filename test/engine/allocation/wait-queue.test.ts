@@ -1,4 +1,4 @@
-/** Callers that wait for a server: first come, first served, and nothing left behind when one gives up. */
+/** Callers that wait for a server: first come, first served, and no leaks when one gives up. */
 import { FleetError } from 'gamekeeper'
 import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
@@ -45,7 +45,7 @@ describe('the wait queue', () => {
     expect(queue.total).toBe(1)
   })
 
-  it('puts a caller that waits again in front of those that came after it, and behind those that came before', async () => {
+  it('returns a caller that waits again to its place in the order of arrival', async () => {
     const { clock, add, queue, outcomes, wait } = setUp()
     const tickets = { bo: 2, dora: 4, amie: 1, cem: 3, emil: 5 }
     for (const [name, ticket] of Object.entries(tickets)) wait(name, { ticket })
@@ -55,7 +55,7 @@ describe('the wait queue', () => {
     expect(outcomes.map((outcome) => outcome.split(' ')[0])).toEqual(['amie', 'bo', 'cem', 'dora', 'emil'])
   })
 
-  it('has a queue of its own for each build', async () => {
+  it('has a separate queue for each build', async () => {
     const { clock, inventory, build, queue, outcomes, wait } = setUp()
     const other = inventory.addBuild(aBuildRecord('duel'), '1')
     wait('amie')
@@ -94,7 +94,7 @@ describe('the wait queue', () => {
     expect([retryGrace.count(build), clock.pending]).toEqual([0, 0])
   })
 
-  it('stops counting a caller that waits again, and goes on counting the others', async () => {
+  it('stops counting a caller that waits again, but not the others', async () => {
     const { clock, build, retryGrace, wait } = setUp()
     for (const name of ['amie', 'bo']) wait(name, { waitMs: 3_000 })
     await clock.advance(3_000)
@@ -118,7 +118,7 @@ describe('the wait queue', () => {
     expect([retryGrace.count(build), clock.pending]).toEqual([0, 0])
   })
 
-  it('ends the wait of a session that has a server already, and serves the next caller', async () => {
+  it('ends the wait of a session that already has a server, and serves the next caller', async () => {
     const { clock, add, build, retryGrace, queue, outcomes, wait } = setUp()
     wait('amie')
     wait('bo')
@@ -143,7 +143,7 @@ describe('the wait queue', () => {
     expect(enqueued()).toBe(before + 1)
   })
 
-  it('queues a reconcile for each caller that joins, since callers that wait are demand', () => {
+  it('queues a reconcile for each new caller, since waiting callers are demand', () => {
     const { wait, enqueued } = setUp()
     wait('amie')
     wait('bo')
@@ -161,7 +161,7 @@ describe('the wait queue', () => {
     expect([clock.pending, queue.total]).toEqual([0, 0])
   })
 
-  it('rejects the callers of one build, or all', async () => {
+  it('rejects the callers of one build, or all callers', async () => {
     const { clock, inventory, build, queue, outcomes, wait } = setUp()
     const other = inventory.addBuild(aBuildRecord('duel'), '1')
     wait('amie')

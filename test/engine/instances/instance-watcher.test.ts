@@ -1,20 +1,20 @@
-/** The instance watcher: events and lists, lost events, and orphans. */
+/** The instance watcher: events, lists, lost events and orphans. */
 import type { Backend, BackendListener, Instance } from 'gamekeeper'
 import { FleetError } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
 import type { ServerEntry } from '../../../src/engine/state/entries.js'
 import { InstanceWatcher } from '../../../src/engine/instances/instance-watcher.js'
 import { memoryStore } from '../../../src/stores/memory.js'
-import { aServerRecord, standsBy, stock, surroundings } from '../support.js'
+import { aServerRecord, standsBy, stock, contextOf } from '../support.js'
 
-/** A backend whose lists are answered by the test. */
-function wires() {
+/** A backend whose lists the test answers. */
+function manualBackend() {
   const lists: { answer(instances: readonly Instance[]): void; fail(error: Error): void }[] = []
   const destroyed: string[] = []
   let listener: BackendListener | undefined
   let failing: Error | undefined
   const backend: Backend = {
-    name: 'wires',
+    name: 'manualBackend',
     capabilities: { template: 'pod', agent: false },
     defaultStore: { kind: 'memory' },
     create: () => Promise.reject(new Error('not here')),
@@ -45,15 +45,15 @@ function anInstance(name: string, more: Partial<Instance> = {}): Instance {
   return { ref: { namespace: 'default', name }, uid: `uid-of-${name}`, phase: 'running', ...where, ...more }
 }
 
-/** A watcher that has read its first list: one running instance for each server that has run. */
+/** A watcher that has read its first list, with a running instance for each server past Pending. */
 async function scene(
   servers: Readonly<Record<string, Parameters<ReturnType<typeof stock>['add']>[1]>> = {},
   find?: Backend['find'],
 ) {
   const { inventory, add, changes, build } = stock()
-  const backend = wires()
+  const backend = manualBackend()
   const store = memoryStore()
-  const { ctx, clock, events, asked } = surroundings(inventory, {
+  const { ctx, clock, events, asked } = contextOf(inventory, {
     ...{ backend: { ...backend.backend, ...(find && { find }) }, store },
   })
   const running: string[] = []
@@ -89,8 +89,8 @@ async function scene(
 const starts = { state: 'Initializing' } as const
 const plays = { ...standsBy, state: 'Active', session: { id: 's', initialPlayers: [] } } as const
 
-describe('an event of an instance', () => {
-  it('updates the server: it runs, and where', async () => {
+describe('an instance event', () => {
+  it('marks the server as running and sets its address and node', async () => {
     const { tell, entry, running } = await scene({ one: {} })
     tell((to) => to.changed(anInstance('one', { phase: 'pending', reason: 'pulling its image', ports: [] })))
     expect([entry('one').record.state, entry('one').pendingReason, running]).toEqual([
@@ -111,7 +111,7 @@ describe('an event of an instance', () => {
     expect([changes.length - before, running]).toEqual([0, ['one']])
   })
 
-  it('does not affect a later server of the same name', async () => {
+  it('does not affect a later server with the same name', async () => {
     const { tell, entry } = await scene({ one: starts })
     tell((to) => to.changed(anInstance('one', { uid: 'earlier', phase: 'exited', exitCode: 1 })))
     tell((to) => to.gone({ namespace: 'default', name: 'one' }, 'earlier'))
@@ -122,28 +122,28 @@ describe('an event of an instance', () => {
     ['exited with 0', { exitCode: 0 }, { reason: 'Exited', crash: false }],
     ['exited with 3', { exitCode: 3 }, { reason: 'NonZeroExit', crash: true }],
     ['ended for an unknown reason', {}, { reason: 'Gone', crash: true }],
-  ])('ends a server whose process %s', async (_, how, ending) => {
+  ])('terminates a server whose process %s', async (_, how, ending) => {
     const { tell, entry, asked } = await scene({ one: starts })
     tell((to) => to.changed(anInstance('one', { phase: 'exited', ...how })))
     expect(entry('one').record).toMatchObject({ state: 'Terminating', ending })
     expect(asked).toContain('one')
   })
 
-  it('ends a server whose instance is gone, and counts a crash unless it was Active', async () => {
+  it('terminates a server whose instance is gone, and counts a crash unless it was Active', async () => {
     const { tell, entry } = await scene({ one: standsBy, two: plays })
     for (const name of ['one', 'two']) tell((to) => to.gone({ namespace: 'default', name }, `uid-of-${name}`))
     expect(entry('one').record.ending).toMatchObject({ reason: 'Gone', crash: true })
     expect(entry('two').record.ending).toMatchObject({ reason: 'Gone', crash: false })
   })
 
-  it('ends a server whose instance disappeared before it ran, instead of creating it again', async () => {
+  it('terminates a server whose instance disappeared before it ran, instead of recreating it', async () => {
     const { tell, entry } = await scene({ one: {} })
     tell((to) => to.changed(anInstance('one', { phase: 'pending' })))
     tell((to) => to.gone({ namespace: 'default', name: 'one' }, 'uid-of-one'))
     expect(entry('one').record.ending).toMatchObject({ reason: 'Gone', crash: true })
   })
 
-  it('is ignored after the watcher was stopped', async () => {
+  it('is ignored after the watcher has stopped', async () => {
     const { watch, tell, entry, isWatched } = await scene({ one: starts })
     watch.stop()
     tell((to) => to.changed(anInstance('one', { phase: 'exited', exitCode: 1 })))
@@ -152,10 +152,10 @@ describe('an event of an instance', () => {
 })
 
 describe('a list of instances', () => {
-  it('is read at the start, and shows what ended while no host ran', async () => {
+  it('is read at the start, and terminates servers that ended while no host ran', async () => {
     const { inventory, add } = stock()
-    const { backend, lists } = wires()
-    const { ctx } = surroundings(inventory, { backend })
+    const { backend, lists } = manualBackend()
+    const { ctx } = contextOf(inventory, { backend })
     const gone = add('one', standsBy)
     const exited = add('two', plays)
     const asleep = add('three', {})
@@ -175,8 +175,8 @@ describe('a list of instances', () => {
 
   it('rejects the start when it fails', async () => {
     const { inventory } = stock()
-    const { backend, lists } = wires()
-    const { ctx } = surroundings(inventory, { backend })
+    const { backend, lists } = manualBackend()
+    const { ctx } = contextOf(inventory, { backend })
     const watch = new InstanceWatcher(ctx, {
       running: () => {},
       heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
@@ -200,7 +200,7 @@ describe('a list of instances', () => {
     expect(lists.length).toBe(1)
   })
 
-  it('is read once more when events were lost during it', async () => {
+  it('is read again if events are lost during it', async () => {
     const { tell, lists, listed } = await scene()
     for (let i = 0; i < 5; i++) tell((to) => to.resync())
     expect(lists.length).toBe(1)
@@ -210,7 +210,7 @@ describe('a list of instances', () => {
     expect(lists.length).toBe(0)
   })
 
-  it('does not override an event that came during it', async () => {
+  it('does not override an event that arrives during it', async () => {
     const { tell, entry, listed } = await scene({ one: {}, two: starts })
     tell((to) => to.resync())
     tell((to) => to.changed(anInstance('one')))
@@ -220,7 +220,7 @@ describe('a list of instances', () => {
     expect(entry('two').record.address).toBe('203.0.113.77')
   })
 
-  it('does not bring back an instance that disappeared during it', async () => {
+  it('does not restore an instance that disappears during it', async () => {
     const { tell, entry, listed } = await scene({ one: starts })
     tell((to) => to.resync())
     tell((to) => to.gone({ namespace: 'default', name: 'one' }, 'uid-of-one'))
@@ -228,7 +228,7 @@ describe('a list of instances', () => {
     expect([entry('one').record.state, entry('one').instance]).toEqual(['Terminating', undefined])
   })
 
-  it('does not end a server that sent its first heartbeat during it', async () => {
+  it('does not terminate a server that sends its first heartbeat during it', async () => {
     const { inventory, tell, entry, listed } = await scene({ one: {} })
     tell((to) => to.resync())
     inventory.update(entry('one'), { ...entry('one').record, ...starts })
@@ -236,7 +236,7 @@ describe('a list of instances', () => {
     expect(entry('one').record.state).toBe('Initializing')
   })
 
-  it('ends a server whose last event was lost', async () => {
+  it('terminates a server whose last event was lost', async () => {
     const { tell, entry, listed } = await scene({ one: starts, two: starts })
     tell((to) => to.resync())
     await listed(anInstance('two', { phase: 'exited', exitCode: 1 }))
@@ -251,7 +251,7 @@ describe('a list of instances', () => {
     expect(entry('one').record.state).toBe('Pending')
   })
 
-  it('that fails is reported once, retried with back-off, and reported when it recovers', async () => {
+  it('is retried with back-off after a failure; failure and recovery are reported once', async () => {
     const { tell, clock, lists, listed, events } = await scene()
     const named = () => events.map(({ type }) => type)
     tell((to) => to.resync())
@@ -267,7 +267,7 @@ describe('a list of instances', () => {
     expect(named()).toEqual(['BackendUnavailable', 'BackendRecovered'])
   })
 
-  it('that is never answered times out and is retried', async () => {
+  it('times out and is retried if it is never answered', async () => {
     const { tell, clock, lists, events } = await scene()
     tell((to) => to.resync())
     await clock.advance(120_000)
@@ -311,7 +311,7 @@ describe('an instance that a list lacks', () => {
     expect(lists.length).toBe(1)
   })
 
-  it('is in the state of an event that came during the lookup', async () => {
+  it('has the state of an event that arrives during the lookup', async () => {
     const { tell, entry, clock, listed } = await scene({ one: plays }, async () => {
       tell((to) => to.changed(anInstance('one', { phase: 'exited', exitCode: 0 })))
       return anInstance('one')
@@ -362,7 +362,7 @@ describe('an orphan', () => {
     expect(watch.unknownHeartbeat('stranger.secret', 'StandingBy')).toBe('Terminate')
   })
 
-  it('gets its full timeout again after the host was unresponsive', async () => {
+  it('gets its full timeout again after the host was suspended', async () => {
     const { tell, watch, clock, destroyed } = await scene()
     tell((to) => to.changed(orphan))
     watch.unknownHeartbeat('stranger.secret', 'Active')
@@ -373,7 +373,7 @@ describe('an orphan', () => {
     expect(destroyed).toEqual([])
   })
 
-  it('is adopted when another host has written its record meanwhile', async () => {
+  it('is adopted if another host has written its record meanwhile', async () => {
     const { tell, watch, clock, store, build, destroyed, adopted, inventory } = await scene()
     tell((to) => to.changed(orphan))
     await store.servers.create(aServerRecord(build.record, 'stranger', { uid: orphan.uid }))
@@ -384,7 +384,7 @@ describe('an orphan', () => {
     expect(inventory.servers.get('default/stranger')?.record).toMatchObject({ state: 'Initializing' })
   })
 
-  it('is destroyed later when that fails now', async () => {
+  it('is destroyed on a retry if the first destroy fails', async () => {
     const { tell, watch, clock, destroyed, failDestroy } = await scene()
     failDestroy(new FleetError('unavailable', 'away'))
     tell((to) => to.changed(orphan))
@@ -401,7 +401,7 @@ describe('an orphan', () => {
     expect(destroyed).toEqual(['stranger uid-of-stranger'])
   })
 
-  it('is forgotten when it is gone', async () => {
+  it('is forgotten once it is gone', async () => {
     const { tell, watch, clock, listed, destroyed } = await scene()
     tell((to) => to.changed(orphan))
     tell((to) => to.gone(orphan.ref, orphan.uid))
@@ -414,7 +414,7 @@ describe('an orphan', () => {
     expect(destroyed).toEqual([])
   })
 
-  it('is not assumed for an unknown id: its heartbeat is answered with Terminate', async () => {
+  it('is not inferred from an unknown id, whose heartbeat gets Terminate', async () => {
     const { watch } = await scene()
     expect(watch.unknownHeartbeat('nobody.secret', 'Active')).toBe('Terminate')
     expect(watch.unknownHeartbeat('no-dot-at-all', 'Active')).toBe('Terminate')
@@ -422,7 +422,7 @@ describe('an orphan', () => {
 })
 
 describe('a game with an unknown token', () => {
-  it('continues while its server is Active, and gets Terminate otherwise', async () => {
+  it('gets Continue while its server is Active, and Terminate otherwise', async () => {
     const { watch, inventory, build } = await scene()
     const entry = inventory.addServer(build, aServerRecord(build.record, 'lobby', { state: 'StandingBy' }), '1')
     expect(watch.unknownHeartbeat('lobby.lost', 'Active')).toBe('Terminate')

@@ -1,4 +1,4 @@
-/** The build writer: changes are batched, durable before they are in force, and reapplied after a conflict. */
+/** The build writer: changes are batched, durable before they take effect, and reapplied after a conflict. */
 import { FleetError } from 'gamekeeper'
 import { type CallFault, faultyStore, type PlannedFault, scriptedFaults, virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
@@ -37,15 +37,15 @@ async function scene(script: readonly PlannedFault[] = []) {
     recordMissing: (gone) => void missing.push(gone.record.name),
   })
   const kept = async () => (await records.builds.get(record))?.record
-  const meddle = async (change: (build: Build) => Build) => {
+  const writeElsewhere = async (change: (build: Build) => Build) => {
     const current = await records.builds.get(record)
     if (current) await records.builds.update(change(current.record), current.revision)
   }
-  return { clock, records, calls, build, writer, told, missing, kept, meddle }
+  return { clock, records, calls, build, writer, told, missing, kept, writeElsewhere }
 }
 
 describe('the build writer', () => {
-  it('makes a change durable before it is in force', async () => {
+  it('makes a change durable before it takes effect', async () => {
     const { build, writer, kept } = await scene()
     const done = writer.change(build, crashed)
     expect(build.record.crashes).toBe(0)
@@ -59,13 +59,13 @@ describe('the build writer', () => {
     expect([(await kept())?.crashes, calls, told]).toEqual([50, ['update', 'update'], [1, 50]])
   })
 
-  it('writes nothing when a change changes nothing', async () => {
+  it('writes nothing for a change without effect', async () => {
     const { build, writer, calls } = await scene()
     await writer.change(build, (record) => record)
     expect(calls).toEqual([])
   })
 
-  it('can be used again after it was idle', async () => {
+  it('can be used again after being idle', async () => {
     const { build, writer, kept } = await scene()
     await writer.change(build, crashed)
     expect(build.writing).toBe(false)
@@ -84,15 +84,15 @@ describe('the build writer', () => {
     expect([build.record.crashes, (await kept())?.crashes]).toEqual([1, 1])
   })
 
-  it('applies a change again to what another writer has written', async () => {
-    const { build, writer, kept, meddle } = await scene()
-    await meddle(wants(7))
+  it('reapplies a change to what another writer has written', async () => {
+    const { build, writer, kept, writeElsewhere } = await scene()
+    await writeElsewhere(wants(7))
     await writer.change(build, crashed)
     expect(await kept()).toMatchObject({ crashes: 1, spec: { standingBy: 7 } })
     expect(build.record).toEqual(await kept())
   })
 
-  it('rejects a change that throws, and applies the others of its batch', async () => {
+  it('rejects a change that throws, and applies the rest of its batch', async () => {
     const { build, writer, kept } = await scene()
     const refuse: BuildChange = () => {
       throw new FleetError('invalid', 'no')
@@ -107,7 +107,7 @@ describe('the build writer', () => {
   })
 
   it('never applies a rejected change, even if a later attempt would accept it', async () => {
-    const { clock, build, writer, kept, meddle } = await scene([on('update', { kind: 'delay-reply', ms: 500 })])
+    const { clock, build, writer, kept, writeElsewhere } = await scene([on('update', { kind: 'delay-reply', ms: 500 })])
     const onlyUponSeven: BuildChange = (record) => {
       if (record.spec.standingBy !== 7) throw new FleetError('invalid', 'not upon this')
       return wants(9)(record)
@@ -115,14 +115,14 @@ describe('the build writer', () => {
     const first = writer.change(build, crashed)
     const others = Promise.allSettled([writer.change(build, onlyUponSeven), writer.change(build, crashed)])
     await clock.advance(100)
-    await meddle(wants(7))
+    await writeElsewhere(wants(7))
     await clock.advance(500)
     await first
     expect((await others).map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
     expect(await kept()).toMatchObject({ crashes: 2, spec: { standingBy: 7 } })
   })
 
-  it('rejects with not-found if the record is deleted or belongs to a later build of that name', async () => {
+  it('rejects with not-found if the record is deleted or belongs to a later build with the same name', async () => {
     for (const successor of [false, true]) {
       const { records, build, writer, missing } = await scene()
       const current = await records.builds.get(build.record)

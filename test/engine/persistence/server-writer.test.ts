@@ -1,4 +1,4 @@
-/** The server writer, for every outcome of a write: the record is saved once, and no session is lost or doubled. */
+/** The server writer: for every outcome of a write, the record is saved once and no session is lost or duplicated. */
 import { FleetError } from 'gamekeeper'
 import { type CallFault, faultyStore, type PlannedFault, scriptedFaults, virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
@@ -33,12 +33,12 @@ async function scene(script: readonly PlannedFault[] = [], more: Partial<Server>
   entry.stored = entry.record
   const writer = new ServerWriter(store, inventory, clock)
   const kept = async () => (await records.servers.get(ref))?.record
-  /** Another host or an operator writes. */
-  const meddle = async (change: Partial<Server>) => {
+  /** Writes as another host or an operator does. */
+  const writeElsewhere = async (change: Partial<Server>) => {
     const current = await records.servers.get(ref)
     if (current) await records.servers.update({ ...current.record, ...change }, current.revision)
   }
-  return { clock, records, calls, inventory, build, ready, entry, add, writer, kept, meddle }
+  return { clock, records, calls, inventory, build, ready, entry, add, writer, kept, writeElsewhere }
 }
 
 function becomes(entry: ServerEntry, change: Partial<Server>): Server {
@@ -48,13 +48,13 @@ function becomes(entry: ServerEntry, change: Partial<Server>): Server {
 const ending = { reason: 'NonZeroExit', message: 'the process exited with code 1', crash: true, at: 1 } as const
 
 describe('saving a server', () => {
-  it('writes nothing when the store has it already', async () => {
+  it('writes nothing if the store already has the record', async () => {
     const { entry, writer, calls } = await scene()
     await writer.save(entry)
     expect(calls).toEqual([])
   })
 
-  it('creates a record that the store does not have', async () => {
+  it('creates the record if the store does not have it', async () => {
     const { records, inventory, build, writer } = await scene()
     const entry = inventory.addServer(build, aServerRecord(build.record, 'arena-bbbbb'), undefined)
     await writer.save(entry)
@@ -62,7 +62,7 @@ describe('saving a server', () => {
     expect(isSaved(entry)).toBe(true)
   })
 
-  it('writes nothing more once the record is deleted, and calls queued behind that write resolve at once', async () => {
+  it('writes nothing after the record is deleted, and calls queued behind that write resolve at once', async () => {
     const { inventory, entry, records, writer, calls } = await scene()
     await records.servers.delete(ref, entry.revision ?? '')
     inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
@@ -112,8 +112,8 @@ describe('saving a server', () => {
   })
 
   it('retries on the revision that another writer has written', async () => {
-    const { inventory, entry, writer, kept, meddle } = await scene()
-    await meddle({ node: 'elsewhere' })
+    const { inventory, entry, writer, kept, writeElsewhere } = await scene()
+    await writeElsewhere({ node: 'elsewhere' })
     inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
     await writer.save(entry)
     expect(await kept()).toEqual(entry.record)
@@ -126,7 +126,7 @@ describe('saving a server', () => {
     expect(isSaved(entry)).toBe(false)
   })
 
-  it('can be repeated after it failed', async () => {
+  it('can be retried after a failure', async () => {
     const { inventory, entry, writer, kept } = await scene([on('update', refuse), on('get', refuse)])
     inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
     await expect(writer.save(entry)).rejects.toMatchObject({ code: 'unavailable' })
@@ -136,7 +136,7 @@ describe('saving a server', () => {
 })
 
 describe('allocating a server', () => {
-  it('writes the session once, and the server is Active only when that is durable', async () => {
+  it('writes the session once, and makes the server Active only once that is durable', async () => {
     const { inventory, entry, writer, kept, calls } = await scene()
     inventory.reserve(entry, aSession(1))
     const saved = writer.save(entry)
@@ -146,7 +146,7 @@ describe('allocating a server', () => {
     expect([entry.record.state, entry.bucket, entry.intent, calls]).toEqual(['Active', 'active', undefined, ['update']])
   })
 
-  it('takes a write of its own if another was in progress when it was reserved', async () => {
+  it('takes a separate write if another was in progress when the server was reserved', async () => {
     const { clock, inventory, entry, writer, kept } = await scene([
       on('update', { kind: 'delay-reply', ms: 1_000 }),
       on('update', { kind: 'delay-reply', ms: 1_000 }),
@@ -164,7 +164,7 @@ describe('allocating a server', () => {
     expect(entry.record).toMatchObject({ state: 'Active', node: 'north', session: aSession(1) })
   })
 
-  it('does not write the session if the server ended before the write', async () => {
+  it('does not write the session if the server terminates before the write', async () => {
     const { inventory, entry, writer, kept } = await scene()
     inventory.reserve(entry, aSession(1))
     inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
@@ -177,7 +177,7 @@ describe('allocating a server', () => {
     expect((await kept())?.session).toBeUndefined()
   })
 
-  it('keeps the session reserved if the server ended during the write, until the store no longer holds it', async () => {
+  it('keeps the session reserved until the store no longer holds it if the server terminates during the write', async () => {
     const { inventory, entry, writer, kept } = await scene()
     inventory.reserve(entry, aSession(1))
     const saved = writer.save(entry)
@@ -201,7 +201,7 @@ describe('allocating a server', () => {
     expect(isSaved(entry)).toBe(false)
   })
 
-  it('succeeds if only the reply was lost', async () => {
+  it('succeeds if only the reply is lost', async () => {
     const { inventory, entry, writer, calls } = await scene([on('update', loseReply)])
     inventory.reserve(entry, aSession(1))
     await writer.save(entry)
@@ -209,8 +209,8 @@ describe('allocating a server', () => {
   })
 
   it('accepts a session that another host has written', async () => {
-    const { inventory, entry, writer, kept, meddle } = await scene()
-    await meddle({ state: 'Active', session: aSession(2) })
+    const { inventory, entry, writer, kept, writeElsewhere } = await scene()
+    await writeElsewhere({ state: 'Active', session: aSession(2) })
     inventory.reserve(entry, aSession(1))
     await expect(writer.save(entry)).rejects.toBeInstanceOf(LostServer)
     expect(await kept()).toMatchObject({ session: aSession(2) })
@@ -219,9 +219,9 @@ describe('allocating a server', () => {
     expect(inventory.serverBySession(aSession(2).id)).toBe(entry)
   })
 
-  it('accepts an end that another host has written', async () => {
-    const { inventory, entry, writer, kept, meddle } = await scene()
-    await meddle({ state: 'Terminating', ending })
+  it('accepts a termination that another host has written', async () => {
+    const { inventory, entry, writer, kept, writeElsewhere } = await scene()
+    await writeElsewhere({ state: 'Terminating', ending })
     inventory.reserve(entry, aSession(1))
     await expect(writer.save(entry)).rejects.toBeInstanceOf(LostServer)
     expect([entry.record, await kept()]).toMatchObject([
@@ -232,10 +232,10 @@ describe('allocating a server', () => {
     expect(isSaved(entry)).toBe(true)
   })
 
-  it('treats a session as a late write if that session has another server here', async () => {
-    const { inventory, entry, add, writer, kept, meddle } = await scene()
+  it('treats a written session as a late write if the session has another server here', async () => {
+    const { inventory, entry, add, writer, kept, writeElsewhere } = await scene()
     const other = add('arena-bbbbb', { ...standsBy, state: 'Active', session: aSession(2) })
-    await meddle({ state: 'Active', session: aSession(2) })
+    await writeElsewhere({ state: 'Active', session: aSession(2) })
     inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
     await writer.save(entry)
     expect(await kept()).toMatchObject({ state: 'StandingBy', health: 'Unhealthy' })
@@ -243,7 +243,7 @@ describe('allocating a server', () => {
     expect(inventory.serverBySession(aSession(2).id)).toBe(other)
   })
 
-  it('ends a server whose record was deleted, and never offers it again', async () => {
+  it('terminates a server whose record was deleted, and never offers it again', async () => {
     const { records, inventory, build, ready, entry, writer } = await scene()
     const current = await records.servers.get(ref)
     await records.servers.delete(ref, current?.revision ?? '')
@@ -253,7 +253,7 @@ describe('allocating a server', () => {
     expect([namesIn(build.buckets.ready), ready]).toEqual([[], [ref.name]])
   })
 
-  it('never offers a server again whose name belongs to another server', async () => {
+  it('never offers a server again if its name now belongs to another server', async () => {
     const { records, inventory, entry, writer, kept } = await scene()
     const current = await records.servers.get(ref)
     await records.servers.delete(ref, current?.revision ?? '')
@@ -266,7 +266,7 @@ describe('allocating a server', () => {
 })
 
 describe('an allocation whose outcome is unknown', () => {
-  async function inDoubt(fault: CallFault, later: readonly PlannedFault[] = []) {
+  async function unresolved(fault: CallFault, later: readonly PlannedFault[] = []) {
     const all = await scene([on('update', fault), on('get', refuse), ...later])
     all.inventory.reserve(all.entry, aSession(1))
     await expect(all.writer.save(all.entry)).rejects.toMatchObject({ code: 'unavailable' })
@@ -279,26 +279,26 @@ describe('an allocation whose outcome is unknown', () => {
   }
 
   it('keeps the server reserved for its session until the store has been read', async () => {
-    const { inventory, build, entry } = await inDoubt(loseReply)
+    const { inventory, build, entry } = await unresolved(loseReply)
     expect(inventory.serverBySession(aSession(1).id)).toBe(entry)
     expect(namesIn(build.buckets.ready)).toEqual([])
   })
 
-  it('is granted if the write took effect', async () => {
-    const { entry, writer } = await inDoubt(loseReply)
+  it('grants the session if the write took effect', async () => {
+    const { entry, writer } = await unresolved(loseReply)
     await writer.resolveUncertain(entry)
     expect(entry.record).toMatchObject({ state: 'Active', session: aSession(1) })
     expect([entry.uncertain, entry.intent]).toEqual([false, undefined])
   })
 
-  it('reports the grant once, however many calls resolve it', async () => {
-    const { entry, writer, granted } = await inDoubt(loseReply)
+  it('reports the grant once, even if several calls resolve it', async () => {
+    const { entry, writer, granted } = await unresolved(loseReply)
     await Promise.all([writer.resolveUncertain(entry), writer.resolveUncertain(entry)])
     expect(granted).toEqual([{ state: 'Active', session: aSession(1).id }])
   })
 
-  it('is released if the write did not take effect', async () => {
-    const { build, inventory, entry, writer, granted } = await inDoubt(refuse)
+  it('releases the server if the write did not take effect', async () => {
+    const { build, inventory, entry, writer, granted } = await unresolved(refuse)
     await writer.resolveUncertain(entry)
     expect(granted).toEqual([])
     expect(namesIn(build.buckets.ready)).toEqual([ref.name])
@@ -306,7 +306,7 @@ describe('an allocation whose outcome is unknown', () => {
   })
 
   it('fences off a write that is still in progress', async () => {
-    const { clock, build, entry, writer, kept } = await inDoubt({ kind: 'delay-effect', ms: 5_000 })
+    const { clock, build, entry, writer, kept } = await unresolved({ kind: 'delay-effect', ms: 5_000 })
     await writer.resolveUncertain(entry)
     await clock.advance(10_000)
     expect((await kept())?.session).toBeUndefined()
@@ -314,30 +314,30 @@ describe('an allocation whose outcome is unknown', () => {
   })
 
   it('stays uncertain if a late write takes effect between the read and the fence', async () => {
-    const { inventory, entry, writer, meddle } = await inDoubt(refuse, [on('update', refuse)])
+    const { inventory, entry, writer, writeElsewhere } = await unresolved(refuse, [on('update', refuse)])
     await expect(writer.resolveUncertain(entry)).rejects.toMatchObject({ code: 'unavailable' })
     expect([entry.uncertain, entry.intent]).toEqual([true, aSession(1)])
-    await meddle({ state: 'Active', session: aSession(1) })
+    await writeElsewhere({ state: 'Active', session: aSession(1) })
     await writer.resolveUncertain(entry)
     expect(entry.record).toMatchObject({ state: 'Active', session: aSession(1) })
     expect(inventory.serverBySession(aSession(1).id)).toBe(entry)
   })
 
   it('stays uncertain while the store is unavailable', async () => {
-    const { entry, writer } = await inDoubt(loseReply, [on('get', refuse)])
+    const { entry, writer } = await unresolved(loseReply, [on('get', refuse)])
     await expect(writer.resolveUncertain(entry)).rejects.toMatchObject({ code: 'unavailable' })
     expect(entry.uncertain).toBe(true)
   })
 
-  it('is resolved once, however many calls ask', async () => {
-    const { entry, writer, calls } = await inDoubt(loseReply)
+  it('is resolved once for concurrent calls', async () => {
+    const { entry, writer, calls } = await unresolved(loseReply)
     const before = calls.length
     await Promise.all([writer.resolveUncertain(entry), writer.resolveUncertain(entry), writer.resolveUncertain(entry)])
     expect(calls.length - before).toBe(1)
   })
 
-  it('gives no session to a server that ended meanwhile', async () => {
-    const { inventory, entry, writer, kept } = await inDoubt(loseReply)
+  it('gives no session to a server that has terminated meanwhile', async () => {
+    const { inventory, entry, writer, kept } = await unresolved(loseReply)
     inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
     await writer.resolveUncertain(entry)
     await writer.save(entry)
@@ -345,8 +345,8 @@ describe('an allocation whose outcome is unknown', () => {
     expect(await kept()).toEqual(entry.record)
   })
 
-  it('ends a server whose record was deleted', async () => {
-    const { records, entry, writer } = await inDoubt(refuse)
+  it('terminates a server whose record was deleted', async () => {
+    const { records, entry, writer } = await unresolved(refuse)
     const current = await records.servers.get(ref)
     await records.servers.delete(ref, current?.revision ?? '')
     await expect(writer.resolveUncertain(entry)).rejects.toBeInstanceOf(LostServer)
@@ -354,23 +354,23 @@ describe('an allocation whose outcome is unknown', () => {
   })
 
   it('accepts the session of another host', async () => {
-    const { entry, writer, meddle, granted } = await inDoubt(refuse)
-    await meddle({ state: 'Active', session: aSession(2) })
+    const { entry, writer, writeElsewhere, granted } = await unresolved(refuse)
+    await writeElsewhere({ state: 'Active', session: aSession(2) })
     await expect(writer.resolveUncertain(entry)).rejects.toBeInstanceOf(LostServer)
     expect(granted).toEqual([])
     expect(entry).toMatchObject({ uncertain: false, intent: undefined, bucket: 'active' })
     expect(entry.record.session).toEqual(aSession(2))
   })
 
-  it('accepts the end that another host has written', async () => {
-    const { entry, writer, meddle } = await inDoubt(refuse)
-    await meddle({ state: 'Terminating', ending })
+  it('accepts the termination that another host has written', async () => {
+    const { entry, writer, writeElsewhere } = await unresolved(refuse)
+    await writeElsewhere({ state: 'Terminating', ending })
     await expect(writer.resolveUncertain(entry)).rejects.toBeInstanceOf(LostServer)
     expect(entry).toMatchObject({ uncertain: false, intent: undefined, bucket: 'terminating' })
   })
 })
 
-it('distinguishes an error of the store from a lost server', async () => {
+it('the server writer distinguishes store errors from lost servers', async () => {
   const { inventory, entry, writer } = await scene(times(10, on('update', refuse)))
   inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
   const error: unknown = await writer.save(entry).catch((thrown: unknown) => thrown)

@@ -1,13 +1,13 @@
-/** Scaling one build: how much of the plan it carries out at once, and which servers it terminates first. */
+/** Scaling one build: how much of the plan a reconcile executes, and which servers terminate first. */
 import { describe, expect, it } from 'vitest'
 import { countsOf } from '../../../src/engine/state/queries.js'
 import { Scaler } from '../../../src/engine/reconcile/scaler.js'
-import { standsBy, stock, surroundings } from '../support.js'
+import { standsBy, stock, contextOf } from '../support.js'
 
 function setUp(spec: { standingBy: number; max: number }, limits = {}) {
   const { inventory, build, add } = stock()
   inventory.replaceBuild(build, { ...build.record, spec: { ...build.record.spec, ...spec } }, '2')
-  const { ctx, asked, clock } = surroundings(inventory, { limits })
+  const { ctx, asked, clock } = contextOf(inventory, { limits })
   const scaler = new Scaler(ctx, {
     callers: () => 0,
     protectedSurplus: () => 0,
@@ -40,7 +40,7 @@ describe('the scaler', () => {
     expect(asked).toEqual(['arena', 'arena'])
   })
 
-  it('does nothing when the build has what its spec asks for', () => {
+  it('does nothing when the build matches its spec', () => {
     const { add, build, scale, asked } = setUp({ standingBy: 1, max: 2 })
     add('arena-ready', standsBy)
     expect(scale()).toBeUndefined()
@@ -50,7 +50,7 @@ describe('the scaler', () => {
     ])
   })
 
-  it('terminates Pending servers first, then Initializing ones, then those that cannot be allocated, then the first ready ones', () => {
+  it('terminates Pending servers first, then Initializing, then unallocatable, then the longest ready', () => {
     const { add, ended, scale } = setUp({ standingBy: 0, max: 10 }, { maxDeletesPerReconcile: 1 })
     add('ready-1', standsBy)
     add('ready-2', standsBy)
@@ -62,7 +62,7 @@ describe('the scaler', () => {
     expect(ended()).toEqual(['pending', 'initializing', 'unhealthy', 'ready-1', 'ready-2'])
   })
 
-  it('terminates the youngest of the servers that are starting first', () => {
+  it('terminates the newest of the starting servers first', () => {
     const { add, ended, scale } = setUp({ standingBy: 2, max: 10 }, { maxDeletesPerReconcile: 1 })
     for (const name of ['initializing-1', 'initializing-2', 'initializing-3']) add(name, { state: 'Initializing' })
     for (const name of ['pending-1', 'pending-2']) add(name)
@@ -94,7 +94,7 @@ describe('the scaler', () => {
     expect(inventory.servers.size).toBe(20)
   })
 
-  it('creates nothing during the back-off after a crash, and returns when it is over', () => {
+  it('creates nothing during the back-off after a crash, and returns when the back-off ends', () => {
     const { build, scale, clock } = setUp({ standingBy: 1, max: 1 })
     build.backoff = { failures: 1, until: clock.elapsed() + 1_000 }
     expect([scale(), countsOf(build).pending]).toEqual([1_000, 0])

@@ -1,4 +1,4 @@
-/** The queue of builds to reconcile: each once, never twice at once, and again after the time that a run returns. */
+/** The queue of builds to reconcile: each key once, never concurrently, and again after the delay that a run returns. */
 import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { WorkQueue } from '../../../src/engine/reconcile/work-queue.js'
@@ -14,7 +14,7 @@ function queueOf(reconcile: (key: string) => number | undefined = () => undefine
 }
 
 describe('the work queue', () => {
-  it('runs after the call that added the key, so that one run sees everything that an event changes', async () => {
+  it('runs after the call that added the key, so one run sees all changes of an event', async () => {
     const { clock, queue, reconciled } = queueOf()
     queue.add('a')
     expect(reconciled).toEqual([])
@@ -22,14 +22,14 @@ describe('the work queue', () => {
     expect(reconciled).toEqual(['a@0'])
   })
 
-  it('runs once for a key that was added many times, and runs keys in the order in which they were added', async () => {
+  it('runs once for a key that is added repeatedly, and runs keys in order of arrival', async () => {
     const { clock, queue, reconciled } = queueOf()
     for (const key of ['b', 'a', 'b', 'b', 'a']) queue.add(key)
     await clock.settle()
     expect(reconciled).toEqual(['b@0', 'a@0'])
   })
 
-  it('runs again for a key that is added while it runs', async () => {
+  it('runs again for a key that is added during its run', async () => {
     let times = 0
     const { clock, queue, reconciled } = queueOf((key) => {
       if (++times === 1) queue.add(key)
@@ -40,7 +40,7 @@ describe('the work queue', () => {
     expect(reconciled).toEqual(['a@0', 'a@0'])
   })
 
-  it('yields to the event loop while one run follows another', async () => {
+  it('yields to the event loop between consecutive runs', async () => {
     const { clock, queue, reconciled } = queueOf((key) => {
       if (reconciled.length < 1_000) queue.add(key)
       return undefined
@@ -57,7 +57,7 @@ describe('the work queue', () => {
     expect(turns.length).toBeGreaterThan(5)
   })
 
-  it('runs again after the time that a run returns', async () => {
+  it('runs again after the delay that a run returns', async () => {
     let again: number | undefined = 500
     const { clock, queue, reconciled } = queueOf(() => {
       const ms = again
@@ -70,7 +70,7 @@ describe('the work queue', () => {
     expect(clock.pending).toBe(0)
   })
 
-  it('runs again at the earliest of the times that runs have returned', async () => {
+  it('runs again after the shortest of the returned delays', async () => {
     const asks = [5_000, 200, 3_000, undefined, undefined]
     const { clock, queue, reconciled } = queueOf(() => asks.shift())
     queue.add('a')
@@ -93,7 +93,7 @@ describe('the work queue', () => {
     queue.stop()
   })
 
-  it('runs nothing after it was stopped, not even keys that were queued or scheduled', async () => {
+  it('runs nothing after stop, including keys that were queued or scheduled', async () => {
     const { clock, queue, reconciled } = queueOf(() => 100)
     queue.add('a')
     await clock.settle()

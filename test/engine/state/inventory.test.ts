@@ -16,7 +16,7 @@ describe('the inventory', () => {
     expect([inventory.builds.size, inventory.buildByID(buildID)]).toEqual([0, undefined])
   })
 
-  it('finds a build by its edited buildID, and keeps a buildID that two builds claim with the first', () => {
+  it('finds a build by its edited buildID, and leaves a duplicate buildID with its first build', () => {
     const { inventory, build } = stock()
     const { buildID } = build.record.spec
     const withID = (record: typeof build.record, id: string) => ({ ...record, spec: { ...record.spec, buildID: id } })
@@ -30,7 +30,7 @@ describe('the inventory', () => {
     expect(inventory.buildByID(buildID)).toBe(build)
   })
 
-  it('keeps a deleted build until its last server is removed, while another build has its name', () => {
+  it('keeps a deleted build until its last server is removed, even if another build has its name', () => {
     const { inventory, build, add } = stock()
     const server = add('arena-aaaaa')
     inventory.deleteBuild(build)
@@ -53,7 +53,7 @@ describe('the inventory', () => {
     expect(ready).toEqual(['arena-aaaaa'])
   })
 
-  it('separates Unhealthy servers and those without an address from allocatable ones', () => {
+  it('separates Unhealthy servers and servers without an address from allocatable ones', () => {
     const { build, add } = stock()
     add('arena-aaaaa', standsBy)
     add('arena-bbbbb', { ...standsBy, health: 'Unhealthy' })
@@ -63,7 +63,7 @@ describe('the inventory', () => {
     expect(countsOf(build)).toMatchObject({ standingBy: 3 })
   })
 
-  it('makes a reserved server unavailable, and counts it as StandingBy until it is Active', () => {
+  it('makes a reserved server unallocatable, and counts it as StandingBy until it is Active', () => {
     const { inventory, build, add } = stock()
     const server = add('arena-aaaaa', standsBy)
     inventory.reserve(server, aSession(1))
@@ -75,7 +75,7 @@ describe('the inventory', () => {
     expect(inventory.serverBySession(aSession(1).id)).toBe(server)
   })
 
-  it('forgets the session of a cancelled reservation, and the server is allocatable again', () => {
+  it('forgets the session of a cancelled reservation and makes the server allocatable again', () => {
     const { inventory, build, ready, add } = stock()
     const server = add('arena-aaaaa', standsBy)
     inventory.reserve(server, aSession(1))
@@ -85,7 +85,7 @@ describe('the inventory', () => {
     expect(ready).toEqual(['arena-aaaaa', 'arena-aaaaa'])
   })
 
-  it('does not find a server by its intended session after it was granted to another', () => {
+  it('does not find a server by its intended session after another session was granted', () => {
     const { inventory, add } = stock()
     const server = add('arena-aaaaa', standsBy)
     inventory.reserve(server, aSession(1))
@@ -94,14 +94,14 @@ describe('the inventory', () => {
     expect(inventory.serverBySession(aSession(2).id)).toBe(server)
   })
 
-  it('treats two spellings of a session id as the same', () => {
+  it('treats spellings of a session id as equal', () => {
     const { inventory, add } = stock()
     const id = 'ABCDEF00-0000-4000-8000-000000000001'
     const server = add('arena-aaaaa', { ...standsBy, state: 'Active', session: { id, initialPlayers: [] } })
     expect(inventory.serverBySession(id.toLowerCase())).toBe(server)
   })
 
-  it('keeps the index of a session when an older server that had it ends', () => {
+  it('keeps the index of a session when an older server with that session terminates', () => {
     const { inventory, add } = stock()
     const older = add('arena-aaaaa', { state: 'Terminating', session: aSession(1) })
     const newer = add('arena-bbbbb', { ...standsBy, state: 'Active', session: aSession(1) })
@@ -123,7 +123,7 @@ describe('the inventory', () => {
     expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
   })
 
-  it('finds a server only by its complete id, since the name is not secret', () => {
+  it('finds a server only by its full id, since names are not secret', () => {
     const { inventory, add } = stock()
     const server = add('arena-aaaaa', { token: 'secret' })
     expect(inventory.serverByHostId('arena-aaaaa.secret')).toBe(server)
@@ -155,7 +155,7 @@ const step = fc.record({
 })
 
 describe('the indexes of the inventory', () => {
-  test.prop([fc.array(step, { maxLength: 80 })])('equal a recount after anything that is done to it', (steps) => {
+  test.prop([fc.array(step, { maxLength: 80 })])('match a recount after any sequence of operations', (steps) => {
     const { inventory, build } = stock()
     const entries = new Map<number, ServerEntry>()
     for (const { what, server, state, healthy, session } of steps) {

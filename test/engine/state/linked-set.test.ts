@@ -1,4 +1,4 @@
-/** The linked set that the inventory and the wait queue use. */
+/** The linked set of the inventory and the wait queue. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { type Link, LinkedSet, unlinked } from '../../../src/engine/state/linked-set.js'
@@ -12,7 +12,7 @@ const aMember = (id: number): Member => ({ id, link: unlinked() })
 const aSet = () => new LinkedSet<Member>(({ link }) => link)
 let members: readonly Member[] = []
 
-/** New members each time, since a member holds its own position. */
+/** New members each time, since a member stores its own position. */
 function filled(): LinkedSet<Member> {
   members = Array.from({ length: 6 }, (_, id) => aMember(id))
   const set = aSet()
@@ -102,7 +102,7 @@ describe('a linked set', () => {
   })
 
   const step = fc.tuple(fc.constantFrom('add', 'delete', 'moveToEnd'), fc.nat(5))
-  test.prop([fc.array(step, { maxLength: 60 })])('equals a plain list after anything that is done to it', (steps) => {
+  test.prop([fc.array(step, { maxLength: 60 })])('matches a plain array after any sequence of operations', (steps) => {
     members = Array.from({ length: 6 }, (_, id) => aMember(id))
     const set = aSet()
     let list: Member[] = []

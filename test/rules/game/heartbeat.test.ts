@@ -24,7 +24,7 @@ describe('the heartbeat of', () => {
       { state: 'Active', health: 'Healthy', players: ['amie', 'bo'] },
     ],
     [
-      'Go without a health callback: no players either',
+      'Go without a health callback or players',
       '{"CurrentGameState":"Initializing","CurrentGameHealth":"Unhealthy","CurrentPlayers":null}',
       { state: 'Initializing', health: 'Unhealthy', players: [] },
     ],
@@ -45,7 +45,7 @@ describe('the heartbeat of', () => {
 })
 
 describe('the state', () => {
-  it.each(gameStates)('%s is read, in any case', (state) => {
+  it.each(gameStates)('is read as %s regardless of case', (state) => {
     expect(read({ CurrentGameState: state }).state).toBe(state)
     expect(read({ CURRENTGAMESTATE: state.toUpperCase() }).state).toBe(state)
     expect(read({ currentgamestate: state.toLowerCase() }).state).toBe(state)
@@ -59,7 +59,7 @@ describe('the state', () => {
     ['an array that converts to a state', ['Active']],
     ['an object that cannot be converted to a string', { toString: null, valueOf: null }],
     ['a very deep array', deepJson],
-  ])('of %s is Invalid: a sign of life, no more', (_what, state) => {
+  ])('is Invalid for %s', (_what, state) => {
     expect(readHeartbeat({ CurrentGameState: state })).toStrictEqual({ state: 'Invalid', players: [] })
   })
 })
@@ -80,7 +80,7 @@ describe('the health', () => {
     ['an unknown word', 'fine'],
     ['a boolean', true],
     ['an object that cannot be converted to a string', { toString: null }],
-  ])('of %s says nothing', (_what, said) => {
+  ])('is absent for %s', (_what, said) => {
     expect(read({ CurrentGameState: 'Active', CurrentGameHealth: said })).toStrictEqual({
       state: 'Active',
       players: [],
@@ -92,13 +92,13 @@ describe('the players', () => {
   it.each<[string, unknown, readonly string[]]>([
     ['absent', undefined, []],
     ['null', null, []],
-    ['none', [], []],
-    ['in their order, repeats included', [{ PlayerId: 'b' }, { PlayerId: 'a' }, { PlayerId: 'b' }], ['b', 'a', 'b']],
-    ['as plain strings', ['amie', 'bo'], ['amie', 'bo']],
-    ['among values that are not players', [null, 7, {}, [], { PlayerId: 7 }, { playerid: 'amie' }], ['amie']],
-    ['of any character', [{ PlayerId: 'ámïe,?\u{1F600}' }], ['ámïe,?\u{1F600}']],
-    ['not a list', { PlayerId: 'amie' }, []],
-    ['a string', 'amie', []],
+    ['are empty for an empty list', [], []],
+    ['keep their order and duplicates', [{ PlayerId: 'b' }, { PlayerId: 'a' }, { PlayerId: 'b' }], ['b', 'a', 'b']],
+    ['may be plain strings', ['amie', 'bo'], ['amie', 'bo']],
+    ['are read from a list with other values', [null, 7, {}, [], { PlayerId: 7 }, { playerid: 'amie' }], ['amie']],
+    ['may contain any character', [{ PlayerId: 'ámïe,?\u{1F600}' }], ['ámïe,?\u{1F600}']],
+    ['are empty for an object', { PlayerId: 'amie' }, []],
+    ['are empty for a string', 'amie', []],
   ])('%s', (_what, said, players) => {
     expect(read({ CurrentPlayers: said }).players).toEqual(players)
   })
@@ -113,11 +113,11 @@ describe('malformed bodies', () => {
     ['an array', [{ CurrentGameState: 'Active' }]],
     ['an empty object', {}],
     ['a very deep array', deepJson],
-  ])('%s is a sign of life', (_what, body) => {
+  ])('count as a heartbeat in state Invalid: %s', (_what, body) => {
     expect(readHeartbeat(body)).toStrictEqual({ state: 'Invalid', players: [] })
   })
 
-  it('cannot modify a prototype', () => {
+  it('cannot pollute a prototype', () => {
     expect(read(parsed('{"__proto__":{"CurrentGameState":"Active"},"constructor":1}')).state).toBe('Invalid')
     expect(read(parsed('{"CurrentPlayers":[{"__proto__":{"PlayerId":"x"}}]}')).players).toEqual([])
   })

@@ -30,7 +30,7 @@ const addressInAllSpellings = {
 }
 
 describe('the configuration file', () => {
-  it('has exactly the fields that the clients read', () => {
+  it('has exactly the fields that GSDK clients read', () => {
     expect(sdkConfigFile(input)).toStrictEqual({
       heartbeatEndpoint: '10.0.0.4:56001',
       sessionHostId: 'arena-x7k2p.6f1c',
@@ -54,7 +54,7 @@ describe('the configuration file', () => {
     })
   })
 
-  it('has buildMetadata and gamePorts even when they are empty, since the Java client requires them', () => {
+  it('has buildMetadata and gamePorts even if they are empty, since the Java client requires them', () => {
     const file: unknown = JSON.parse(JSON.stringify(sdkConfigFile(frozen({ ...input, buildMetadata: {}, ports: [] }))))
     expect(file).toMatchObject({
       buildMetadata: {},
@@ -71,7 +71,7 @@ describe('the configuration file', () => {
 })
 
 describe('the environment', () => {
-  it('names the server, and has the fallbacks of two clients', () => {
+  it('names the server, and has the fallback variables of two clients', () => {
     expect(sdkEnvironment(input)).toStrictEqual({
       PF_BUILD_ID: 'b-1',
       PF_TITLE_ID: '',

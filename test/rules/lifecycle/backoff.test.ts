@@ -9,7 +9,7 @@ const hourMs = 3_600_000
 
 const fail = (backoff: Backoff, now: number) => frozen(afterFailure(backoff, now, limits))
 
-describe('the pause', () => {
+describe('the back-off', () => {
   it.each([
     [0, 0],
     [1, 1_000],
@@ -25,18 +25,18 @@ describe('the pause', () => {
     expect(pauseMs(failures, limits)).toBe(ms)
   })
 
-  it('begins with the first failure', () => {
+  it('starts at the first failure', () => {
     expect(fail(noBackoff, 0)).toEqual({ failures: 1, until: 1_000 })
     expect(fail(noBackoff, 5_000_000)).toEqual({ failures: 1, until: 5_001_000 })
   })
 
-  it('doubles with every failure after it', () => {
+  it('doubles with every later failure', () => {
     const second = fail(fail(noBackoff, 0), 1_000)
     expect(second).toEqual({ failures: 2, until: 3_000 })
     expect(fail(second, 3_500)).toEqual({ failures: 3, until: 7_500 })
   })
 
-  it('ignores failures while it lasts: 20 servers that crash together count once', () => {
+  it('ignores failures while it runs: 20 servers that crash together count once', () => {
     let backoff = fail(noBackoff, 0)
     const first = backoff
     for (let now = 0; now < 1_000; now += 50) backoff = fail(backoff, now)
@@ -53,18 +53,18 @@ describe('the pause', () => {
 
 describe('isOver', () => {
   it.each([
-    ['without a failure', noBackoff, 0, true],
-    ['during the pause', { failures: 1, until: 1_000 }, 999, false],
-    ['right after the pause', { failures: 1, until: 1_000 }, 1_000, false],
-    ['just before 60 s have passed', { failures: 1, until: 1_000 }, 60_999, false],
-    ['60 s after the pause', { failures: 1, until: 1_000 }, 61_000, true],
+    ['is true without a failure', noBackoff, 0, true],
+    ['is false during the back-off', { failures: 1, until: 1_000 }, 999, false],
+    ['is false at the end of the back-off', { failures: 1, until: 1_000 }, 1_000, false],
+    ['is false just under 60 s after the back-off', { failures: 1, until: 1_000 }, 60_999, false],
+    ['is true 60 s after the back-off', { failures: 1, until: 1_000 }, 61_000, true],
   ])('%s', (_when, backoff, now, over) => {
     expect(isOver(backoff, now, limits)).toBe(over)
   })
 })
 
-/** Start times of the pauses after these failures. */
-function pausesOf(failureTimes: readonly number[]): readonly number[] {
+/** Start times of the back-offs that these failures cause. */
+function backoffStarts(failureTimes: readonly number[]): readonly number[] {
   const began: number[] = []
   let backoff = noBackoff
   for (const now of failureTimes) {
@@ -85,8 +85,8 @@ function mostWithinAnHour(times: readonly number[]): number {
   return most
 }
 
-describe('creations under permanent failure', () => {
-  it('are about one a minute for a day when every server fails at once', () => {
+describe('creations during permanent failure', () => {
+  it('are about one a minute over a day if every server fails at once', () => {
     const times: number[] = []
     let backoff = noBackoff
     for (let now = 0; now < 24 * hourMs; now = backoff.until) {
@@ -98,7 +98,7 @@ describe('creations under permanent failure', () => {
     expect(mostWithinAnHour(times.filter((time) => time >= hourMs))).toBe(60)
   })
 
-  /** Five pauses, then just long enough without failure to begin with the shortest again: nothing brings more. */
+  /** The worst case: five back-offs, then just long enough without failure to restart with the shortest. */
   const mostPerHour = Math.ceil((hourMs / (31_000 + limits.resetMs)) * 5) + 5
 
   it.each([1, 2, 3, 4, 5, 6, 7, 8])('are bounded when every %ith crash comes after 60 s without one', (run) => {
@@ -117,13 +117,13 @@ describe('creations under permanent failure', () => {
     { maxLength: 400 },
   )
 
-  test.prop([gaps])('are bounded within any hour for any failure times', (waits) => {
+  test.prop([gaps])('are bounded in any hour for any failure times', (waits) => {
     let now = 0
     const times = waits.map((ms) => (now += ms))
-    expect(mostWithinAnHour(pausesOf(times))).toBeLessThanOrEqual(mostPerHour)
+    expect(mostWithinAnHour(backoffStarts(times))).toBeLessThanOrEqual(mostPerHour)
   })
 
-  test.prop([gaps])('never happen during a pause', (waits) => {
+  test.prop([gaps])('never happen during a back-off', (waits) => {
     let now = 0
     let backoff = noBackoff
     for (const ms of waits) {

@@ -1,14 +1,14 @@
-/** Every event in every state of a server. */
+/** Transitions of a server: every event in every state. */
 import { isDeepStrictEqual } from 'node:util'
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { gameStates } from '../../../src/rules/game/heartbeat.js'
 import {
-  callsForPause,
+  needsBackoff,
   isIdle,
   type ServerEvent,
   transition,
-  wasRefused,
+  disappearedBeforeStandingBy,
 } from '../../../src/rules/lifecycle/lifecycle.js'
 import { type EndingReason, type Server, serverStates, type ServerState } from '../../../src/rules/model/resources.js'
 import { aServer, createdAt, frozen, place, session } from '../support.js'
@@ -22,9 +22,9 @@ const removed = (reason: EndingReason, crash: boolean, message: string): Outcome
   state: 'Terminating',
   ending: { reason, crash, message, at: now },
 })
-const says = (claims: (typeof gameStates)[number], health: 'Healthy' | 'Unhealthy' = 'Healthy'): ServerEvent => ({
+const says = (gameState: (typeof gameStates)[number], health: 'Healthy' | 'Unhealthy' = 'Healthy'): ServerEvent => ({
   type: 'heartbeat',
-  claims,
+  gameState,
   health,
 })
 
@@ -39,7 +39,7 @@ interface Row {
   readonly Terminating?: Outcome
 }
 
-/** A row with one outcome for all states; `ifIdle`: with another outcome for Active. */
+/** A row with one outcome for all states. `ifIdle` has another one for Active. */
 const inAnyState = (row: string, event: ServerEvent, outcome: Outcome): Row => ifIdle(row, event, outcome, outcome)
 const ifIdle = (row: string, event: ServerEvent, idle: Outcome, active: Outcome): Row => ({
   row,
@@ -94,9 +94,9 @@ const rows: readonly Row[] = [
     StandingBy: 'unchanged',
     Active: 'unchanged',
   },
-  ...(['Initializing', 'Invalid'] as const).map((claims): Row => ({
-    row: `heartbeat ${claims}: a sign of life; no state goes back`,
-    event: says(claims),
+  ...(['Initializing', 'Invalid'] as const).map((gameState): Row => ({
+    row: `heartbeat ${gameState}: the server is alive, and no state goes back`,
+    event: says(gameState),
     Pending: { ...alive, ...becomesInitializing },
     Initializing: alive,
     StandingBy: 'unchanged',
@@ -118,11 +118,11 @@ const rows: readonly Row[] = [
     StandingBy: { health: 'Unhealthy' },
     Active: { health: 'Unhealthy' },
   },
-  ...(['Terminating', 'Terminated', 'Quarantined'] as const).map((claims) =>
+  ...(['Terminating', 'Terminated', 'Quarantined'] as const).map((gameState) =>
     ifIdle(
-      `heartbeat ${claims}: is not handed out any more; a match goes on`,
-      says(claims),
-      removed('Exited', false, `the game reported the state ${claims}`),
+      `heartbeat ${gameState}: an idle server terminates; a match goes on`,
+      says(gameState),
+      removed('Exited', false, `the game reported the state ${gameState}`),
       'unchanged',
     ),
   ),
@@ -168,13 +168,13 @@ const rows: readonly Row[] = [
   ),
   ifIdle(
     'no first heartbeat within 60 s: Terminating, a crash; Active becomes Unhealthy',
-    { type: 'silent', spoke: false, limitMs: 60_000 },
+    { type: 'silent', hasSentHeartbeats: false, limitMs: 60_000 },
     removed('NeverSpoke', true, 'no heartbeat within 60 s of process start'),
     { health: 'Unhealthy' },
   ),
   ifIdle(
     'silent for 10 s after a heartbeat: Terminating, a crash; Active becomes Unhealthy',
-    { type: 'silent', spoke: true, limitMs: 10_000 },
+    { type: 'silent', hasSentHeartbeats: true, limitMs: 10_000 },
     removed('Silent', true, 'no heartbeat for 10 s'),
     { health: 'Unhealthy' },
   ),
@@ -208,7 +208,7 @@ const rows: readonly Row[] = [
     removed('Deleted', false, 'deleted by an operator'),
   ),
   inAnyState(
-    'build deleted: Terminating, Active servers included',
+    'build deleted: Terminating, including Active servers',
     { type: 'end', reason: 'BuildDeleted', message: 'build arena was deleted' },
     removed('BuildDeleted', false, 'build arena was deleted'),
   ),
@@ -252,7 +252,7 @@ describe('transition', () => {
   })
 
   it('makes a silent Active server Healthy again after a heartbeat', () => {
-    const silent = transition(aServer('Active'), { type: 'silent', spoke: true, limitMs: 10_000 }, now)
+    const silent = transition(aServer('Active'), { type: 'silent', hasSentHeartbeats: true, limitMs: 10_000 }, now)
     expect(silent).toMatchObject({ state: 'Active', health: 'Unhealthy' })
     expect(transition(silent, says('Active'), now)).toEqual(aServer('Active'))
   })
@@ -280,7 +280,7 @@ describe('isIdle', () => {
 
 const anyEvent: fc.Arbitrary<ServerEvent> = fc.oneof(
   { arbitrary: fc.constantFrom(...rows.map(({ event }) => event)), weight: 3 },
-  fc.record({ type: fc.constant('heartbeat' as const), claims: fc.constantFrom(...gameStates), health: health() }),
+  fc.record({ type: fc.constant('heartbeat' as const), gameState: fc.constantFrom(...gameStates), health: health() }),
   fc.record({
     type: fc.constant('running' as const),
     ...{ address: fc.constantFrom('203.0.113.9', '203.0.113.10') },
@@ -340,15 +340,15 @@ describe('the replacement of a server', () => {
       { type: 'end', reason: 'ScaledDown', message: 'too many' },
       { waits: false, refused: false },
     ],
-  ])('backs off, or not, when the server %s', (_, state, event, { waits, refused }) => {
+  ])('backs off only if the server failed: it %s', (_, state, event, { waits, refused }) => {
     const ended = transition(aServer(state), event, now)
     expect(ended.state).toBe('Terminating')
-    expect([callsForPause(ended), wasRefused(ended)]).toEqual([waits, refused])
+    expect([needsBackoff(ended), disappearedBeforeStandingBy(ended)]).toEqual([waits, refused])
   })
 
-  it('does not back off while the server is not Terminating', () => {
+  it('does not back off for a server that is not Terminating', () => {
     for (const state of ['Pending', 'StandingBy', 'Active'] as const) {
-      expect([callsForPause(aServer(state)), wasRefused(aServer(state))]).toEqual([false, false])
+      expect([needsBackoff(aServer(state)), disappearedBeforeStandingBy(aServer(state))]).toEqual([false, false])
     }
   })
 })

@@ -1,4 +1,4 @@
-/** Limits of a build (`spec.health`) override those of the fleet. */
+/** A build's limits (`spec.health`) override those of the fleet. */
 import { describe, expect, it } from 'vitest'
 import { lifeLimits } from '../../../src/rules/lifecycle/limits.js'
 import { frozen } from '../support.js'
@@ -6,7 +6,7 @@ import { frozen } from '../support.js'
 const own = frozen({ firstHeartbeatMs: 60_000, silenceMs: 10_000 })
 const fleet = frozen({ ...own, heartbeatIntervalMs: 1_000 })
 
-describe('the limits of a server’s life', () => {
+describe('the time limits of a server', () => {
   it.each([
     ['are the fleet’s when the build has no health', undefined, own],
     ['are the fleet’s when the build sets none', {}, own],

@@ -1,4 +1,4 @@
-/** Names of builds and servers, and the session host id in the path of heartbeats. */
+/** Names of builds and servers, and the session host id in heartbeat paths. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import {
@@ -69,18 +69,18 @@ describe('a server name', () => {
   it.each([
     [[0, 1, 2, 3, 4], 'arena-abcde'],
     [[25, 26, 35, 36, 255], 'arena-z09ad'],
-  ])('of the random bytes %j is %s', (random, name) => {
+  ])('made from the random bytes %j is %s', (random, name) => {
     expect(serverName('arena', Uint8Array.from(random))).toBe(name)
   })
 
-  test.prop([buildNames, bytes])('is <build>-<5 of [a-z0-9]>, and an RFC 1123 label', (build, random) => {
+  test.prop([buildNames, bytes])('has the form <build>-<5 of [a-z0-9]> and is an RFC 1123 label', (build, random) => {
     const name = serverName(build, random)
     expect(name.startsWith(`${build}-`)).toBe(true)
     expect(name.slice(build.length)).toMatch(/^-[a-z0-9]{5}$/)
     expect(isNamespace(name), 'at most 63 characters').toBe(true)
   })
 
-  it('can be any of 36 to the power of 5', () => {
+  it('takes every one of 36⁵ values', () => {
     const drawn = new Set(Array.from({ length: 256 }, (_, byte) => serverName('a', Uint8Array.of(0, 0, 0, 0, byte))))
     expect(drawn.size).toBe(36)
   })
@@ -92,15 +92,15 @@ describe('a session host id', () => {
     expect(readSessionHostId(sessionHostId(name, token))).toEqual({ name, token })
   })
 
-  it('is <server name>.<token>', () => {
+  it('has the form <server name>.<token>', () => {
     expect(sessionHostId('arena-x7k2p', '6f1c')).toBe('arena-x7k2p.6f1c')
   })
 
-  it.each(['', 'arena-x7k2p', '.6f1c', '.'])('is not %j', (id) => {
+  it.each(['', 'arena-x7k2p', '.6f1c', '.'])('cannot be %j', (id) => {
     expect(readSessionHostId(id)).toBeUndefined()
   })
 
-  it('ends its name at the first dot', () => {
+  it('splits at the first dot', () => {
     expect(readSessionHostId('arena.6f.1c')).toEqual({ name: 'arena', token: '6f.1c' })
   })
 })

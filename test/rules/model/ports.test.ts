@@ -1,10 +1,10 @@
-/** Public ports on one machine. */
+/** Public ports of one machine. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { candidatePorts, defaultPortRange, isPort, readPortRange } from '../../../src/rules/model/ports.js'
 import { anyJson, frozen } from '../support.js'
 
-describe('a port', () => {
+describe('isPort', () => {
   it.each<[unknown, boolean]>([
     [1, true],
     [7777, true],
@@ -18,12 +18,12 @@ describe('a port', () => {
     [null, false],
     [undefined, false],
     [[80], false],
-  ])('%j: %s', (value, is) => {
+  ])('given %j returns %s', (value, is) => {
     expect(isPort(value)).toBe(is)
   })
 })
 
-describe('the range', () => {
+describe('the port range', () => {
   it('is 10000–12000 by default', () => {
     expect(defaultPortRange).toEqual({ first: 10_000, last: 12_000 })
   })
@@ -33,7 +33,7 @@ describe('the range', () => {
     ['1-65535', 1, 65_535],
     ['7777-7777', 7_777, 7_777],
     [' 20000-20010\n', 20_000, 20_010],
-  ])('%j is read', (text, first, last) => {
+  ])('is parsed from %j', (text, first, last) => {
     expect(readPortRange(text, 'ports')).toEqual({ ok: true, value: { first, last } })
   })
 
@@ -51,7 +51,7 @@ describe('the range', () => {
     '1e4-12000',
     '10000.0-12000',
     'ten-twenty',
-  ])('%j is refused, saying where it stood and what is right', (text) => {
+  ])('cannot be %j: the error names the option and the format', (text) => {
     expect(readPortRange(text, 'ports')).toEqual({
       ok: false,
       problem: {
@@ -62,7 +62,7 @@ describe('the range', () => {
   })
 
   test.prop([fc.integer({ min: 1, max: 65_535 }), fc.integer({ min: 1, max: 65_535 })])(
-    'is parsed from its text',
+    'survives formatting and parsing',
     (a, b) => {
       const range = { first: Math.min(a, b), last: Math.max(a, b) }
       expect(readPortRange(`${range.first}-${range.last}`, 'ports')).toEqual({ ok: true, value: range })
@@ -74,7 +74,7 @@ describe('the range', () => {
       fc.string(),
       anyJson().map((value) => JSON.stringify(value)),
     ),
-  ])('never is more than two ports', (text) => {
+  ])('rejects more than two numbers', (text) => {
     const checked = readPortRange(text, 'ports')
     if (checked.ok) expect([isPort(checked.value.first), isPort(checked.value.last)]).toEqual([true, true])
   })
@@ -98,7 +98,7 @@ describe('the ports to try', () => {
     fc.record({ first: fc.integer({ min: 1, max: 50 }), size: fc.integer({ min: 1, max: 50 }) }),
     fc.uniqueArray(fc.nat({ max: 120 })),
     fc.nat({ max: 120 }),
-  ])('are each free number once, upwards from the last one given and round', ({ first, size }, holders, after) => {
+  ])('are each free port once, counting up from the last one with wrap-around', ({ first, size }, holders, after) => {
     const held = new Set(holders)
     const last = first + size - 1
     const ports = [...candidatePorts({ first, last }, held, after)]

@@ -20,7 +20,7 @@ describe('build health', () => {
     expect(buildHealth(aBuild({ crashes: 1_000_000 }))).toBe('Healthy')
   })
 
-  it('recovers when the limit is raised or removed', () => {
+  it('is Healthy again when the limit is raised or removed', () => {
     const crashes = 5
     expect(buildHealth(aBuild({ crashes, spec: aSpec({ crashesToMarkUnhealthy: 5 }) }))).toBe('Unhealthy')
     expect(buildHealth(aBuild({ crashes, spec: aSpec({ crashesToMarkUnhealthy: 6 }) }))).toBe('Healthy')
@@ -33,7 +33,7 @@ describe('readyOfDesired', () => {
     [0, 0, '0/0'],
     [2, 10, '2/10'],
     [7, 5, '7/5'],
-  ])('of %i standing by where %i are wanted is %s', (standingBy, desired, figure) => {
+  ])('for %i of %i desired servers is %s', (standingBy, desired, figure) => {
     expect(readyOfDesired(standingBy, desired)).toBe(figure)
   })
 })
@@ -47,12 +47,12 @@ describe('conditions', () => {
   })
   const blocked: Condition = frozen({ type: 'CreateBlocked', reason: 'ports-exhausted', message: 'no port', since: 20 })
 
-  it('are added at the end', () => {
+  it('are appended', () => {
     expect(withCondition(frozen([]), crashing)).toEqual([crashing])
     expect(withCondition(frozen([crashing]), blocked)).toEqual([crashing, blocked])
   })
 
-  it('are the same array when nothing is new', () => {
+  it('are the same array if nothing has changed', () => {
     const both = frozen([crashing, blocked])
     expect(withCondition(both, { ...crashing, since: 99 })).toBe(both)
   })
@@ -62,7 +62,7 @@ describe('conditions', () => {
     expect(withCondition(frozen([crashing, blocked]), next)).toEqual([{ ...next, since: 10 }, blocked])
   })
 
-  it('get a new time with another reason', () => {
+  it('get a new time when the reason changes', () => {
     const next: Condition = { ...crashing, reason: 'Silent', since: 99 }
     expect(withCondition(frozen([crashing, blocked]), next)).toEqual([next, blocked])
   })
@@ -73,7 +73,7 @@ describe('conditions', () => {
     expect(withoutCondition(both, 'CreateBlocked')).toEqual([crashing])
   })
 
-  it('are the same array when there was nothing to remove', () => {
+  it('are the same array if there is nothing to remove', () => {
     const one = frozen([crashing])
     expect(withoutCondition(one, 'CreateBlocked')).toBe(one)
   })

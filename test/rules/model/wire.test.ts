@@ -1,4 +1,4 @@
-/** The public shape of builds, servers, details and allocations. */
+/** The public JSON shape of builds, servers, details and allocations. */
 import { describe, expect, it } from 'vitest'
 import type { Detail } from '../../../src/rules/model/resources.js'
 import type { BuildCounts } from '../../../src/rules/model/status.js'
@@ -22,7 +22,7 @@ const some: BuildCounts = frozen({ pending: 1, initializing: 2, standingBy: 3, a
 const seen = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
 
 describe('a GameServerBuild', () => {
-  it('has its spec unchanged, and every counter even when it is 0', () => {
+  it('has its spec unchanged, and all counters even if they are 0', () => {
     expect(seen(gameServerBuild(aBuild(), none, group))).toStrictEqual({
       apiVersion,
       kind: 'GameServerBuild',
@@ -40,7 +40,7 @@ describe('a GameServerBuild', () => {
     })
   })
 
-  it('counts its servers by state, without Terminating ones', () => {
+  it('counts its servers by state, excluding Terminating ones', () => {
     const build = aBuild({ crashes: 6, spec: aSpec({ standingBy: 5, crashesToMarkUnhealthy: 6 }) })
     expect(gameServerBuild(build, some, group).status).toStrictEqual({
       currentActive: 4,
@@ -73,7 +73,7 @@ describe('a GameServerBuild', () => {
     ])
   })
 
-  it('shows the progress of a rolling update while there are outdated servers', () => {
+  it('shows the progress of a rolling update while it has outdated servers', () => {
     const status = (updated: number, outdated: number) =>
       gameServerBuild(aBuild(), some, group, frozen({ updated, outdated })).status
     expect(status(3, 7).rollout).toStrictEqual({ updated: 3, outdated: 7 })
@@ -111,7 +111,7 @@ describe('a GameServer', () => {
     })
   })
 
-  it('says why it is Pending only while it is', () => {
+  it('has the reason for Pending only while it is Pending', () => {
     const reason = 'no free port from 10000 to 12000'
     expect(gameServer(aServer('Pending'), group, reason).status.message).toBe(reason)
     for (const state of ['Initializing', 'StandingBy', 'Active'] as const) {
@@ -120,7 +120,7 @@ describe('a GameServer', () => {
     expect(gameServer(aServer('Terminating'), group, reason).status.message).toBe('it was deleted')
   })
 
-  it('lists its ports in order, separated by commas', () => {
+  it('lists its ports in order, comma-separated', () => {
     const ports = [
       { container: 7778, public: 10_004 },
       { container: 7777, public: 10_003 },
@@ -151,7 +151,7 @@ describe('a GameServerDetail', () => {
     })
   })
 
-  it('has count 0 and [] without players, and before the first one has connected', () => {
+  it('has a count of 0 and [] without players, and before the first player connects', () => {
     const empty = { connectedPlayersCount: 0, connectedPlayers: [] }
     expect(gameServerDetail(one, players(), group).spec).toStrictEqual(empty)
     expect(gameServerDetail(one, undefined, group).spec).toStrictEqual(empty)
@@ -162,7 +162,7 @@ describe('a GameServerDetail', () => {
     expect(JSON.stringify(gameServerDetail(record, record, group))).not.toContain('the-secret')
   })
 
-  it('of a build has the players of all its servers, and the detail of each', () => {
+  it('aggregates the players and details of all servers of a build', () => {
     const items = frozen([
       gameServerDetail(one, players('amie', 'bo'), group),
       gameServerDetail(other, undefined, group),
@@ -177,7 +177,7 @@ describe('a GameServerDetail', () => {
     })
   })
 
-  it('of a build without servers is empty', () => {
+  it('is empty for a build without servers', () => {
     expect(gameServerBuildDetail(aBuild(), [], group)).toMatchObject({
       spec: { connectedPlayersCount: 0, connectedPlayers: [] },
       items: [],

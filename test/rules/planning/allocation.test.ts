@@ -1,12 +1,12 @@
-/** Which server an allocation gets, and why it gets none. */
+/** Which server an allocation gets, and the error if it gets none. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
-import { isAllocatable, pick, refusal, sessionKey } from '../../../src/rules/planning/allocation.js'
+import { isAllocatable, noServerCode, pickServer, sessionKey } from '../../../src/rules/planning/allocation.js'
 import { type Server, serverStates } from '../../../src/rules/model/resources.js'
 import { aServer, frozen } from '../support.js'
 
 describe('isAllocatable', () => {
-  it.each(serverStates)('is only true for servers that are standing by: %s', (state) => {
+  it.each(serverStates)('is true only for StandingBy: %s', (state) => {
     expect(isAllocatable(aServer(state))).toBe(state === 'StandingBy')
   })
 
@@ -25,32 +25,32 @@ describe('isAllocatable', () => {
   })
 })
 
-describe('pick', () => {
+describe('pickServer', () => {
   const none = { first: undefined }
 
-  it('picks the server that became ready first', () => {
-    expect(pick({ first: 'first' }, none)).toBe('first')
+  it('returns the server that became ready first', () => {
+    expect(pickServer({ first: 'first' }, none)).toBe('first')
   })
 
-  it('picks a server of an earlier template only when there is no other', () => {
-    expect(pick({ first: 'new' }, { first: 'old' })).toBe('new')
-    expect(pick(none, { first: 'old' })).toBe('old')
+  it('returns a server of an earlier template only if there is no other', () => {
+    expect(pickServer({ first: 'new' }, { first: 'old' })).toBe('new')
+    expect(pickServer(none, { first: 'old' })).toBe('old')
   })
 
-  it('picks nothing when there is no server', () => {
-    expect(pick(none)).toBeUndefined()
-    expect(pick(none, none)).toBeUndefined()
+  it('returns nothing if there is no server', () => {
+    expect(pickServer(none)).toBeUndefined()
+    expect(pickServer(none, none)).toBeUndefined()
   })
 })
 
-describe('refusal', () => {
+describe('noServerCode', () => {
   it.each([
     ['every server is in use', 3, 3, 'max-reached'],
     ['more than max are in use', 4, 3, 'max-reached'],
     ['one more server may be created', 2, 3, 'none-standing-by'],
     ['max is 0', 0, 0, 'max-reached'],
   ] as const)('when %s', (_when, inUse, max, reason) => {
-    expect(refusal(inUse, max)).toBe(reason)
+    expect(noServerCode(inUse, max)).toBe(reason)
   })
 })
 

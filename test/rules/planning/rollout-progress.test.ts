@@ -1,4 +1,4 @@
-/** Rolling updates of every small build, executed until they settle: they complete, and never replace more than a batch at once. */
+/** Rolling updates of every small build, run until they settle: they complete, and never replace more than a batch at once. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { planRollout, rolloutBatch, type RolloutInput } from '../../../src/rules/planning/rollout.js'
@@ -46,7 +46,7 @@ function planOf({ standingBy, max, active, callers }: Start, { old, starting, re
 }
 
 /** Executes plans until nothing is left to do. `becomeReady` changes the servers that were starting before each plan. */
-function carriedOut(start: Start, becomeReady: boolean): Idle {
+function settledAfter(start: Start, becomeReady: boolean): Idle {
   let idle: Idle = { old: Math.min(start.standingBy, start.max - start.active), starting: 0, ready: 0 }
   for (let pass = 0; pass < 200; pass++) {
     const { create, replace, surplus } = planOf(start, idle)
@@ -62,23 +62,23 @@ function carriedOut(start: Start, becomeReady: boolean): Idle {
 }
 
 describe('a rolling update', () => {
-  it('leaves only new servers, as many as max allows', () => {
+  it('ends with only new servers, as many as max allows', () => {
     const wrong = builds.filter((start) => {
-      const { old, ready } = carriedOut(start, true)
+      const { old, ready } = settledAfter(start, true)
       return old !== 0 || ready !== reachable(start)
     })
     expect(wrong).toEqual([])
   })
 
-  it('to a template that never gets ready replaces at most one batch', () => {
+  it('replaces at most one batch if the new servers never become ready', () => {
     const wrong = builds.filter((start) => {
       const before = Math.min(start.standingBy, start.max - start.active)
-      return carriedOut(start, false).old < before - rolloutBatch(reachable(start))
+      return settledAfter(start, false).old < before - rolloutBatch(reachable(start))
     })
     expect(wrong).toEqual([])
   })
 
-  it('to a template that keeps crashing replaces at most one batch', () => {
+  it('replaces at most one batch if the new servers keep crashing', () => {
     const wrong = builds.filter((start) => {
       const before = Math.min(start.standingBy, start.max - start.active)
       let idle: Idle = { old: before, starting: 0, ready: 0 }
@@ -106,14 +106,14 @@ describe('a rolling update', () => {
     maxPending: fc.constantFrom(5, 5_000),
   })
 
-  test.prop([anyInput])('that is complete plans like plain scaling', (input) => {
+  test.prop([anyInput])('plans like plain scaling once it is complete', (input) => {
     const over = frozen({ ...input, outdated: { pending: 0, initializing: 0, standingBy: 0 } })
-    const { create, destroy, partial } = plan({ ...over, ...over.current, spared: 0, draining: false })
+    const { create, destroy, partial } = plan({ ...over, ...over.current, protectedSurplus: 0, draining: false })
     const surplus = destroy.pending + destroy.initializing + destroy.standingBy
     expect(planRollout(over)).toStrictEqual({ create, replace: 0, surplus, partial })
   })
 
-  test.prop([anyInput])('keeps max and the limits of a reconcile from any start', (input) => {
+  test.prop([anyInput])('respects max and the limits of a reconcile from any start', (input) => {
     const { create, replace, surplus } = planRollout(frozen(input))
     const sum = (counts: RolloutInput['current']) => counts.pending + counts.initializing + counts.standingBy
     const there = sum(input.current) + sum(input.outdated) + input.active

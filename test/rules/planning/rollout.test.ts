@@ -1,4 +1,4 @@
-/** Rolling updates: a batch of idle servers at a time, so that a bad template never takes the build down. */
+/** Rolling updates: one batch of idle servers at a time, so that a bad template never takes a build down. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { planRollout, rolloutBatch, type RolloutInput } from '../../../src/rules/planning/rollout.js'
@@ -30,13 +30,9 @@ describe('planRollout', () => {
       { create: 2, replace: 2 },
     ],
     ['replaces no old server while no new one is ready', { current: { ...none, initializing: 2 } }, {}],
+    ['terminates one batch first at max', { spec: { standingBy: 8, max: 10 }, active: 2 }, { create: 0, replace: 2 }],
     [
-      'at max, terminates one batch to make room',
-      { spec: { standingBy: 8, max: 10 }, active: 2 },
-      { create: 0, replace: 2 },
-    ],
-    [
-      'at max, waits for that batch',
+      'waits for that batch at max',
       {
         spec: { standingBy: 8, max: 10 },
         active: 2,
@@ -59,7 +55,7 @@ describe('planRollout', () => {
       { create: 1, replace: 1 },
     ],
     [
-      'never makes room for more than one batch',
+      'never terminates more than one batch at max',
       {
         spec: { standingBy: 8, max: 8 },
         outdated: { ...none, standingBy: 6 },
@@ -134,7 +130,7 @@ describe('planRollout', () => {
   )
 
   test.prop([fc.integer({ min: 1, max: 12 }), fc.nat({ max: 8 }), fc.nat({ max: 8 })])(
-    'leaves only new servers, with at most one batch fewer ready than desired on the way',
+    'ends with only new servers, and never has more than one batch fewer ready than desired',
     (standingBy, spare, active) => {
       let old = standingBy
       let starting = 0

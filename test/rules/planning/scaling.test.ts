@@ -14,7 +14,7 @@ interface Case {
   readonly active?: number
   readonly ending?: number
   readonly callers?: number
-  readonly spared?: number
+  readonly protectedSurplus?: number
   readonly mayCreate?: boolean
   readonly draining?: boolean
   readonly perPass?: number
@@ -24,7 +24,7 @@ interface Case {
 function inputOf({ wants = 0, max = 100, ready = 0, perPass = 20, ...rest }: Case): PlanInput {
   return frozen({
     spec: { standingBy: wants, max },
-    ...{ pending: 0, initializing: 0, standingBy: ready, active: 0, ending: 0, callers: 0, spared: 0 },
+    ...{ pending: 0, initializing: 0, standingBy: ready, active: 0, ending: 0, callers: 0, protectedSurplus: 0 },
     ...{
       mayCreate: true,
       draining: false,
@@ -46,29 +46,41 @@ const partly = (some: Plan): Plan => ({ ...some, partial: true })
 
 describe('plan', () => {
   it.each<[string, Case, Plan]>([
-    ['a new build: all desired servers', { wants: 3 }, creates(3)],
-    ['settled: nothing', { wants: 3, ready: 3 }, nothing],
-    ['idle = Pending + Initializing + StandingBy', { wants: 3, pending: 1, initializing: 1, ready: 1 }, nothing],
-    ['top-up after an allocation', { wants: 3, max: 10, ready: 2, active: 1 }, creates(1)],
-    ['replacement after an Active server has ended', { wants: 2, max: 3, ready: 1, active: 1 }, creates(1)],
-    ['no replacement at max', { wants: 2, max: 3, ready: 1, active: 2 }, nothing],
-    ['only as many as max allows', { wants: 5, max: 6, ready: 1, active: 3 }, creates(2)],
-    ['Pending counts against max', { wants: 5, max: 5, pending: 3, active: 2 }, nothing],
+    ['a new build: creates all desired servers', { wants: 3 }, creates(3)],
+    ['a settled build: does nothing', { wants: 3, ready: 3 }, nothing],
+    [
+      'idle servers are Pending, Initializing and StandingBy',
+      { wants: 3, pending: 1, initializing: 1, ready: 1 },
+      nothing,
+    ],
+    ['after an allocation: creates a replacement', { wants: 3, max: 10, ready: 2, active: 1 }, creates(1)],
+    ['after an Active server has terminated: creates one', { wants: 2, max: 3, ready: 1, active: 1 }, creates(1)],
+    ['at max: creates nothing', { wants: 2, max: 3, ready: 1, active: 2 }, nothing],
+    ['near max: creates only as many as max allows', { wants: 5, max: 6, ready: 1, active: 3 }, creates(2)],
+    ['Pending servers count towards max', { wants: 5, max: 5, pending: 3, active: 2 }, nothing],
     ['an unrecorded termination counts towards max', { wants: 3, max: 3, ready: 2, ending: 1 }, nothing],
     ['an unrecorded termination is not an idle server', { wants: 3, max: 4, ready: 2, ending: 1 }, creates(1)],
     ['an unrecorded termination terminates no other server', { wants: 4, max: 4, ready: 4, ending: 2 }, nothing],
-    ['max 0: none', { wants: 0, max: 0, callers: 5 }, nothing],
-    ['waiting callers are demand', { wants: 2, initializing: 2, callers: 3 }, creates(3)],
-    ['waiting callers with standingBy 0', { wants: 0, callers: 1 }, creates(1)],
+    ['max 0: creates nothing for waiting callers', { wants: 0, max: 0, callers: 5 }, nothing],
+    ['waiting callers count as demand', { wants: 2, initializing: 2, callers: 3 }, creates(3)],
+    ['waiting callers count as demand with standingBy 0', { wants: 0, callers: 1 }, creates(1)],
     ['waiting callers do not exceed max', { wants: 2, max: 5, initializing: 2, active: 2, callers: 9 }, creates(1)],
     ['waiting callers keep servers that are otherwise surplus', { wants: 1, initializing: 3, callers: 2 }, nothing],
 
-    ['surplus: exactly the surplus', { wants: 2, ready: 5 }, destroys(0, 0, 3)],
-    ['surplus: Pending first', { wants: 4, pending: 2, initializing: 2, ready: 2 }, destroys(2, 0, 0)],
-    ['surplus: then Initializing', { wants: 3, pending: 2, initializing: 2, ready: 2 }, destroys(2, 1, 0)],
-    ['surplus: then StandingBy', { wants: 1, pending: 2, initializing: 2, ready: 2 }, destroys(2, 2, 1)],
+    ['a surplus: terminates exactly the surplus', { wants: 2, ready: 5 }, destroys(0, 0, 3)],
+    [
+      'a surplus: terminates Pending servers first',
+      { wants: 4, pending: 2, initializing: 2, ready: 2 },
+      destroys(2, 0, 0),
+    ],
+    ['a surplus: then Initializing', { wants: 3, pending: 2, initializing: 2, ready: 2 }, destroys(2, 1, 0)],
+    ['a surplus: then StandingBy', { wants: 1, pending: 2, initializing: 2, ready: 2 }, destroys(2, 2, 1)],
     ['a ready server stays while another is not ready yet', { wants: 1, pending: 1, ready: 1 }, destroys(1, 0, 0)],
-    ['standingBy 0: all idle ones', { wants: 0, pending: 1, initializing: 1, ready: 1, active: 4 }, destroys(1, 1, 1)],
+    [
+      'standingBy 0: terminates all idle servers',
+      { wants: 0, pending: 1, initializing: 1, ready: 1, active: 4 },
+      destroys(1, 1, 1),
+    ],
     [
       'max below the present count: idle servers are terminated',
       { wants: 3, max: 4, ready: 3, active: 3 },
@@ -96,10 +108,14 @@ describe('plan', () => {
       { wants: 3, pending: 1, initializing: 1, ready: 1, draining: true },
       destroys(1, 1, 1),
     ],
-    ['spared servers stay', { wants: 1, initializing: 5, spared: 3 }, destroys(0, 1, 0)],
-    ['spared servers are not desired servers', { wants: 1, ready: 1, spared: 3 }, nothing],
-    ['spared servers do not exceed max', { wants: 1, max: 2, ready: 4, spared: 3 }, destroys(0, 0, 2)],
-    ['draining spares nothing', { wants: 1, ready: 2, spared: 3, draining: true }, destroys(0, 0, 2)],
+    ['protected surplus servers stay', { wants: 1, initializing: 5, protectedSurplus: 3 }, destroys(0, 1, 0)],
+    ['protected surplus servers are not desired servers', { wants: 1, ready: 1, protectedSurplus: 3 }, nothing],
+    [
+      'protected surplus servers do not exceed max',
+      { wants: 1, max: 2, ready: 4, protectedSurplus: 3 },
+      destroys(0, 0, 2),
+    ],
+    ['draining protects no surplus', { wants: 1, ready: 2, protectedSurplus: 3, draining: true }, destroys(0, 0, 2)],
     ['draining creates nothing for waiting callers', { wants: 3, callers: 3, active: 2, draining: true }, nothing],
 
     ['at most maxCreatesPerReconcile creations', { wants: 50 }, partly(creates(20))],
@@ -107,7 +123,11 @@ describe('plan', () => {
     ['maxPending needs no further reconcile', { wants: 50, pending: 5, maxPending: 5 }, nothing],
     ['exactly maxCreatesPerReconcile is complete', { wants: 20 }, creates(20)],
     ['at most maxDeletesPerReconcile terminations', { wants: 0, ready: 50 }, partly(destroys(0, 0, 20))],
-    ['the limit keeps the order', { pending: 1, initializing: 1, ready: 9, perPass: 3 }, partly(destroys(1, 1, 1))],
+    [
+      'the limit keeps the order of termination',
+      { pending: 1, initializing: 1, ready: 9, perPass: 3 },
+      partly(destroys(1, 1, 1)),
+    ],
     ['the limit applies to draining', { wants: 5, ready: 5, draining: true, perPass: 2 }, partly(destroys(0, 0, 2))],
   ])('%s', (_row, numbers, expected) => {
     expect(plan(inputOf(numbers))).toStrictEqual(expected)
@@ -120,7 +140,7 @@ const anyInput: fc.Arbitrary<PlanInput> = fc
   .record({
     spec: fc.record({ standingBy: few, max: fc.nat({ max: 60 }) }),
     ...{ pending: few, initializing: few, standingBy: few, active: few, callers: few, ending: fc.nat({ max: 3 }) },
-    spared: fc.nat({ max: 9 }),
+    protectedSurplus: fc.nat({ max: 9 }),
     ...{ mayCreate: fc.boolean(), draining: fc.boolean() },
     maxCreatesPerReconcile: fc.integer({ min: 1, max: 25 }),
     maxDeletesPerReconcile: fc.integer({ min: 1, max: 25 }),
@@ -178,7 +198,7 @@ describe('any plan', () => {
     if (destroy.standingBy > 0) expect(destroy.initializing).toBe(input.initializing)
   })
 
-  test.prop([anyInput])('keeps the limits of a reconcile, and is partial when they left something to do', (input) => {
+  test.prop([anyInput])('respects the limits of a reconcile, and is partial if work is left', (input) => {
     const limited = plan(input)
     const whole = plan({ ...input, maxCreatesPerReconcile: 1_000, maxDeletesPerReconcile: 1_000 })
     expect(limited.create).toBe(Math.min(whole.create, input.maxCreatesPerReconcile))
@@ -187,13 +207,13 @@ describe('any plan', () => {
     expect(whole.partial).toBe(false)
   })
 
-  test.prop([anyInput])('creates nothing while it may not', (input) => {
+  test.prop([anyInput])('creates nothing while mayCreate is false', (input) => {
     expect(plan({ ...input, mayCreate: false }).create).toBe(0)
     expect(plan({ ...input, draining: true }).create).toBe(0)
     expect(plan({ ...input, mayCreate: false }).destroy).toEqual(plan(input).destroy)
   })
 
-  test.prop([anyInput])('keeps servers that callers wait for while max allows it', (input) => {
+  test.prop([anyInput])('keeps servers that callers wait for if max allows it', (input) => {
     const { standingBy, max } = input.spec
     const wanted = standingBy + input.callers
     const left = idleOf(applied(input, plan(input)))
@@ -202,15 +222,15 @@ describe('any plan', () => {
     }
   })
 
-  test.prop([anyInput])('settles at the desired count when repeated', (given) => {
-    const start = { ...given, spared: 0 }
+  test.prop([anyInput])('settles at the desired count when applied repeatedly', (given) => {
+    const start = { ...given, protectedSurplus: 0 }
     let input = settled(start, { ...plan(start), create: 0, destroy: { pending: 0, initializing: 0, standingBy: 0 } })
-    let passes = 0
+    let reconciles = 0
     for (let next = plan(input); !isNothing(next); next = plan(input)) {
       const after = applied(input, next)
-      expect(next.partial, 'asks for another pass exactly when one follows').toBe(!isNothing(plan(after)))
+      expect(next.partial, 'is partial exactly when another reconcile follows').toBe(!isNothing(plan(after)))
       input = settled(input, next)
-      expect(++passes).toBeLessThanOrEqual(90)
+      expect(++reconciles).toBeLessThanOrEqual(90)
     }
     const { spec, active, callers, draining, mayCreate } = start
     const room = Math.max(0, spec.max - active)
@@ -221,7 +241,7 @@ describe('any plan', () => {
   })
 
   test.prop([anyInput, fc.integer({ min: 1, max: 30 })])(
-    'never leaves fewer servers for one more waiting caller',
+    'never has fewer servers when one more caller waits',
     (input, more) => {
       const now = idleOf(applied(input, plan(input)))
       const then = plan({ ...input, callers: input.callers + more })

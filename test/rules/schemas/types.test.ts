@@ -1,4 +1,4 @@
-/** The schemas and the hand-written interfaces describe the same values. Checked by tsc; vitest only runs the file. */
+/** The schemas and the hand-written interfaces describe the same values. tsc checks this; vitest only runs the file. */
 import { describe, expectTypeOf, it } from 'vitest'
 import type { AllocationRequest, BuildSpec } from '../../../src/rules/model/resources.js'
 import type {
@@ -15,20 +15,20 @@ import type { FromSchema } from '../../../src/rules/schemas/schema.js'
 import type { gameServer } from '../../../src/rules/schemas/server.js'
 import type { BuildInput, BuildPatch } from '../../../src/rules/validation/requests.js'
 
-/** The namespace may be left out of a request, and is filled in. */
+/** A request may omit the namespace, which then gets its default. */
 type BuildBody = Omit<BuildInput, 'metadata'> & {
   readonly metadata: Pick<BuildInput['metadata'], 'name'> & Partial<BuildInput['metadata']>
 }
 
-describe('the type of a schema is its interface', () => {
-  it('for requests', () => {
+describe('schema types match their interfaces', () => {
+  it('in requests', () => {
     expectTypeOf<FromSchema<typeof buildSpec>>().toEqualTypeOf<BuildSpec>()
     expectTypeOf<FromSchema<typeof buildInput>>().branded.toEqualTypeOf<BuildBody>()
     expectTypeOf<FromSchema<typeof buildPatch>>().toEqualTypeOf<BuildPatch>()
     expectTypeOf<FromSchema<typeof allocationRequest>>().toEqualTypeOf<AllocationRequest>()
   })
 
-  it('for answers', () => {
+  it('in responses', () => {
     expectTypeOf<FromSchema<typeof gameServerBuild>>().toEqualTypeOf<GameServerBuild>()
     expectTypeOf<FromSchema<typeof gameServer>>().toEqualTypeOf<GameServer>()
     expectTypeOf<FromSchema<typeof gameServerDetail>>().toEqualTypeOf<GameServerDetail>()

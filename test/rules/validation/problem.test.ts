@@ -1,4 +1,4 @@
-/** Values in error messages. */
+/** Formatting of values in error messages. */
 import { test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { isObject, shown } from '../../../src/rules/validation/problem.js'
@@ -28,12 +28,12 @@ describe('shown', () => {
     expect(shown(value)).toBe(text)
   })
 
-  it('cuts text after 60 characters', () => {
+  it('truncates text to 60 characters', () => {
     expect(shown('x'.repeat(58))).toBe(`"${'x'.repeat(58)}"`)
     expect(shown('x'.repeat(59))).toBe(`"${'x'.repeat(56)}…`)
   })
 
-  test.prop([anyJson()])('is short and never throws', (value) => {
+  test.prop([anyJson()])('returns at most 60 characters and never throws', (value) => {
     expect(shown(value).length).toBeLessThanOrEqual(60)
   })
 })
@@ -47,7 +47,7 @@ describe('isObject', () => {
     [undefined, false],
     ['a', false],
     [1, false],
-  ])('%j: %s', (value, is) => {
+  ])('given %j returns %s', (value, is) => {
     expect(isObject(value)).toBe(is)
   })
 })

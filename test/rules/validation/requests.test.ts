@@ -21,7 +21,7 @@ const without = (field: keyof typeof goodSpec): object => withSpec({ [field]: un
 const circular: Record<string, unknown> = {}
 circular['self'] = circular
 
-/** Objects nested in each other. */
+/** An object with this many levels. */
 const nested = (levels: number): object => (levels === 1 ? {} : { a: nested(levels - 1) })
 
 const refused = (field: string, message: string) => ({ ok: false, problem: { field, message } })
@@ -32,12 +32,12 @@ describe('a valid build', () => {
     expect(readBuildInput(goodBuild)).toStrictEqual(accepted(goodBuild))
   })
 
-  it('is read with every optional field', () => {
+  it('may have every optional field', () => {
     const body = withSpec({ crashesToMarkUnhealthy: 1, buildMetadata: { map: 'dust', odd: 'a,b?c=d é\n', empty: '' } })
     expect(readBuildInput(body)).toStrictEqual(accepted(body))
   })
 
-  it('gets the namespace default when it has none', () => {
+  it('gets the namespace "default" if it has none', () => {
     expect(defaultNamespace).toBe('default')
     const metadata = { name: 'arena', namespace: 'default' }
     expect(readBuildInput({ metadata: { name: 'arena' }, spec: goodSpec })).toStrictEqual(
@@ -74,7 +74,7 @@ describe('a valid build', () => {
     expect(searches).toBe(0)
   })
 
-  it('is copied: later changes of the body do not reach it', () => {
+  it('is copied, so later changes to the body have no effect', () => {
     const author = structuredClone({ ...goodBuild, spec: { ...goodSpec, buildMetadata: { map: 'dust' } } })
     const before = structuredClone(author)
     const read = readBuildInput(author)
@@ -301,7 +301,7 @@ describe('a build is refused for', () => {
     )
   })
 
-  it('not a template of 64 levels', () => {
+  it('nothing in a template of 64 levels', () => {
     const body = withSpec({ template: { ...template, metadata: nested(63) } })
     expect(readBuildInput(body)).toStrictEqual(accepted(body))
   })
@@ -325,18 +325,18 @@ describe('checkForBackend', () => {
 
 describe('a patch', () => {
   it.each([{ standingBy: 0 }, { max: 0 }, { standingBy: 3, max: 7 }, { standingBy: 9, max: 1 }])(
-    'of %j is read; its bounds are checked against the build',
+    'may be %j; its bounds are checked against the build',
     (body) => {
       expect(readPatch(frozen(body))).toStrictEqual(accepted(body))
     },
   )
 
-  it('may leave one of the two undefined', () => {
+  it('may have one field undefined', () => {
     expect(readPatch({ standingBy: undefined, max: 3 })).toStrictEqual(accepted({ max: 3 }))
   })
 
   it.each<[string, unknown, string, string]>([
-    ['neither', {}, 'body', 'must set at least one of standingBy, max'],
+    ['neither limit', {}, 'body', 'must set at least one of standingBy, max'],
     ['nothing', undefined, 'body', 'must be an object with standingBy, max or both, but is absent'],
     ['an array', [1], 'body', 'must be an object with standingBy, max or both, but is [1]'],
     [
@@ -358,7 +358,7 @@ describe('a patch', () => {
     expect(readPatch(frozen(body))).toStrictEqual(refused(field, message))
   })
 
-  it('must leave standingBy ≤ max; the message names both', () => {
+  it('must keep standingBy ≤ max; the error names both', () => {
     expect(checkBounds(3, 3, '')).toBeUndefined()
     expect(checkBounds(0, 0, '')).toBeUndefined()
     expect(checkBounds(4, 3, '')).toStrictEqual(
@@ -372,13 +372,13 @@ describe('an allocation request', () => {
   const good = frozen({ buildID: 'b-1', sessionID })
 
   it.each<[string, object]>([
-    ['with required fields only', good],
-    ['with every field', { ...good, sessionCookie: 'map=dust é', initialPlayers: ['amie', 'bo', 'amie'] }],
-    ['with an empty cookie and no players', { ...good, sessionCookie: '', initialPlayers: [] }],
-    ['with a GUID in upper case', { ...good, sessionID: sessionID.toUpperCase() }],
-    ['with the empty GUID', { ...good, sessionID: '00000000-0000-0000-0000-000000000000' }],
-    ['with a buildID that no build can have', { ...good, buildID: 'x'.repeat(500) }],
-  ])('%s is read unchanged', (_what, body) => {
+    ['required fields only', good],
+    ['every field', { ...good, sessionCookie: 'map=dust é', initialPlayers: ['amie', 'bo', 'amie'] }],
+    ['an empty cookie and no players', { ...good, sessionCookie: '', initialPlayers: [] }],
+    ['a GUID in upper case', { ...good, sessionID: sessionID.toUpperCase() }],
+    ['the empty GUID', { ...good, sessionID: '00000000-0000-0000-0000-000000000000' }],
+    ['a buildID that no build can have', { ...good, buildID: 'x'.repeat(500) }],
+  ])('with %s is read unchanged', (_what, body) => {
     expect(readAllocationRequest(frozen(body))).toStrictEqual(accepted(body))
   })
 
@@ -386,7 +386,7 @@ describe('an allocation request', () => {
     expect(readAllocationRequest({ ...good, region: 'eu' })).toStrictEqual(accepted(good))
   })
 
-  it('is copied: later changes of the body do not reach it', () => {
+  it('is copied, so later changes to the body have no effect', () => {
     const initialPlayers = ['amie']
     const read = readAllocationRequest({ ...good, initialPlayers })
     initialPlayers.push('bo')
@@ -437,7 +437,7 @@ describe('an allocation request', () => {
   })
 
   test.prop([fc.uuid(), fc.string({ minLength: 1 }), fc.option(fc.string()), fc.option(fc.array(fc.string()))])(
-    'that is valid is read unchanged',
+    'is read unchanged if it is valid',
     (id, buildID, cookie, players) => {
       const body = frozen({
         buildID,
@@ -472,19 +472,19 @@ const validBuild: fc.Arbitrary<BuildInput> = fc
     },
   }))
 
-/** Keys of all three requests, so that random bodies pass the first checks. */
+/** Keys of all three requests, so that random bodies get past the first checks. */
 const keys = [
   ...['metadata', 'name', 'namespace', 'spec', 'buildID', 'standingBy', 'max', 'portsToExpose', 'template'],
   ...['buildMetadata', 'containers', 'env', 'ports', 'command', 'sessionID', 'initialPlayers', '__proto__', 'toString'],
 ]
 
-describe('any input', () => {
-  test.prop([validBuild])('that is a valid build is read unchanged', (build) => {
+describe('any request', () => {
+  test.prop([validBuild])('is read unchanged if it is a valid build', (build) => {
     const body: unknown = frozen(parsed(JSON.stringify(build)))
     expect(readBuildInput(body)).toEqual(accepted(body))
   })
 
-  test.prop([anyJson(...keys)])('is accepted, or refused with a field and a message, and never throws', (body) => {
+  test.prop([anyJson(...keys)])('is accepted or refused with a field and a message; reading never throws', (body) => {
     for (const read of [readBuildInput, readPatch, readAllocationRequest]) {
       const checked = read(body)
       if (!checked.ok) expect(checked.problem.field.length * checked.problem.message.length).toBeGreaterThan(0)
@@ -492,7 +492,7 @@ describe('any input', () => {
   })
 
   test.prop([anyJson(...keys), fc.constantFrom(...keys)])(
-    'in any field of a build is accepted unchanged, or refused',
+    'is accepted unchanged or refused, with any value in any field of a build',
     (value, field) => {
       for (const body of [withSpec({ [field]: value }), withSpec({ template: { spec: { containers: [value] } } })]) {
         const checked = readBuildInput(body)
@@ -501,7 +501,7 @@ describe('any input', () => {
     },
   )
 
-  it('that is too deep to serialize is refused', () => {
+  it('is refused if it is too deep to serialize', () => {
     expect(readBuildInput(deepJson).ok).toBe(false)
     expect(readBuildInput({ metadata: deepJson }).ok).toBe(false)
     expect(readPatch({ max: deepJson }).ok).toBe(false)

@@ -1,4 +1,4 @@
-/** Which fields of a template each backend supports, skips and refuses. */
+/** Which template fields each backend supports, skips and refuses. */
 import { test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import {
@@ -72,7 +72,7 @@ describe('supported by every backend', () => {
       },
     ],
     [
-      'TCP and UDP on one number under one name',
+      'one name for TCP and UDP on the same number',
       {
         container: {
           ports: [
@@ -177,7 +177,7 @@ describe('skipped and reported outside Kubernetes', () => {
       const skipped = checked.ok ? checked.value.skipped : []
       expect(skipped.toSorted()).toEqual(skippedOn(support, field))
     }
-    expect(check(parts, 'pod'), 'Kubernetes gets it whole').toStrictEqual(runsOn([]))
+    expect(check(parts, 'pod'), 'Kubernetes gets it unchanged').toStrictEqual(runsOn([]))
   })
 })
 
@@ -243,7 +243,7 @@ describe('refused outside Kubernetes, since ignoring it could change the game', 
       const message = `is not supported by the ${support} backend, and ignoring it could change the game`
       expect(check(parts, support)).toStrictEqual(refused(field, message))
     }
-    expect(check(parts, 'pod'), 'Kubernetes gets it whole').toStrictEqual(runsOn([]))
+    expect(check(parts, 'pod'), 'Kubernetes gets it unchanged').toStrictEqual(runsOn([]))
   })
 
   it('a second container', () => {
@@ -399,7 +399,7 @@ describe('refused by every backend', () => {
     }
   })
 
-  it('starts the path of a field where the template stands', () => {
+  it('prefixes field paths with the path of the template', () => {
     expect(checkTemplate({}, 'pod', 'template')).toMatchObject({ problem: { field: 'template.spec' } })
   })
 })
@@ -487,7 +487,7 @@ const keys = [
 ]
 
 describe('any template', () => {
-  test.prop([anyJson(...keys)])('is accepted, or refused with the invalid field, and never throws', (json) => {
+  test.prop([anyJson(...keys)])('is accepted or refused with the invalid field; the check never throws', (json) => {
     const nested = [json, { spec: json }, { spec: { containers: json } }, { spec: { containers: [json] } }]
     for (const template of nested) {
       for (const support of supports) {
@@ -497,7 +497,7 @@ describe('any template', () => {
     }
   })
 
-  test.prop([anyJson(...keys)])('that another backend accepts is accepted by Kubernetes', (json) => {
+  test.prop([anyJson(...keys)])('is accepted by Kubernetes if another backend accepts it', (json) => {
     const template = templateWith({ container: typeof json === 'object' && json !== null ? json : {} })
     const taken = limited.some((support) => checkTemplate(template, support, 'spec.template').ok)
     if (taken) {
@@ -506,7 +506,7 @@ describe('any template', () => {
     }
   })
 
-  it('cannot hide a field behind __proto__', () => {
+  it('cannot hide fields behind __proto__', () => {
     const template = parsed('{"spec":{"containers":[{"image":"a","command":["b"]}],"__proto__":{"volumes":[1]}}}')
     expect(checkTemplate(template, 'process', 't')).toMatchObject({ ok: false, problem: { field: 't.spec.__proto__' } })
   })

@@ -1,4 +1,4 @@
-/** On a line of input opens the store of a directory and prints the result; on the next one closes it. */
+/** Opens the store of a directory on a line of input, and closes it on the next one. Prints the results. */
 import { createInterface } from 'node:readline'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { fileStore } from '../../../src/stores/file.js'
@@ -9,7 +9,7 @@ const say = (message: object) => process.stdout.write(`${JSON.stringify(message)
 
 say({ ready: true })
 await input.next()
-// Permissions do not apply to root, so a test of them switches the user.
+// Permissions do not apply to root, so a test of permissions switches the user.
 if (user !== undefined && process.getuid?.() === 0) process.setuid?.(Number(user))
 try {
   const store = await fileStore({ directory })

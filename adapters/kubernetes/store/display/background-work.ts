@@ -1,4 +1,4 @@
-/** Work that no caller waits for: failures are logged, and closing waits for what is in progress. */
+/** Runs writes that no caller waits for. Logs failures; `settled` waits for the writes in progress. */
 import type { Logger } from '../../../../src/contracts/logger.js'
 
 export class BackgroundWork {
@@ -16,7 +16,7 @@ export class BackgroundWork {
 
   run(work: Promise<void>): void {
     const owned = work.catch((error: unknown) => {
-      if (!this.#closed) this.#logger.debug({ err: error }, 'cannot write what kubectl shows')
+      if (!this.#closed) this.#logger.debug({ err: error }, 'cannot write build counts or events for kubectl')
     })
     this.#running.add(owned)
     void owned.finally(() => this.#running.delete(owned))

@@ -1,4 +1,4 @@
-/** Writes builds' counts, the latest at most once a second per build, and retries with back-off. */
+/** Writes the counts of builds: the latest, at most once a second per build, and with back-off after failures. */
 import type { Clock } from '../../../../src/contracts/clock.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import type { Logger } from '../../../../src/contracts/logger.js'

@@ -36,7 +36,7 @@ export class EventWriter {
     if (!work.closed && !this.#isRepetition(event) && this.#takeToken()) work.run(this.#create(event))
   }
 
-  /** One cause makes every server of a build fail, again and again. */
+  /** One cause may make every server of a build fail repeatedly. */
   #isRepetition({ reason, object }: KubeEvent): boolean {
     if (reason !== 'ServerStartFailed' && reason !== 'ReconcileFailed') return false
     const key = `${reason} ${keyOf(object)}`

@@ -2,10 +2,10 @@
  * Converts between Build records and GameServerBuild objects. Users write the spec, hosts the status, which also holds the
  * record's uid: there it survives `kubectl replace`, and is not copied with a manifest. Pure.
  */
-import { isObject } from '../../../../src/rules/validation/problem.js'
 import { type Build, type BuildSpec, type Condition, conditionTypes } from '../../../../src/rules/model/resources.js'
 import { buildHealth } from '../../../../src/rules/model/status.js'
 import type { GameServerBuild } from '../../../../src/rules/model/wire.js'
+import { isObject } from '../../../../src/rules/validation/problem.js'
 import { fieldsAt, numberAt, rfc3339, textAt, textsAt, timeAt } from '../../client/fields.js'
 import { type KubeObject, typeMetaOf } from '../../client/kube-objects.js'
 import type { FleetResources } from './custom-resources.js'
@@ -52,7 +52,7 @@ export function newBuildObject(build: Build, resources: FleetResources): object 
   }
 }
 
-/** `basedOn`: the revision that the write replaces, so that no write is without effect. */
+/** `basedOn`: the revision that the write replaces. It makes the object differ, so that the write gets a new revision. */
 export function buildStatus(build: Build, counts: BuildCounts, basedOn: string): object {
   return {
     ...counts,

@@ -18,7 +18,7 @@ export interface FleetResources {
   readonly createdAsAnnotation: string
 }
 
-/** `group`: that of `crds.yaml`, unless a host's definitions use another one. */
+/** `group`: the API group of the installed definitions. Default: that of `crds.yaml`. */
 export function fleetResources(group: string = defaultApiGroup): FleetResources {
   return Object.freeze({
     builds: resourceType(group, 'v1alpha1', 'gameserverbuilds', 'GameServerBuild'),

@@ -27,7 +27,7 @@ export function newDetailObject(detail: Detail, resources: FleetResources, owner
   }
 }
 
-/** `basedOn`: the revision that the write replaces, so that no write is without effect. */
+/** `basedOn`: the revision that the write replaces. It makes the object differ, so that the write gets a new revision. */
 export function detailSpec({ build, players }: Detail, basedOn?: string): object {
   return { build, connectedPlayersCount: players.length, connectedPlayers: players, writtenUpon: basedOn }
 }

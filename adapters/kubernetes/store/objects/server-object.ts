@@ -1,5 +1,4 @@
 /** Converts between Server records and GameServer objects: identity in the spec, everything else in the status. Pure. */
-import { isObject } from '../../../../src/rules/validation/problem.js'
 import {
   type Ending,
   endingReasons,
@@ -8,6 +7,7 @@ import {
   type ServerDraft,
   serverStates,
 } from '../../../../src/rules/model/resources.js'
+import { isObject } from '../../../../src/rules/validation/problem.js'
 import { formatPortPairs, parsePortPairs } from '../../../shared/port-pairs.js'
 import { fieldsAt, numberAt, rfc3339, textAt, textsAt, timeAt } from '../../client/fields.js'
 import { type KubeObject, type OwnerReference, typeMetaOf } from '../../client/kube-objects.js'
@@ -90,7 +90,7 @@ export function newServerObject(
   }
 }
 
-/** `basedOn`: the revision that the write replaces, so that no write is without effect. */
+/** `basedOn`: the revision that the write replaces. It makes the object differ, so that the write gets a new revision. */
 export function serverStatus(server: Server, basedOn: string): object {
   const { session, ending, state, health, templateHash, graceSeconds } = server
   const status: Record<string, unknown> = { state, health, templateHash, graceSeconds, writtenUpon: basedOn }
@@ -110,11 +110,11 @@ export function serverStatus(server: Server, basedOn: string): object {
   return status
 }
 
-/** Its status differs from that of every new object. */
+/** True when the server's status differs from that of a new object. */
 export function hasServerStatus({ state, health, ...server }: Server): boolean {
   const { address, node, ports, session, ending } = server
-  const given = [address, node, ports, session, ending, ...times.map((field) => server[field])]
-  return state !== 'Pending' || health !== 'Unknown' || given.some((value) => value !== undefined)
+  const optional = [address, node, ports, session, ending, ...times.map((field) => server[field])]
+  return state !== 'Pending' || health !== 'Unknown' || optional.some((value) => value !== undefined)
 }
 
 function readEnding(ending: unknown): Ending | undefined {

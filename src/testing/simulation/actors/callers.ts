@@ -1,9 +1,9 @@
 /** Callers allocate a server for a session and retry like a real matchmaker. */
 import { FleetError } from '../../../contracts/errors.js'
 import { type AllocationRequest, keyOf } from '../../../rules/model/resources.js'
-import { buildIDOf, buildNames, existingBuilds } from './build-specs.js'
 import type { SimulationContext } from '../context.js'
 import type { World } from '../world/world.js'
+import { buildIDOf, buildNames, existingBuilds } from './build-specs.js'
 
 /** Runs some callers at once. Rejects with errors that the fleet must never return. */
 export async function runCallers(context: SimulationContext, count: number): Promise<void> {

@@ -3,10 +3,10 @@
  * records are deleted. Nothing validates these edits, so a spec may be invalid.
  */
 import { type Build, type BuildSpec, keyOf } from '../../../rules/model/resources.js'
-import { brokenVersion, buildIDOf, buildNames, buildSpec, someHealth, template } from './build-specs.js'
-import { deleteServerRecord } from './garbage-collector.js'
 import type { SimulationContext } from '../context.js'
 import type { World } from '../world/world.js'
+import { brokenVersion, buildIDOf, buildNames, buildSpec, someHealth, template } from './build-specs.js'
+import { deleteServerRecord } from './garbage-collector.js'
 
 interface Edit {
   readonly weight: number

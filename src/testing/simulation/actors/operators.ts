@@ -3,8 +3,9 @@ import { FleetError } from '../../../contracts/errors.js'
 import type { BuildUpdate, Fleet } from '../../../contracts/fleet.js'
 import type { DrainOptions } from '../../../contracts/options.js'
 import { keyOf, type Server } from '../../../rules/model/resources.js'
-import type { Host } from '../world/host.js'
 import { type SimulationContext, unrunnableBuildName } from '../context.js'
+import type { Host } from '../world/host.js'
+import type { World } from '../world/world.js'
 import {
   brokenVersion,
   buildIDOf,
@@ -15,7 +16,6 @@ import {
   someHealth,
   template,
 } from './build-specs.js'
-import type { World } from '../world/world.js'
 
 interface Operation {
   readonly weight: number
@@ -94,7 +94,7 @@ function createUnrunnableBuild({ world }: SimulationContext, fleet: Fleet, stand
 
 function scale({ world, store }: SimulationContext, fleet: Fleet, name: string): Promise<unknown> {
   const spec = store.builds.get(keyOf({ namespace: 'default', name }))?.record.spec
-  // Like at the end of an evening: both numbers drop together.
+  // As demand falls in the evening, both numbers drop together.
   const drops = spec !== undefined && world.chance(0.5)
   const max = drops ? world.between(0, Math.ceil(spec.max / 2)) : world.between(0, 8)
   const standingBy = world.between(0, Math.min(max, drops ? spec.standingBy : 4))

@@ -1,8 +1,8 @@
 /** Faults of hosts, stores, backends, watches and clocks, and external deletions. */
-import type { Host } from '../world/host.js'
 import { deleteBuildExternally, scaleBuildExternally } from '../actors/external-edits.js'
-import { leaseMs } from '../world/lease.js'
 import type { SimulationContext } from '../context.js'
+import type { Host } from '../world/host.js'
+import { leaseMs } from '../world/lease.js'
 
 interface Fault {
   readonly kind: string

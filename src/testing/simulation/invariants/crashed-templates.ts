@@ -5,8 +5,8 @@
  */
 import type { FleetLimits } from '../../../contracts/options.js'
 import { keyOf, type Ref } from '../../../rules/model/resources.js'
-import { templateHash } from '../../../rules/planning/template-hash.js'
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
+import { templateHash } from '../../../rules/planning/template-hash.js'
 import type { StoreModel } from '../models/store-model.js'
 import type { World } from '../world/world.js'
 import { buildNameOf, isDraining, type FleetSnapshot } from './snapshot.js'

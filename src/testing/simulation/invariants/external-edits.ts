@@ -6,11 +6,11 @@ import { isDeepStrictEqual } from 'node:util'
 import { type Build, keyOf, type Server } from '../../../rules/model/resources.js'
 import type { GameServerBuild } from '../../../rules/model/wire.js'
 import type { BackendModel } from '../models/backend-model.js'
-import type { Host } from '../world/host.js'
 import type { StoreModel } from '../models/store-model.js'
+import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
-import { isInvalidSpec } from './spec-checks.js'
 import type { FleetSnapshot } from './snapshot.js'
+import { isInvalidSpec } from './spec-checks.js'
 
 export interface ExternalEditsDependencies {
   readonly store: StoreModel

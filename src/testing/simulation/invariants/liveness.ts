@@ -4,7 +4,7 @@
  */
 import { keyOf } from '../../../rules/model/resources.js'
 import type { GameServer } from '../../../rules/model/wire.js'
-import type { BackendModel } from '../models/backend-model.js'
+import { type BackendModel, cannotBeCreated } from '../models/backend-model.js'
 import type { World } from '../world/world.js'
 import { buildNameOf, isInvalid, type FleetSnapshot } from './snapshot.js'
 
@@ -52,14 +52,13 @@ export class Liveness {
   }
 
   /** Describes a situation that must not last. */
-  #situation({ metadata, status }: GameServer, isInvalid: boolean): string | undefined {
+  #situation(server: GameServer, isInvalid: boolean): string | undefined {
+    const { metadata, status } = server
     const instance = this.backend().instances.get(keyOf(metadata))
     switch (status.state) {
       case 'Pending':
         // Servers of a build with an invalid spec are not started.
-        if (isInvalid) return undefined
-        // No free port, or no such image: the fleet cannot do anything about it.
-        return status.message === undefined || !status.message.startsWith('no ') ? 'Pending' : undefined
+        return isInvalid || cannotBeCreated(server) ? undefined : 'Pending'
       case 'Initializing':
         return instance?.game?.running && instance.game.behavior === 'never-ready' ? undefined : 'Initializing'
       case 'StandingBy':

@@ -4,14 +4,14 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { type Condition, keyOf } from '../../../rules/model/resources.js'
-import { rolloutBatch } from '../../../rules/planning/rollout.js'
 import { buildHealth } from '../../../rules/model/status.js'
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
-import type { ModelInstance } from '../models/backend-model.js'
+import { rolloutBatch } from '../../../rules/planning/rollout.js'
 import type { SimulationContext } from '../context.js'
+import { createRefusals, type ModelInstance } from '../models/backend-model.js'
 import { Violation } from '../world/world.js'
-import { runsSpec } from './spec-checks.js'
 import { buildNameOf, isDraining, isInvalid, takeSnapshot, type FleetSnapshot } from './snapshot.js'
+import { runsSpec } from './spec-checks.js'
 
 /** Throws a Violation. `passTime` advances the run by some minutes, in which the fleet must make no call. */
 export async function checkQuiescence(context: SimulationContext, passTime: () => Promise<void>): Promise<void> {
@@ -137,5 +137,5 @@ function lacksPorts(conditions: readonly Pick<Condition, 'reason'>[] = []): bool
 }
 
 function waitsForPort({ status }: GameServer): boolean {
-  return status.message === 'no port is free'
+  return status.message === createRefusals.noFreePort
 }

@@ -6,16 +6,16 @@
 import type { EventOf } from '../../../contracts/events.js'
 import type { FleetLimits } from '../../../contracts/options.js'
 import { keyOf } from '../../../rules/model/resources.js'
+import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 import { rolloutBatch } from '../../../rules/planning/rollout.js'
 import { templateHash } from '../../../rules/planning/template-hash.js'
-import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 import type { StoreModel } from '../models/store-model.js'
 import type { World } from '../world/world.js'
 import { CrashedTemplates } from './crashed-templates.js'
 import { buildNameOf, hasDuplicateBuildID, type FleetSnapshot } from './snapshot.js'
 import type { WaitingCallers } from './waiting-callers.js'
 
-/** What activity to a build since the last check. */
+/** What happened to a build since the last check. */
 interface Activity {
   scaledDown: boolean
   replaced: boolean

@@ -1,17 +1,17 @@
 /** Invariant: a server is terminated only for the reason that is reported, and that reason is true. */
+import type { InstanceSpec } from '../../../contracts/backend.js'
 import type { EventOf } from '../../../contracts/events.js'
 import type { FleetLimits } from '../../../contracts/options.js'
-import type { InstanceSpec } from '../../../contracts/backend.js'
 import { type LifeLimits, lifeLimits } from '../../../rules/lifecycle/limits.js'
 import { type BuildSpec, keyOf } from '../../../rules/model/resources.js'
 import type { BackendModel, ModelInstance } from '../models/backend-model.js'
+import type { StoreModel } from '../models/store-model.js'
 import type { Host } from '../world/host.js'
 import type { Lease } from '../world/lease.js'
-import type { StoreModel } from '../models/store-model.js'
 import type { World } from '../world/world.js'
-import { runsSpec } from './spec-checks.js'
-import type { FleetSnapshot } from './snapshot.js'
 import type { Sessions } from './sessions.js'
+import type { FleetSnapshot } from './snapshot.js'
+import { runsSpec } from './spec-checks.js'
 
 export interface TerminationsDependencies {
   readonly backend: BackendModel

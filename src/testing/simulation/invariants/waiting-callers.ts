@@ -2,8 +2,8 @@
 import type { FleetLimits } from '../../../contracts/options.js'
 import { keyOf } from '../../../rules/model/resources.js'
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
-import type { Host } from '../world/host.js'
 import type { StoreModel } from '../models/store-model.js'
+import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
 import { buildNameOf, hasDuplicateBuildID, isDraining, type FleetSnapshot } from './snapshot.js'
 

@@ -2,8 +2,8 @@
  * Derives from a host's store calls which servers it is allocating, so that the invariants need no knowledge of the
  * engine.
  */
-import { keyOf, type Ref, type Server } from '../../../rules/model/resources.js'
 import type { Collection } from '../../../contracts/store.js'
+import { keyOf, type Ref, type Server } from '../../../rules/model/resources.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
 

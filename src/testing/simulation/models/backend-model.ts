@@ -1,13 +1,14 @@
 /** Models an orchestrator that runs instances. Its calls fail and its events get lost. */
 import type { Backend, BackendListener, Instance, InstanceSpec } from '../../../contracts/backend.js'
 import { FleetError } from '../../../contracts/errors.js'
-import { keyOf } from '../../../rules/model/resources.js'
 import type { Heartbeat, HeartbeatAnswer } from '../../../rules/game/heartbeat.js'
 import { candidatePorts, type PortRange } from '../../../rules/model/ports.js'
-import { remoteCall, type RemoteCallOptions } from './remote-call.js'
-import { type GameBehavior, GameModel } from './game-model.js'
+import { keyOf } from '../../../rules/model/resources.js'
+import type { GameServer } from '../../../rules/model/wire.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
+import { type GameBehavior, GameModel } from './game-model.js'
+import { remoteCall, type RemoteCallOptions } from './remote-call.js'
 
 export interface ModelInstance {
   readonly spec: InstanceSpec
@@ -33,6 +34,14 @@ export interface BackendModelDependencies {
   readonly onSession: (instance: ModelInstance, sessionID: string) => void
   /** Called before the fleet terminates an instance whose process runs. */
   readonly onTerminate: (instance: ModelInstance) => void
+}
+
+/** Why a create fails until something outside the fleet changes. The fleet passes these messages on unchanged. */
+export const createRefusals = { noFreePort: 'no port is free', noSuchImage: 'no such image' } as const
+
+/** True when the fleet cannot start this server whatever it does. */
+export function cannotBeCreated({ status }: GameServer): boolean {
+  return Object.values(createRefusals).some((message) => message === status.message)
 }
 
 interface Watch {
@@ -70,7 +79,7 @@ export class BackendModel {
     this.#unavailableUntil = this.world.elapsedMs + ms
   }
 
-  /** Interrupts the watch of one host. `resync`: the host is told afterwards that events may be lost. */
+  /** Interrupts the watch of one host. `resync`: the host gets a resync afterwards. */
   interruptWatch(host: Host, ms: number, resync: boolean): void {
     const watch = this.#watches.get(host)
     if (!watch) return
@@ -165,7 +174,7 @@ export class BackendModel {
         const size = this.range.last - this.range.first + 1
         if (held.size < size)
           this.world.violate(`a port was not released: ${held.size} of ${size} are in use, but none is free`)
-        throw new FleetError('ports-exhausted', 'no port is free')
+        throw new FleetError('ports-exhausted', createRefusals.noFreePort)
       }
       held.add(port)
       this.#lastPort = port

@@ -1,11 +1,12 @@
 /** Assigns a behavior to each game server of a run, and decides whether the run has a build that cannot run at all. */
 import type { InstanceSpec } from '../../../contracts/backend.js'
 import type { FleetLimits } from '../../../contracts/options.js'
-import { type GameBehavior, unusualBehaviors } from './game-model.js'
-import { CreateRate } from '../invariants/create-rate.js'
 import { brokenVersion, crashingVersion } from '../actors/build-specs.js'
 import { type UnrunnableBuild, unrunnableBuildName } from '../context.js'
+import { CreateRate } from '../invariants/create-rate.js'
 import type { World } from '../world/world.js'
+import { createRefusals } from './backend-model.js'
+import { type GameBehavior, unusualBehaviors } from './game-model.js'
 
 const brokenVersionBehaviors: readonly GameBehavior[] = ['never-ready', 'never-ready', 'crashes-at-start', 'silent']
 
@@ -33,7 +34,7 @@ export class GameBehaviors {
   refusal({ build }: InstanceSpec): string | undefined {
     if (build.name !== unrunnableBuildName || !this.unrunnable) return undefined
     this.unrunnable.createRate.created()
-    return this.unrunnable.kind === 'refused' && this.world.faultsEnabled ? 'no such image' : undefined
+    return this.unrunnable.kind === 'refused' && this.world.faultsEnabled ? createRefusals.noSuchImage : undefined
   }
 }
 

@@ -1,12 +1,12 @@
 /** Models a store that outlives the hosts: compare-and-swap over maps, behind calls that can fail in every way. */
 import { FleetError } from '../../../contracts/errors.js'
-import { type Build, type Detail, keyOf, type Ref, type Server } from '../../../rules/model/resources.js'
 import type { Collection, Store, Versioned } from '../../../contracts/store.js'
-import { remoteCall, type RemoteCallOptions } from './remote-call.js'
-import { AllocationTracker } from './allocation-tracker.js'
+import { type Build, type Detail, keyOf, type Ref, type Server } from '../../../rules/model/resources.js'
 import type { Host } from '../world/host.js'
-import { StoreWatches } from './store-watches.js'
 import type { World } from '../world/world.js'
+import { AllocationTracker } from './allocation-tracker.js'
+import { remoteCall, type RemoteCallOptions } from './remote-call.js'
+import { StoreWatches } from './store-watches.js'
 
 /** Called synchronously when a change becomes durable. */
 export interface StoreListener {

@@ -2,8 +2,8 @@
  * Watches of the modelled store. Events of one record keep their order; otherwise events may be late, repeated or out of
  * order. While a watch is interrupted it delivers nothing; afterwards it delivers what was missed, or a new list.
  */
-import { type Build, keyOf, type Ref, type Server } from '../../../rules/model/resources.js'
 import type { CollectionListener, StoreListener, Versioned } from '../../../contracts/store.js'
+import { type Build, keyOf, type Ref, type Server } from '../../../rules/model/resources.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
 

@@ -5,7 +5,7 @@ import { kubernetesBackend } from '../../../../adapters/kubernetes/index.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import { virtualClock } from '../../../../src/testing/virtual-clock.js'
-import { apiOf, configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+import { apiOf, configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
 
 const get = { what: 'read it', method: 'GET', path: '/api/v1/namespaces/games/pods/a' } as const
 
@@ -29,20 +29,20 @@ describe('an API call', () => {
     [500, 'InternalError', undefined, 'unavailable'],
     [503, 'ServiceUnavailable', undefined, 'unavailable'],
   ] as const)('rejects a response of %i %s for %s with %s', async (status, reason, name, code) => {
-    const server = await fakeApiServer((_, response) => say(response, status, statusOf(status, reason, name)))
+    const server = await fakeApiServer((_, response) => respond(response, status, statusOf(status, reason, name)))
     const error = await failureOf(apiOf(configFor(server.url)).request(get))
     expect(error.code).toBe(code)
     expect(error.message).toContain(`failed to read it (Kubernetes API at ${server.url}): ${reason} indeed`)
     expect([httpStatusOf(error), reasonOf(error)]).toEqual([status, reason])
   })
 
-  it('includes the response of a proxy in its error', async () => {
+  it('that a proxy rejects fails with an error that includes the response', async () => {
     const server = await fakeApiServer((_, response) => response.writeHead(502).end('<h1>Bad Gateway</h1>'))
     const error = await failureOf(apiOf(configFor(server.url)).request(get))
     expect(error).toMatchObject({ code: 'unavailable', message: expect.stringContaining('<h1>Bad Gateway</h1>') })
   })
 
-  it('names the server in its error when nothing listens there', async () => {
+  it('fails with an error that names the server when nothing listens there', async () => {
     const error = await failureOf(apiOf(configFor('http://127.0.0.1:1')).request(get))
     expect(error).toMatchObject({ code: 'unavailable', message: expect.stringContaining('http://127.0.0.1:1') })
   })
@@ -55,7 +55,7 @@ describe('an API call', () => {
     expect(await failureOf(api.request(get))).toMatchObject({ message: expect.stringContaining('within 0.1 s') })
   })
 
-  it('rejects when its signal fires, before or during the call, and when the client is closed', async () => {
+  it('rejects when its signal is aborted before or during the call, and when the client is closed', async () => {
     const server = await fakeApiServer(() => {})
     const api = apiOf(configFor(server.url))
     expect(await failureOf(api.request({ ...get, signal: AbortSignal.abort() }))).toMatchObject({ code: 'aborted' })
@@ -69,15 +69,15 @@ describe('an API call', () => {
   })
 
   it('uses its current credentials while they are refreshed, and keeps its timeout when there are none', async () => {
-    const server = await fakeApiServer((_, response) => say(response, 200, {}))
+    const server = await fakeApiServer((_, response) => respond(response, 200, {}))
     let ahead = 0
     const clock = { ...systemClock, elapsed: () => systemClock.elapsed() + ahead }
     const config = configFor(server.url)
     const apply = config.applyToHTTPSOptions.bind(config)
     let hangs = false
-    let asked = 0
+    let uses = 0
     config.applyToHTTPSOptions = (options) => {
-      asked++
+      uses++
       return hangs ? new Promise(() => {}) : apply(options)
     }
     const api = apiOf(config, { clock })
@@ -86,29 +86,29 @@ describe('an API call', () => {
     hangs = true
     ahead = 61_000
     await api.request(call)
-    expect(asked).toBe(2)
-    server.answer = (_, response) => say(response, 401, statusOf(401, 'Unauthorized'))
+    expect(uses).toBe(2)
+    server.answer = (_, response) => respond(response, 401, statusOf(401, 'Unauthorized'))
     await expect(api.request(call)).rejects.toThrow('did not answer within 0.2 s')
     await expect(api.open(call)).rejects.toThrow('did not answer within 0.2 s')
   })
 
   it('is retried once with new credentials when the old ones are rejected', async () => {
     const server = await fakeApiServer((request, response) => {
-      if (request.headers.authorization === 'Bearer new') say(response, 200, { metadata: { name: 'a' } })
-      else say(response, 401, statusOf(401, 'Unauthorized'))
+      if (request.headers.authorization === 'Bearer new') respond(response, 200, { metadata: { name: 'a' } })
+      else respond(response, 401, statusOf(401, 'Unauthorized'))
     })
     const config = configFor(server.url, ['old', 'new'])
     expect(await apiOf(config).object(get)).toMatchObject({ metadata: { name: 'a' } })
-    expect(config.asked).toBe(2)
+    expect(config.uses).toBe(2)
     const error = await failureOf(apiOf(configFor(server.url, ['old'])).request(get))
     expect(error.message).toContain('credentials rejected')
-    expect(server.asked).toHaveLength(4)
+    expect(server.requests).toHaveLength(4)
   })
 
   it('is retried after a 429, no sooner than Retry-After says', async () => {
     let refused = 0
     const server = await fakeApiServer((_, response) => {
-      if (refused++ > 0) return say(response, 200, { metadata: { name: 'a' } })
+      if (refused++ > 0) return respond(response, 200, { metadata: { name: 'a' } })
       response.writeHead(429, { 'retry-after': '1' }).end()
     })
     const begun = performance.now()
@@ -116,13 +116,13 @@ describe('an API call', () => {
     expect(performance.now() - begun).toBeGreaterThan(950)
   })
 
-  it('respects the limits of concurrency and rate, first come, first served', async () => {
+  it('waits in FIFO order for the concurrency and rate limits', async () => {
     let [now, most] = [0, 0]
     const server = await fakeApiServer((_, response, url) => {
       most = Math.max(most, ++now)
       setTimeout(() => {
         now--
-        say(response, 200, { metadata: { name: url.searchParams.get('n') } })
+        respond(response, 200, { metadata: { name: url.searchParams.get('n') } })
       }, 5)
     })
     const api = apiOf(configFor(server.url), { requestsPerSecond: 100, connections: 4 })
@@ -148,18 +148,18 @@ describe('an API call', () => {
     await clock.advance(999)
     expect(over).toBe(0)
     await clock.advance(1)
-    // Without further time passing.
+    // No further time passes.
     const errors = await Promise.all(calls)
     expect(errors.map(({ code }) => code)).toEqual(errors.map(() => 'unavailable'))
     expect(errors.map(({ message }) => message)).toEqual(errors.map(() => expect.stringContaining('within 1 s')))
     // Calls that gave up have left the queue.
-    server.answer = (_, response) => say(response, 200, { metadata: { name: 'a' } })
+    server.answer = (_, response) => respond(response, 200, { metadata: { name: 'a' } })
     expect(await api.object(get)).toMatchObject({ metadata: { name: 'a' } })
   })
 
-  it('with priority is not blocked by others, however many get no response', async () => {
+  it('with priority is not blocked by other calls, however many get no response', async () => {
     const server = await fakeApiServer((_, response, url) => {
-      if (url.searchParams.has('ahead')) say(response, 200, { metadata: { name: 'a' } })
+      if (url.searchParams.has('ahead')) respond(response, 200, { metadata: { name: 'a' } })
     })
     // Longer than the test's own timeout.
     const api = apiOf(configFor(server.url), { connections: 8, callTimeoutMs: 600_000 })
@@ -174,7 +174,7 @@ describe('an API call', () => {
     const order: string[] = []
     const server = await fakeApiServer((_, response, url) => {
       order.push(url.searchParams.get('n') ?? '')
-      say(response, 200, { metadata: { name: 'a' } })
+      respond(response, 200, { metadata: { name: 'a' } })
     })
     const api = apiOf(configFor(server.url), { requestsPerSecond: 20, connections: 8 })
     const others = Array.from({ length: 40 }, (_, n) => api.request({ ...get, query: { n } }))
@@ -184,10 +184,10 @@ describe('an API call', () => {
     expect(order.indexOf('ahead')).toBeLessThan(30)
   })
 
-  it('frees its slot for others until its retry', async () => {
+  it('frees its slot for other calls until its retry', async () => {
     let refused = 0
     const server = await fakeApiServer((_, response) => {
-      if (refused++ > 0) return say(response, 200, { metadata: { name: 'a' } })
+      if (refused++ > 0) return respond(response, 200, { metadata: { name: 'a' } })
       response.writeHead(429, { 'retry-after': '3' }).end()
     })
     const api = apiOf(configFor(server.url), { connections: 1 })
@@ -197,9 +197,9 @@ describe('an API call', () => {
     expect(over).toEqual(['other', 'busy'])
   })
 
-  it('that is unlimited does not wait for others', async () => {
+  it('that is unlimited does not wait for other calls', async () => {
     const server = await fakeApiServer((_, response, url) => {
-      if (url.searchParams.has('urgent')) say(response, 200, { metadata: { name: 'a' } })
+      if (url.searchParams.has('urgent')) respond(response, 200, { metadata: { name: 'a' } })
     })
     const api = apiOf(configFor(server.url), { connections: 1, callTimeoutMs: 5_000 })
     const stuck = [api.request(get), api.request(get)].map((call) => call.catch(() => undefined))
@@ -212,7 +212,7 @@ describe('an API call', () => {
 })
 
 describe('the kubeconfig', () => {
-  it('is read from KUBECONFIG, and an error names it when it cannot be read', () => {
+  it('is read from KUBECONFIG, and the error for an unreadable file names it', () => {
     const before = process.env['KUBECONFIG']
     try {
       process.env['KUBECONFIG'] = '/no/such/kubeconfig'

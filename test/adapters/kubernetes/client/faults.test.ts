@@ -114,7 +114,7 @@ describeOnCluster('hosts that lose the API server or each other during allocatio
   }
 
   it(
-    'allocates every session exactly once when the API server hangs for longer than the lease',
+    'allocate every session exactly once when the API server hangs for longer than the lease',
     { timeout: 180_000 },
     async () => {
       const { namespace, host, start, endings } = await scene()
@@ -132,7 +132,7 @@ describeOnCluster('hosts that lose the API server or each other during allocatio
     },
   )
 
-  it('continues on another host when the leader is disconnected', { timeout: 180_000 }, async () => {
+  it('continue under another leader when the leader is disconnected', { timeout: 180_000 }, async () => {
     const { namespace, host, start, endings } = await scene()
     const first = await host('host-1')
     await start(first.fleet)

@@ -5,7 +5,7 @@ import { type Clock, systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { virtualClock } from '../../../../src/testing/virtual-clock.js'
 import { until } from '../../../e2e/until.js'
-import { apiOf, configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+import { apiOf, configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
 
 const path = '/api/v1/namespaces/games/pods'
 
@@ -15,20 +15,20 @@ async function scene(
 ) {
   const { clock = systemClock } = options
   const watches: { readonly from: string; readonly url: URL; readonly response: ServerResponse }[] = []
-  const heard: string[] = []
+  const events: string[] = []
   const counts = { broken: 0, followed: 0 }
   let revision = 100
   /** Watches are rejected with this status. */
   let refuses: number | undefined
   const server = await fakeApiServer((request, response, url) => {
     if (options.tokens && request.headers.authorization !== `Bearer ${options.tokens.at(-1)}`) {
-      return say(response, 401, statusOf(401, 'Unauthorized'))
+      return respond(response, 401, statusOf(401, 'Unauthorized'))
     }
     if (!url.searchParams.has('watch')) {
       const items = [{ metadata: { name: `at-${revision}`, resourceVersion: String(revision) } }]
-      return say(response, 200, { metadata: { resourceVersion: String(revision) }, items })
+      return respond(response, 200, { metadata: { resourceVersion: String(revision) }, items })
     }
-    if (refuses !== undefined) return say(response, refuses, statusOf(refuses, 'Timeout'))
+    if (refuses !== undefined) return respond(response, refuses, statusOf(refuses, 'Timeout'))
     response.writeHead(200)
     response.flushHeaders()
     watches.push({ from: url.searchParams.get('resourceVersion') ?? '', url, response })
@@ -38,10 +38,10 @@ async function scene(
   const stop = watchCollection(
     { ...parts, ...(options.stallMs !== undefined && { stallMs: options.stallMs }) },
     {
-      listed: (objects) => heard.push(`listed ${objects.map(({ metadata }) => metadata.name).join()}`),
-      changed: ({ metadata }) => heard.push(`changed ${metadata.name}`),
-      deleted: ({ metadata }) => heard.push(`deleted ${metadata.name}`),
-      restored: () => heard.push('restored'),
+      listed: (objects) => events.push(`listed ${objects.map(({ metadata }) => metadata.name).join()}`),
+      changed: ({ metadata }) => events.push(`changed ${metadata.name}`),
+      deleted: ({ metadata }) => events.push(`deleted ${metadata.name}`),
+      restored: () => events.push('restored'),
       broken: () => counts.broken++,
       followed: () => counts.followed++,
     },
@@ -52,24 +52,24 @@ async function scene(
       `${JSON.stringify({ type, object: { metadata: { name, resourceVersion: `${at}` } } })}\n`,
     )
   const opened = (count: number) => until(`watch ${count} is open`, () => watches.length >= count, 20_000)
-  /** The client has seen it, too. */
+  /** Waits until the client has noticed, too. */
   const followed = (count: number) => until(`watch ${count} is followed`, () => counts.followed === count, 20_000)
-  const broken = (count: number) => until(`${count} are known to be broken`, () => counts.broken === count, 20_000)
-  const lists = () => server.asked.filter((line) => !/watch=true|limit=1/.test(line)).length
+  const broken = (count: number) => until(`${count} failures are noticed`, () => counts.broken === count, 20_000)
+  const lists = () => server.requests.filter((line) => !/watch=true|limit=1/.test(line)).length
   const setRevision = (next: number) => void (revision = next)
   const setRefuses = (code: number | undefined) => void (refuses = code)
-  return { server, watches, heard, counts, opened, followed, broken, send, lists, stop, setRevision, setRefuses }
+  return { server, watches, events, counts, opened, followed, broken, send, lists, stop, setRevision, setRefuses }
 }
 
 describe('a watch', () => {
   it('lists once, then reports every change, however the stream is split', async () => {
-    const { watches, heard, opened, lists } = await scene()
+    const { watches, events, opened, lists } = await scene()
     await opened(1)
     const event = (type: string, name: string) => ({ type, object: { metadata: { name, resourceVersion: '101' } } })
     const text = `${JSON.stringify(event('ADDED', 'ä'))}\n${JSON.stringify(event('DELETED', 'b'))}\n`
     for (const byte of Buffer.from(text)) watches[0]?.response.write(Buffer.from([byte]))
-    await until('both are reported', () => heard.length === 3)
-    expect(heard).toEqual(['listed at-100', 'changed ä', 'deleted b'])
+    await until('both are reported', () => events.length === 3)
+    expect(events).toEqual(['listed at-100', 'changed ä', 'deleted b'])
     expect([lists(), watches[0]?.from]).toEqual([1, '100'])
     const query = watches[0]?.url.searchParams
     expect(query?.get('allowWatchBookmarks')).toBe('true')
@@ -77,7 +77,7 @@ describe('a watch', () => {
   })
 
   it('resumes from the last event or bookmark when the server ends it, without a list', async () => {
-    const { watches, heard, send, opened, lists, setRevision } = await scene()
+    const { watches, events, send, opened, lists, setRevision } = await scene()
     await opened(1)
     setRevision(110)
     send(0, 'MODIFIED', 'a', 105)
@@ -85,11 +85,11 @@ describe('a watch', () => {
     watches[0]?.response.end()
     await opened(2)
     send(1, 'MODIFIED', 'c', 111)
-    await until('it is reported', () => heard.includes('changed c'))
+    await until('it is reported', () => events.includes('changed c'))
     expect([lists(), watches[1]?.from]).toEqual([1, '110'])
   })
 
-  it('reconnects after repeated breaks with a pause and without a list', async () => {
+  it('reconnects after repeated failures with a pause and without a list', async () => {
     const { server, opened, lists } = await scene()
     const begun = performance.now()
     for (const count of [1, 2, 3]) {
@@ -102,25 +102,25 @@ describe('a watch', () => {
   })
 
   it('lists once more when its revision has expired', async () => {
-    const { watches, heard, opened, lists, setRevision } = await scene()
+    const { watches, events, opened, lists, setRevision } = await scene()
     await opened(1)
     setRevision(200)
     watches[0]?.response.end(`${JSON.stringify({ type: 'ERROR', object: statusOf(410, 'Expired') })}\n`)
     await opened(2)
-    expect(heard).toEqual(['listed at-100', 'listed at-200'])
+    expect(events).toEqual(['listed at-100', 'listed at-200'])
     expect([lists(), watches[1]?.from]).toEqual([2, '200'])
   })
 
   it('reconnects when it stalls', async () => {
-    const { watches, send, opened, lists, heard } = await scene({ stallMs: 300 })
+    const { watches, send, opened, lists, events } = await scene({ stallMs: 300 })
     await opened(2)
     send(1, 'ADDED', 'a', 101)
-    await until('it is reported', () => heard.includes('changed a'))
+    await until('it is reported', () => events.includes('changed a'))
     expect(watches[0]?.response.destroyed || watches[0]?.response.socket?.destroyed).toBe(true)
     expect(lists()).toBe(1)
   })
 
-  it('reconnects without a pause when it is quiet, which is no failure', async () => {
+  it('reconnects without a pause after a quiet period, which does not count as a failure', async () => {
     const clock = virtualClock()
     const { counts, followed, lists } = await scene({ stallMs: 100, clock })
     for (let count = 1; count <= 15; count++) {
@@ -155,13 +155,13 @@ describe('a watch', () => {
     ['accepts the watch but stays silent', undefined],
     ['rejects the watch', 504],
   ] as const)('lists again after the cluster was restored from a backup and %s', async (_, code) => {
-    const { server, watches, heard, opened, setRevision, setRefuses, lists } = await scene()
+    const { server, watches, events, opened, setRevision, setRefuses, lists } = await scene()
     await opened(1)
     setRevision(40)
     setRefuses(code)
     server.cutAll()
-    await until('it is listed', () => heard.includes('listed at-40'))
-    expect(heard).toEqual(['listed at-100', 'restored', 'listed at-40'])
+    await until('it is listed', () => events.includes('listed at-40'))
+    expect(events).toEqual(['listed at-100', 'restored', 'listed at-40'])
     setRefuses(undefined)
     await until('it is watched from there', () => watches.at(-1)?.from === '40')
     expect(lists()).toBe(2)
@@ -178,22 +178,22 @@ describe('a watch', () => {
       watches[count - 1]?.response.destroy()
     }
     await opened(4)
-    expect(server.asked.filter((line) => line.includes('limit=1'))).toHaveLength(1)
+    expect(server.requests.filter((line) => line.includes('limit=1'))).toHaveLength(1)
   })
 
-  it('goes on with new credentials when the old ones have expired', async () => {
-    const { heard, opened, send } = await scene({ tokens: ['old', 'new'] })
+  it('continues with new credentials when the old ones have expired', async () => {
+    const { events, opened, send } = await scene({ tokens: ['old', 'new'] })
     await opened(1)
     send(0, 'ADDED', 'a', 101)
-    await until('it is reported', () => heard.includes('changed a'))
+    await until('it is reported', () => events.includes('changed a'))
   })
 
   it('reports and requests nothing once stopped', async () => {
-    const { server, watches, heard, opened, send, stop } = await scene()
+    const { server, watches, events, opened, send, stop } = await scene()
     await opened(1)
     stop()
     await until('its connection is closed', () => watches[0]?.response.socket?.destroyed !== false)
     send(0, 'ADDED', 'a', 101)
-    expect([heard, server.asked.length]).toEqual([['listed at-100'], 2])
+    expect([events, server.requests.length]).toEqual([['listed at-100'], 2])
   })
 })

@@ -5,7 +5,7 @@ import { WriteFence } from '../../../../adapters/kubernetes/client/write-fence.j
 import { systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { until } from '../../../e2e/until.js'
-import { apiOf, configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+import { apiOf, configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
 
 const leaseMs = 60_000
 const pod = { what: 'delete pod a', method: 'DELETE', path: '/api/v1/namespaces/games/pods/a' } as const
@@ -26,28 +26,28 @@ async function leader() {
       metadata: { name: 'fleet', resourceVersion: String(revision) },
       spec: { holderIdentity: 'me' },
     })
-    if (!pathname.includes('/leases')) return say(response, 200, { metadata: { name: 'a' } })
-    if (request.method === 'GET' && !isHeld) return say(response, 404, statusOf(404, 'NotFound', 'fleet'))
+    if (!pathname.includes('/leases')) return respond(response, 200, { metadata: { name: 'a' } })
+    if (request.method === 'GET' && !isHeld) return respond(response, 404, statusOf(404, 'NotFound', 'fleet'))
     if (request.method !== 'GET') revision++
     isHeld = true
-    say(response, 200, lease())
+    respond(response, 200, lease())
   })
   const fence = new WriteFence(clock)
   const api = apiOf(configFor(server.url), { clock, fence })
-  const words: string[] = []
+  const changes: string[] = []
   const lease = { namespace: 'games', name: 'fleet', identity: 'me', leaseMs }
   const resign = leaseElector({ api, clock, logger: silentLogger, fence, ...lease }).run({
-    elected: () => words.push('elected'),
-    lost: () => words.push('lost'),
+    elected: () => changes.push('elected'),
+    lost: () => changes.push('lost'),
   })
   onTestFinished(resign)
-  await until('it leads', () => words.includes('elected'))
-  const writes = () => server.asked.filter((call) => call.startsWith('DELETE'))
-  return { api, jumped, words, writes, resign }
+  await until('it leads', () => changes.includes('elected'))
+  const writes = () => server.requests.filter((call) => call.startsWith('DELETE'))
+  return { api, jumped, changes, writes, resign }
 }
 
 describe('the leader', () => {
-  it('can write', async () => {
+  it('can write while its lease is valid', async () => {
     const { api, writes } = await leader()
     await api.request(pod)
     expect(writes()).toHaveLength(1)
@@ -56,10 +56,10 @@ describe('the leader', () => {
   it.each([['elapsed'], ['now']] as const)(
     'writes nothing once its lease has expired by its clock (%s)',
     async (which) => {
-      const { api, jumped, words, writes } = await leader()
+      const { api, jumped, changes, writes } = await leader()
       jumped[which] = leaseMs
       await expect(api.request(pod)).rejects.toMatchObject({ code: 'not-leader', retryable: true })
-      expect(words).toEqual(['elected', 'lost'])
+      expect(changes).toEqual(['elected', 'lost'])
       expect(writes()).toEqual([])
       await api.request(read)
     },
@@ -67,9 +67,9 @@ describe('the leader', () => {
 
   it('writes nothing when the lease expires while it connects', async () => {
     const { api, jumped, writes } = await leader()
-    const asked = api.request(pod)
+    const request = api.request(pod)
     jumped.elapsed = leaseMs
-    await expect(asked).rejects.toMatchObject({ code: 'not-leader' })
+    await expect(request).rejects.toMatchObject({ code: 'not-leader' })
     expect(writes()).toEqual([])
   })
 

@@ -20,7 +20,7 @@ interface Means {
   readonly ms?: number
 }
 
-describeOnCluster('hosts that elect their leader by a Lease', () => {
+describeOnCluster('leader election by a Lease', () => {
   const api = clusterApi()
   const namespace = namespaceName()
   beforeAll(async () => {
@@ -41,23 +41,23 @@ describeOnCluster('hosts that elect their leader by a Lease', () => {
 
   /** A host that takes part until the test ends. */
   function candidate(name: string, identity: string, means?: Means) {
-    const host = { identity, leads: false, leader: undefined as string | undefined, words: [] as string[] }
+    const host = { identity, leads: false, leader: undefined as string | undefined, changes: [] as string[] }
     const resign = elector(name, identity, means).run({
       elected() {
         host.leads = true
-        host.words.push('elected')
+        host.changes.push('elected')
       },
       lost(leader) {
         host.leads = false
         host.leader = leader
-        host.words.push(`lost to ${leader ?? 'unknown'}`)
+        host.changes.push(`lost to ${leader ?? 'unknown'}`)
       },
     })
     onTestFinished(resign)
     return Object.assign(host, { resign })
   }
 
-  it('one of many hosts leads, and the others name it', async () => {
+  it('one of many hosts leads, and the others know its name', async () => {
     const name = newLease()
     const hosts = ['a', 'b', 'c', 'd'].map((identity) => candidate(name, identity))
     await until('all are notified', () => hosts.every(({ leads, leader }) => leads || leader !== undefined))
@@ -92,21 +92,21 @@ describeOnCluster('hosts that elect their leader by a Lease', () => {
       expect(first.leads && second.leads).toBe(false)
       return second.leads
     })
-    expect(first.words).toEqual(['elected', 'lost to unknown'])
+    expect(first.changes).toEqual(['elected', 'lost to unknown'])
     own.close()
   })
 
-  it('a leader notices at its next renewal that its lease was given to another by hand', async () => {
+  it('a leader steps down at its next renewal when its Lease was edited to name another host', async () => {
     const name = newLease()
     const first = candidate(name, 'first')
     await until('it leads', () => first.leads)
-    const patch = '{"spec":{"holderIdentity":"somebody"}}'
+    const patch = '{"spec":{"holderIdentity":"another"}}'
     await kubectl('-n', namespace, 'patch', 'lease', name, '--type', 'merge', '-p', patch)
-    await until('it does not lead', () => first.leader === 'somebody')
+    await until('it does not lead', () => first.leader === 'another')
     await until('it leads again once that lease has expired', () => first.leads)
   })
 
-  it('a Lease deleted by hand is created again by the leader, and no other host leads meanwhile', async () => {
+  it('a Lease deleted by hand is recreated by the leader, and no other host leads meanwhile', async () => {
     const name = newLease()
     const first = candidate(name, 'first')
     await until('it leads', () => first.leads)
@@ -115,8 +115,8 @@ describeOnCluster('hosts that elect their leader by a Lease', () => {
     await kubectl('-n', namespace, 'delete', 'lease', name)
     const holder = () => kubectl('-n', namespace, 'get', 'lease', name, '-o', 'jsonpath={.spec.holderIdentity}')
     expect(await until('there is a Lease again', () => holder().catch(() => undefined))).toBe('first')
-    expect(first.words.at(-1)).toBe('elected')
-    expect(others.flatMap(({ words }) => words)).not.toContain('elected')
+    expect(first.changes.at(-1)).toBe('elected')
+    expect(others.flatMap(({ changes }) => changes)).not.toContain('elected')
   })
 
   it('a fleet that does not lead rejects allocations, names the leader, and takes over when it resigns', async () => {

@@ -9,7 +9,7 @@ import { systemClock } from '../../../../src/contracts/clock.js'
 import type { ElectionListener } from '../../../../src/contracts/elector.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { until } from '../../../e2e/until.js'
-import { apiOf, configFor, fakeApiServer, say } from '../support/fake-api-server.js'
+import { apiOf, configFor, fakeApiServer, respond } from '../support/fake-api-server.js'
 
 const label = 'mps.gamekeeper.com/leader'
 
@@ -26,7 +26,7 @@ async function scene(others: Readonly<Record<string, Written>> = {}) {
         const items = [...pods].flatMap(([name, written]) =>
           isMarked(written) ? { metadata: { name, ...written } } : [],
         )
-        return say(response, 200, { metadata: {}, items })
+        return respond(response, 200, { metadata: {}, items })
       }
       const name = pathname.split('/').at(-1) ?? ''
       const { labels, annotations } = (JSON.parse(body) as { metadata: Written }).metadata
@@ -35,7 +35,7 @@ async function scene(others: Readonly<Record<string, Written>> = {}) {
         labels: { ...before?.labels, ...labels },
         annotations: { ...before?.annotations, ...annotations },
       })
-      say(response, 200, { metadata: { name } })
+      respond(response, 200, { metadata: { name } })
     })
   })
   const waits = new Set<() => void>()
@@ -54,11 +54,11 @@ async function scene(others: Readonly<Record<string, Written>> = {}) {
       fn()
     }
   }
-  let told: ElectionListener | undefined
+  let electionListener: ElectionListener | undefined
   const elector = {
     lease: 'games/a',
     run(listener: ElectionListener) {
-      told = listener
+      electionListener = listener
       return () => Promise.resolve()
     },
   }
@@ -70,10 +70,19 @@ async function scene(others: Readonly<Record<string, Written>> = {}) {
   })
   onTestFinished(resign)
   const isPut = () => isMarked(pods.get('me'))
-  return { pods, waits, pass, server, isPut, resign, elected: () => told?.elected(), lost: () => told?.lost('other') }
+  return {
+    pods,
+    waits,
+    pass,
+    server,
+    isPut,
+    resign,
+    elected: () => electionListener?.elected(),
+    lost: () => electionListener?.lost('other'),
+  }
 }
 
-it('is rewritten regularly while the host leads', async () => {
+it('the leader label is rewritten regularly while the host leads', async () => {
   const { pods, waits, pass, server, isPut, elected } = await scene()
   elected()
   await until('the label is there', isPut)
@@ -84,10 +93,10 @@ it('is rewritten regularly while the host leads', async () => {
     await until('the label is there again', isPut)
   }
   // Other pods with the label are listed once.
-  expect(server.asked.filter((call) => call.startsWith('GET'))).toHaveLength(1)
+  expect(server.requests.filter((call) => call.startsWith('GET'))).toHaveLength(1)
 })
 
-it('is not rewritten by a host that no longer leads', async () => {
+it('the leader label is not rewritten by a host that no longer leads', async () => {
   const { waits, isPut, elected, lost } = await scene()
   elected()
   await until('it waits', () => isPut() && waits.size === 1)
@@ -97,7 +106,7 @@ it('is not rewritten by a host that no longer leads', async () => {
   expect(waits.size).toBe(0)
 })
 
-it('is not rewritten by a host that has resigned', async () => {
+it('the leader label is not rewritten by a host that has resigned', async () => {
   const { waits, isPut, elected, resign } = await scene()
   elected()
   await until('it waits', () => isPut() && waits.size === 1)
@@ -106,7 +115,7 @@ it('is not rewritten by a host that has resigned', async () => {
   expect(isPut()).toBe(false)
 })
 
-it('is removed from hosts of the same fleet and of older versions, but not of other fleets', async () => {
+it('the leader label is removed from hosts of the same fleet and of older versions, but not of other fleets', async () => {
   const labels = { [label]: 'true' }
   const lease = 'mps.gamekeeper.com/leader-lease'
   const { pods, waits, elected } = await scene({

@@ -6,7 +6,7 @@ import { systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { virtualClock } from '../../../../src/testing/virtual-clock.js'
 import { until } from '../../../e2e/until.js'
-import { apiOf, configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+import { apiOf, configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
 
 const leaseMs = 2_000
 
@@ -25,35 +25,39 @@ async function scene(clock = systemClock) {
     request.on('end', () => {
       const { lease } = state
       if (request.method === 'GET') {
-        return lease ? say(response, 200, lease) : say(response, 404, statusOf(404, 'NotFound', 'fleet'))
+        return lease ? respond(response, 200, lease) : respond(response, 404, statusOf(404, 'NotFound', 'fleet'))
       }
       const { metadata, spec } = JSON.parse(text) as { metadata: { resourceVersion?: string }; spec: Spec }
       const isFree = request.method === 'POST' ? !lease : metadata.resourceVersion === String(state.revision)
-      if (!isFree) return say(response, 409, statusOf(409, 'Conflict', 'fleet'))
+      if (!isFree) return respond(response, 409, statusOf(409, 'Conflict', 'fleet'))
       state.lease = { metadata: { name: 'fleet', resourceVersion: String(++state.revision) }, spec }
-      say(response, 200, state.lease)
+      respond(response, 200, state.lease)
     })
   })
 
-  function host(identity: string, hasRun?: () => Promise<boolean>, heard?: (identity: string, leads: boolean) => void) {
+  function host(
+    identity: string,
+    hasRun?: () => Promise<boolean>,
+    onChange?: (identity: string, leads: boolean) => void,
+  ) {
     const api = apiOf(configFor(server.url), { clock })
-    const told = { leads: false, leader: undefined as string | undefined, words: [] as string[] }
+    const leadership = { leads: false, leader: undefined as string | undefined, changes: [] as string[] }
     const lease = { namespace: 'games', name: 'fleet', identity, leaseMs, ...(hasRun && { hasRun }) }
     const resign = leaseElector({ api, clock, logger: silentLogger, ...lease }).run({
       elected() {
-        told.leads = true
-        heard?.(identity, true)
-        told.words.push('elected')
+        leadership.leads = true
+        onChange?.(identity, true)
+        leadership.changes.push('elected')
       },
       lost(leader) {
-        told.leads = false
-        heard?.(identity, false)
-        told.leader = leader
-        told.words.push('lost')
+        leadership.leads = false
+        onChange?.(identity, false)
+        leadership.leader = leader
+        leadership.changes.push('lost')
       },
     })
     onTestFinished(resign)
-    return Object.assign(told, { api, resign })
+    return Object.assign(leadership, { api, resign })
   }
 
   const remove = () => (state.lease = undefined)
@@ -66,24 +70,24 @@ async function scene(clock = systemClock) {
 }
 
 describe('a Lease that is deleted', () => {
-  it('is created again by the leader, which goes on while no other host leads', async () => {
+  it('is recreated by the leader, which keeps leading alone', async () => {
     const { state, host, remove } = await scene()
     const first = host('first')
     await until('the first leads', () => first.leads)
     const others = ['b', 'c', 'd', 'e'].map((identity) => host(identity))
     await until('all are notified', () => others.every(({ leader }) => leader === 'first'))
-    const before = [...first.words]
+    const before = [...first.changes]
     for (let times = 0; times < 3; times++) {
       remove()
       await until('there is a Lease again', () => state.lease)
       expect(state.lease?.spec).toMatchObject({ holderIdentity: 'first' })
     }
-    expect(first.words.at(-1)).toBe('elected')
-    expect(first.words).toEqual(before)
-    expect(others.flatMap(({ words }) => words)).not.toContain('elected')
+    expect(first.changes.at(-1)).toBe('elected')
+    expect(first.changes).toEqual(before)
+    expect(others.flatMap(({ changes }) => changes)).not.toContain('elected')
   })
 
-  it('is created by another host one lease duration after its leader is gone', async () => {
+  it('is recreated by another host one lease duration after its leader is gone', async () => {
     const { host, remove } = await scene()
     const first = host('first')
     await until('the first leads', () => first.leads)
@@ -96,7 +100,7 @@ describe('a Lease that is deleted', () => {
     expect(performance.now() - removedAt).toBeGreaterThan(leaseMs * 0.95)
   })
 
-  it('and created by another host ends the leadership at the next check', async () => {
+  it('and recreated by another host ends the leadership at the next check', async () => {
     const clock = virtualClock()
     const { state, server, host, remove } = await scene(clock)
     const first = host('first')
@@ -108,7 +112,7 @@ describe('a Lease that is deleted', () => {
         const metadata = { name: 'fleet', resourceVersion: String(++state.revision) }
         state.lease = { metadata, spec: { holderIdentity: 'another', leaseDurationSeconds: 1 } }
         server.answer = () => {}
-        return say(response, 409, statusOf(409, 'AlreadyExists', 'fleet'))
+        return respond(response, 409, statusOf(409, 'AlreadyExists', 'fleet'))
       }
       answer(request, response, url)
     }
@@ -124,8 +128,8 @@ describe('a Lease that is deleted', () => {
     const late = host('late', () => Promise.resolve(true))
     await until('it leads', () => late.leads)
     expect(performance.now() - begun).toBeGreaterThan(leaseMs * 0.95)
-    expect(late.words.at(-1)).toBe('elected')
-    expect(late.words[0]).toBe('lost')
+    expect(late.changes.at(-1)).toBe('elected')
+    expect(late.changes[0]).toBe('lost')
   })
 
   it('does not delay the first host of a new fleet', async () => {
@@ -139,8 +143,8 @@ describe('a Lease that is deleted', () => {
 describe('a Lease that is edited by hand', () => {
   it.each([
     ['names no holder', { holderIdentity: '' }],
-    ['names another host that is there', { holderIdentity: 'second' }],
-  ])('and %s never leads to two leaders', async (_, spec) => {
+    ['names another running host', { holderIdentity: 'second' }],
+  ])('and now %s never results in two leaders', async (_, spec) => {
     const { state, host, edit } = await scene()
     const leading = new Set<string>()
     let most = 0
@@ -161,7 +165,7 @@ describe('a Lease that is edited by hand', () => {
     expect(most).toBe(1)
   })
 
-  it('does not expire earlier when its duration was shortened by hand', () => {
+  it('does not expire earlier when its duration is shortened', () => {
     const lease = (revision: string, spec: Spec) => ({ metadata: { name: 'fleet', resourceVersion: revision }, spec })
     const held = { holderIdentity: 'first', leaseDurationSeconds: 60, renewTime: 'then' }
     const before = observe(lease('1', held), undefined, 0, leaseMs)
@@ -194,5 +198,5 @@ it('a host that restarts under the name in the Lease leads after one lease durat
   const after = host('first')
   await until('it leads again', () => after.leads)
   expect(performance.now() - begun).toBeGreaterThan(leaseMs * 0.95)
-  expect(after.words).toEqual(['lost', 'elected'])
+  expect(after.changes).toEqual(['lost', 'elected'])
 })

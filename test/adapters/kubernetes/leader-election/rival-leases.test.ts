@@ -1,8 +1,8 @@
-/** Hosts with different namespaces have different Leases: none leads beside another whose namespaces overlap. */
+/** Hosts with different namespaces have different Leases, but two whose namespaces overlap never lead at the same time. */
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { until } from '../../../e2e/until.js'
-import { configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+import { configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
 
 const leaseMs = 2_000
 const group = 'mps.gamekeeper.com'
@@ -34,23 +34,24 @@ async function scene() {
     request.on('end', () => {
       const [, name] = /\/leases(?:\/(.+))?$/.exec(pathname) ?? []
       const isList = request.method === 'GET' && name === undefined
-      if (isList && pathname.endsWith('/leases') && !rights.list) return say(response, 403, statusOf(403, 'Forbidden'))
+      if (isList && pathname.endsWith('/leases') && !rights.list)
+        return respond(response, 403, statusOf(403, 'Forbidden'))
       const items = pathname.endsWith('/leases') ? [...leases.values()] : []
-      if (isList) return say(response, 200, { metadata: {}, items })
-      const known = leases.get(name ?? '')
+      if (isList) return respond(response, 200, { metadata: {}, items })
+      const existing = leases.get(name ?? '')
       if (request.method === 'GET') {
-        return known ? say(response, 200, known) : say(response, 404, statusOf(404, 'NotFound', name))
+        return existing ? respond(response, 200, existing) : respond(response, 404, statusOf(404, 'NotFound', name))
       }
       const lease = JSON.parse(text) as Lease
       const before = leases.get(lease.metadata.name)
       const isFree = before?.metadata.resourceVersion === lease.metadata.resourceVersion
-      if (!isFree) return say(response, 409, statusOf(409, 'Conflict', name))
-      say(response, 200, put(lease))
+      if (!isFree) return respond(response, 409, statusOf(409, 'Conflict', name))
+      respond(response, 200, put(lease))
     })
   })
 
   const leading = new Set<string>()
-  const most = { leading: 0 }
+  const peak = { leading: 0 }
   function host(identity: string, namespaces: readonly string[] | undefined) {
     const warned: object[] = []
     const warn = (fields: object, message: string) => void warned.push({ ...fields, message })
@@ -64,14 +65,14 @@ async function scene() {
       },
       logger: { debug() {}, info() {}, warn, error: warn },
     })
-    const told = { leads: false, leader: undefined as string | undefined, hasHeard: false }
-    const hear = (leads: boolean, leader?: string) => {
-      Object.assign(told, { leads, leader, hasHeard: true })
+    const leadership = { leads: false, leader: undefined as string | undefined, isNotified: false }
+    const notify = (leads: boolean, leader?: string) => {
+      Object.assign(leadership, { leads, leader, isNotified: true })
       if (leads) leading.add(identity)
       else leading.delete(identity)
-      most.leading = Math.max(most.leading, leading.size)
+      peak.leading = Math.max(peak.leading, leading.size)
     }
-    const resign = backend.defaultElector?.run({ elected: () => hear(true), lost: (leader) => hear(false, leader) })
+    const resign = backend.defaultElector?.run({ elected: () => notify(true), lost: (leader) => notify(false, leader) })
     onTestFinished(async () => {
       await resign?.()
       await backend.close()
@@ -80,54 +81,54 @@ async function scene() {
       await resign?.()
       leading.delete(identity)
     }
-    return Object.assign(told, { warned, leave })
+    return Object.assign(leadership, { warned, leave })
   }
-  const lists = () => server.asked.filter((call) => call.endsWith('/leases') && call.startsWith('GET'))
-  const writes = () => server.asked.filter((call) => call.startsWith('PUT'))
-  return { leases, put, rights, host, most, lists, writes }
+  const lists = () => server.requests.filter((call) => call.endsWith('/leases') && call.startsWith('GET'))
+  const writes = () => server.requests.filter((call) => call.startsWith('PUT'))
+  return { leases, put, rights, host, peak, lists, writes }
 }
 
-describe('a host with other namespaces than the leader', () => {
+describe('a host whose namespaces differ from those of the leader', () => {
   it.each([
     ['more namespaces', duels, both],
     ['fewer namespaces', both, duels],
     ['all namespaces', duels, undefined],
     ['some instead of all', undefined, duels],
-  ])('(%s) does not lead before the leader has resigned, and warns once', async (_, before, after) => {
-    const { host, most, writes } = await scene()
+  ])('does not lead until the leader resigns, and warns once: %s', async (_, before, after) => {
+    const { host, peak, writes } = await scene()
     const first = host('first', before)
     await until('the first leads', () => first.leads)
     const second = host('second', after)
-    await until('the second is notified', () => second.hasHeard)
+    await until('the second is notified', () => second.isNotified)
     const renewals = writes().length
     await until('several leases have passed', () => writes().length >= renewals + 8)
-    expect(most.leading).toBe(1)
+    expect(peak.leading).toBe(1)
     expect(second.leader).toBe('first')
     expect(second.warned).toMatchObject([{ holder: 'first', message: expect.stringContaining('not leading') }])
     await first.leave()
     await until('the second leads', () => second.leads)
-    expect(most.leading).toBe(1)
+    expect(peak.leading).toBe(1)
   })
 
-  it('leads at once when the namespaces do not overlap, and annotates its Lease with them', async () => {
+  it('leads at once when the namespaces do not overlap, and lists its namespaces in an annotation of its Lease', async () => {
     const { leases, host, lists, writes } = await scene()
     const first = host('first', ['duels', 'chess'])
     const second = host('second', ['arcade'])
     await until('both lead', () => first.leads && second.leads)
     const written = [...leases.values()].map(({ metadata }) => metadata.annotations?.[`${group}/namespaces`])
     expect(new Set(written)).toEqual(new Set(['arcade', 'chess,duels']))
-    const asked = lists().length
+    const before = lists().length
     const renewals = writes().length
-    await until('both go on', () => writes().length >= renewals + 4)
-    expect(lists()).toHaveLength(asked)
+    await until('both renew their leases', () => writes().length >= renewals + 4)
+    expect(lists()).toHaveLength(before)
   })
 
   it('is the only leader when all hosts start at once', async () => {
-    const { host, most } = await scene()
+    const { host, peak } = await scene()
     const hosts = [duels, both, undefined].map((namespaces, i) => host(`host-${i}`, namespaces))
     await until('one leads', () => hosts.some(({ leads }) => leads))
     await until('all are notified', () => hosts.every(({ leads, leader }) => leads || leader !== undefined))
-    expect(most.leading).toBe(1)
+    expect(peak.leading).toBe(1)
   })
 
   it('takes over from a killed host after one lease duration', async () => {
@@ -145,11 +146,11 @@ describe('a host with other namespaces than the leader', () => {
     ['covers all namespaces', group, true],
     ['covers unknown namespaces', `${group}.01234567`, false],
     ['belongs to another group', `${group}.other`, false],
-  ])('knows by its name that a Lease without annotation %s', async (_, name, holdsOff) => {
+  ])('knows from the name of a Lease without annotation that it %s', async (_, name, holdsOff) => {
     const { put, host } = await scene()
     put({ metadata: { name }, spec: { holderIdentity: 'older' } })
     const second = host('second', both)
-    await until('it is notified', () => second.hasHeard)
+    await until('it is notified', () => second.isNotified)
     expect(second.leader).toBe(holdsOff ? 'older' : undefined)
   })
 

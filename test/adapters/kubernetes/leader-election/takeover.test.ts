@@ -5,7 +5,7 @@ import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { templateHash } from '../../../../src/rules/planning/template-hash.js'
 import { until } from '../../../e2e/until.js'
-import { configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+import { configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
 
 const group = 'mps.gamekeeper.com'
 const ref = { namespace: 'games', name: 'arena-a1b2c' }
@@ -40,16 +40,16 @@ async function scene() {
     if (searchParams.has('watch')) return response.writeHead(200).flushHeaders()
     if (request.method === 'DELETE') {
       deleted.push(pathname)
-      return say(response, 200, {})
+      return respond(response, 200, {})
     }
     const metadata = { resourceVersion: '100' }
-    if (pathname.endsWith('/pods')) return say(response, 200, { metadata, items: cluster.listed })
-    if (pathname.endsWith('/nodes')) return say(response, 200, { metadata, items: [node] })
-    if (!pathname.endsWith(`/pods/${ref.name}`)) return say(response, 200, { metadata: { name: 's', ...metadata } })
-    if (cluster.fails) return say(response, 500, statusOf(500, 'InternalError'))
-    if (!cluster.shown) return say(response, 404, statusOf(404, 'NotFound', ref.name))
+    if (pathname.endsWith('/pods')) return respond(response, 200, { metadata, items: cluster.listed })
+    if (pathname.endsWith('/nodes')) return respond(response, 200, { metadata, items: [node] })
+    if (!pathname.endsWith(`/pods/${ref.name}`)) return respond(response, 200, { metadata: { name: 's', ...metadata } })
+    if (cluster.fails) return respond(response, 500, statusOf(500, 'InternalError'))
+    if (!cluster.shown) return respond(response, 404, statusOf(404, 'NotFound', ref.name))
     if (request.method === 'PATCH') void text(request).then((body) => patches.push(body))
-    say(response, 200, cluster.shown)
+    respond(response, 200, cluster.shown)
   })
   const store = memoryStore()
   await store.builds.create({
@@ -71,9 +71,9 @@ async function scene() {
     session: { id: '7f1b3b9c-0000-4000-8000-000000000001', initialPlayers: [] },
   })
   const backend = kubernetesBackend({ kubeConfig: configFor(server.url), namespaces: ['games'] })
-  const lists = () => server.asked.filter((line) => /^GET \S+\/pods\?(?!.*watch=)/.test(line)).length
+  const lists = () => server.requests.filter((line) => /^GET \S+\/pods\?(?!.*watch=)/.test(line)).length
   return {
-    ...{ cluster, deleted, patches, backend, store, asked: server.asked, lists },
+    ...{ cluster, deleted, patches, backend, store, requests: server.requests, lists },
     async lead(limits: Partial<FleetLimits> = {}) {
       const agent = { external: '127.0.0.1:1' }
       const fleet = await createFleet({ backend, store, elector: alwaysLeader, agent, limits })
@@ -103,9 +103,9 @@ describe('a new leader', () => {
   })
 
   it.each([
-    ['lost the label that it is listed by', { labels: { [`${group}/uid`]: 'u' } }],
-    ['lost the label that says its server', { labels: { [`${group}/server`]: ref.name } }],
-    ['lost all its marks', { labels: {}, annotations: {} }],
+    ['lost the label that the list selects', { labels: { [`${group}/uid`]: 'u' } }],
+    ['lost the label with the name of its server', { labels: { [`${group}/server`]: ref.name } }],
+    ['lost all its labels and annotations', { labels: {}, annotations: {} }],
   ])('recognizes a pod that %s while no host led, and restores its labels', async (_, more) => {
     const { cluster, deleted, patches, lead } = await scene()
     cluster.shown = podAt(90, more)
@@ -123,10 +123,13 @@ describe('a new leader', () => {
   })
 
   it.each([
-    ['there is no pod of its name', undefined],
-    ['its pod is that of another server', podAt(90, { labels: { ...labels, [`${group}/uid`]: 'v' } })],
-    ['its pod says nothing, and is of others', podAt(90, { labels: {}, ownerReferences: [{ uid: 'x' }] })],
-    ['its pod was gone before the list', podAt(90)],
+    ['no pod has its name', undefined],
+    ['the pod with its name belongs to another server', podAt(90, { labels: { ...labels, [`${group}/uid`]: 'v' } })],
+    [
+      'the pod with its name has no labels and another owner',
+      podAt(90, { labels: {}, ownerReferences: [{ uid: 'x' }] }),
+    ],
+    ['its pod was already gone from the list', podAt(90)],
   ])('treats a server as gone when %s', async (_, shown) => {
     const { cluster, deleted, store, lead } = await scene()
     cluster.shown = shown
@@ -136,10 +139,10 @@ describe('a new leader', () => {
   })
 
   it('treats no server as gone while the API server does not confirm it', async () => {
-    const { cluster, asked, store, lead } = await scene()
+    const { cluster, requests, store, lead } = await scene()
     cluster.fails = true
     await lead({ resyncIntervalMs: 100 })
-    const tries = () => asked.filter((line) => line.endsWith(`/pods/${ref.name}`)).length
+    const tries = () => requests.filter((line) => line.endsWith(`/pods/${ref.name}`)).length
     await until('it was requested twice', () => tries() >= 2)
     expect((await store.servers.get(ref))?.record.state).toBe('Active')
     cluster.fails = false

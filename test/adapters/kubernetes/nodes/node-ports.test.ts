@@ -12,7 +12,7 @@ function poolOf(held: readonly HeldPort[]) {
 }
 
 describe('node ports', () => {
-  it('are free on every node while there are such ports', () => {
+  it('are free on every node if possible', () => {
     const { pool } = poolOf([
       { port: 100, node: 'a' },
       { port: 102, node: 'b' },
@@ -20,7 +20,7 @@ describe('node ports', () => {
     expect(pool.take(2, ['a', 'b'])).toEqual([101, 103])
   })
 
-  it('are then all free on one and the same node', () => {
+  it('are otherwise all free on one node', () => {
     const { pool } = poolOf([
       ...[100, 101, 102].map((port) => ({ port, node: 'a' })),
       ...[101, 103].map((port) => ({ port, node: 'b' })),
@@ -29,7 +29,7 @@ describe('node ports', () => {
     expect(pool.take(1, ['a'])).toEqual([103])
   })
 
-  it('are never those of an unscheduled pod, which may get any node', () => {
+  it('are never those of an unscheduled pod, which may be placed on any node', () => {
     const { pool } = poolOf([
       ...[100, 101].map((port) => ({ port, node: 'a' })),
       ...[102, 103].map((port) => ({ port, node: undefined })),
@@ -47,7 +47,7 @@ describe('node ports', () => {
     expect(pool.take(0, [])).toEqual([])
   })
 
-  it('are never those that the template requests itself', () => {
+  it('are never those that the template requests as host ports', () => {
     const { pool } = poolOf([])
     expect(pool.take(2, ['a'], [100, 102])).toEqual([101, 103])
     const { pool: full } = poolOf([100, 101, 102, 103].map((port) => ({ port, node: 'b' })))
@@ -72,7 +72,7 @@ describe('a node', () => {
 
   it.each([
     ['accepts a pod without constraints', node(), template(), true],
-    ['accepts none when cordoned', node({ unschedulable: true }), template(), false],
+    ['accepts no pod when cordoned', node({ unschedulable: true }), template(), false],
     [
       'accepts a pod that selects its labels',
       node({}, { disk: 'fast' }),
@@ -119,7 +119,7 @@ describe('a node', () => {
     expect(nodeAddress({ status: { addresses: [hostname] } })).toBeUndefined()
   })
 
-  it('with two stacks has an IPv4 address, and an IPv6 one only if there is no other of that type', () => {
+  it('has the IPv4 address if it also has an IPv6 address of the same type', () => {
     const at = (...addresses: readonly (readonly [string, string])[]) =>
       nodeAddress({ status: { addresses: addresses.map(([type, address]) => ({ type, address })) } })
     expect(at(['InternalIP', 'fd00::5'], ['InternalIP', '10.0.0.5'])).toBe('10.0.0.5')

@@ -19,7 +19,7 @@ describeOnCluster('a fleet', () => {
   const api = clusterApi()
   const namespace = namespaceName()
   const games = new HollowGames()
-  const k = (...words: readonly string[]) => kubectl('-n', namespace, ...words)
+  const k = (...args: readonly string[]) => kubectl('-n', namespace, ...args)
   let fleet: Fleet
   beforeAll(async () => {
     await installDefinitions()
@@ -59,13 +59,13 @@ describeOnCluster('a fleet', () => {
       return { name: row['NAME'] ?? '', row, allocate, allocation }
     }
     /** The build's Event about one of its servers. */
-    const told = async (server: string) => {
+    const eventAbout = async (server: string) => {
       const line = 'jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\\n"}{end}'
       const events = await k('get', 'events', '--field-selector', `involvedObject.name=${build}`, '-o', line)
       return events.split('\n').find((one) => one.includes(server))
     }
     const crashes = async () => (await fleet.builds.get({ namespace, name: build })).status.crashesCount
-    return { servers, standing, play, told, crashes }
+    return { servers, standing, play, eventAbout, crashes }
   }
 
   const read = (pod: string, path: string) => k('get', 'pod', pod, '-o', `jsonpath={${path}}`)
@@ -79,7 +79,7 @@ describeOnCluster('a fleet', () => {
     return node
   }
 
-  /** As before an upgrade of that node, but only this fleet's pods. */
+  /** As before a node upgrade, but only this fleet's pods. */
   async function drain(pod: string, ...more: readonly string[]): Promise<string> {
     const node = opened(await nodeOf(pod))
     const uid = await read(pod, '.metadata.labels.mps\\.gamekeeper\\.com/uid')
@@ -107,7 +107,7 @@ describeOnCluster('a fleet', () => {
   })
 
   it('loses no match on a drained node with the example disruption budget, and moves idle servers', limit, async () => {
-    const { standing, play, told, crashes } = await scene('drained', 1)
+    const { standing, play, eventAbout, crashes } = await scene('drained', 1)
     const [first = ''] = await standing(1)
     expect(await safeToEvict(first)).toBe('true')
     const match = await play()
@@ -124,7 +124,7 @@ describeOnCluster('a fleet', () => {
       return found[0] === idle ? undefined : found
     })
     expect(await nodeOf(next)).not.toBe(left)
-    expect(await until('it is reported', () => told(idle))).toMatch(/^Warning Gone: .*pod deleted/)
+    expect(await until('it is reported', () => eventAbout(idle))).toMatch(/^Warning Gone: .*pod deleted/)
     const refusal = await drain(match.name, '--timeout=1s').catch(messageOf)
     expect(refusal).toContain("violate the pod's disruption budget")
     expect(await read(match.name, '.metadata.deletionTimestamp')).toBe('')
@@ -133,10 +133,10 @@ describeOnCluster('a fleet', () => {
   })
 
   it(
-    'deletes the pod with its server and the server with its pod, reports the pod, and replaces both',
+    'deletes a pod with its server and a server with its pod, reports the deleted pod, and replaces both',
     limit,
     async () => {
-      const { standing, told, crashes } = await scene('deleted', 2)
+      const { standing, eventAbout, crashes } = await scene('deleted', 2)
       const [server = '', pod = ''] = await standing(2)
       await Promise.all([k('delete', 'gs', server, '--wait=false'), k('delete', 'pod', pod, '--wait=false')])
       await until('both are gone, and what belongs to them', async () => {
@@ -145,7 +145,7 @@ describeOnCluster('a fleet', () => {
       })
       const next = await standing(2)
       expect(next.filter((name) => name === server || name === pod)).toEqual([])
-      expect(await until('it is reported', () => told(pod))).toMatch(/^Warning Gone: .*pod deleted/)
+      expect(await until('it is reported', () => eventAbout(pod))).toMatch(/^Warning Gone: .*pod deleted/)
       expect(await crashes()).toBe(0)
     },
   )
@@ -167,24 +167,24 @@ describeOnCluster('a fleet', () => {
     ]
     const show = async (...more: readonly object[]) => {
       const [path, body] = [`/api/v1/nodes/${node}/status`, { status: { addresses: [...own, ...more] } }]
-      await api.request({ what: 'say where a node is', method: 'PATCH', path, body })
+      await api.request({ what: 'set the addresses of a node', method: 'PATCH', path, body })
     }
     onTestFinished(() => show())
     const publicAddress = async () => (await servers())[0]?.['PUBLICIP']
     expect(await publicAddress()).toBe(internal)
     const external = '203.0.113.77'
-    await until('it is reached from outside', async () => {
-      // Its kubelet says what it knows itself every ten seconds.
+    await until('the ExternalIP is published', async () => {
+      // Its kubelet overwrites the addresses every ten seconds.
       await show({ type: 'ExternalIP', address: external })
       return (await publicAddress()) === external
     })
     await show()
-    await until('it is reached from inside', async () => (await publicAddress()) === internal)
+    await until('the InternalIP is published', async () => (await publicAddress()) === internal)
     expect(await standing(1)).toEqual([name])
   })
 })
 
-/** The example for another namespace, and in the API version that the cluster serves. */
+/** The example with this namespace and the API version that the cluster serves. */
 async function budgetIn(namespace: string): Promise<string> {
   const budget = await readFile(join(root, 'examples/kubernetes/more/disruption-budget.yaml'), 'utf8')
   const served = (await kubectl('api-versions')).split('\n')
@@ -192,7 +192,7 @@ async function budgetIn(namespace: string): Promise<string> {
   return budget.replace('apiVersion: policy/v1', apiVersion).replace('namespace: default', `namespace: ${namespace}`)
 }
 
-/** Started furthest apart: those of one moment can come to share a runtime, and then they end each other's pods. */
+/** Two that started far apart: hollow nodes that start together can share a runtime and end each other's pods. */
 async function twoNodes(): Promise<object> {
   const names = (await kubectl('get', 'nodes', '-l', 'hollow=true', '-o', 'jsonpath={.items[*].metadata.name}')).split(
     ' ',

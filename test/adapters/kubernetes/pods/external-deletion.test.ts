@@ -6,7 +6,7 @@ import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { expect, it, onTestFinished } from 'vitest'
 import { templateHash } from '../../../../src/rules/planning/template-hash.js'
 import { until } from '../../../e2e/until.js'
-import { configFor, fakeApiServer, say } from '../support/fake-api-server.js'
+import { configFor, fakeApiServer, respond } from '../support/fake-api-server.js'
 
 const group = 'mps.gamekeeper.com'
 const ref = { namespace: 'games', name: 'arena-a1b2c' }
@@ -41,11 +41,11 @@ async function scene() {
     } else if (request.method === 'DELETE') {
       void text(request).then((body) => {
         if (pathname.includes('/pods/')) deletions.push(JSON.parse(body))
-        say(response, 200, {})
+        respond(response, 200, {})
       })
     } else {
       const items = pathname.endsWith('/pods') ? [podOf(90)] : []
-      say(response, 200, { metadata: { name: 's', resourceVersion: '100' }, items })
+      respond(response, 200, { metadata: { name: 's', resourceVersion: '100' }, items })
     }
   })
   const store = memoryStore()
@@ -82,7 +82,7 @@ async function scene() {
   return { backend, destroys, deletions, watched }
 }
 
-it('keeps its grace period unless a shorter one is requested', async () => {
+it('an externally deleted pod keeps its grace period unless a shorter one is requested', async () => {
   const { backend, destroys, deletions, watched } = await scene()
   const endsAt = new Date(Date.now() + graceSeconds * 1_000).toISOString()
   const ending = { deletionTimestamp: endsAt, deletionGracePeriodSeconds: graceSeconds }

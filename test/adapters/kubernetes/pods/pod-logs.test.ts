@@ -23,12 +23,12 @@ async function linesFrom(connections: readonly string[], follow: boolean) {
   return linesOf(podLogs(source, { follow }))
 }
 
-it('yields all lines that share a timestamp', async () => {
+it('a pod log yields all lines that share a timestamp', async () => {
   const text = `${at(1)} Error: boom\n${at(1)}     at play (game.js:1)\n${at(1)}     at main (game.js:9)\n`
   expect(await linesFrom([text], false)).toEqual(['Error: boom', '    at play (game.js:1)', '    at main (game.js:9)'])
 })
 
-it('yields only new lines after a broken connection', async () => {
+it('a pod log yields only new lines after a broken connection', async () => {
   const first = `${at(1)} a\n${at(2)} b\n${at(2)} c\n`
   const second = `${first}${at(2)} d\n${at(3)} e\n`
   const third = `${at(3)} e\n${at(3)} f\n`

@@ -72,7 +72,7 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     },
   ],
   [
-    'fits on no node, whatever its host ports',
+    'fits on no node for a reason other than host ports',
     {
       phase: 'Pending',
       nodeName: '',
@@ -87,7 +87,7 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     { phase: 'pending', reason: 'starting on node-1' },
   ],
   [
-    'has no pullable image',
+    'has an image that cannot be pulled',
     { phase: 'Pending', game: { waiting: { reason: 'ImagePullBackOff', message: 'Back-off pulling image "a:1"' } } },
     {
       phase: 'pending',
@@ -115,19 +115,19 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     { phase: 'pending', blocked: true, reason: slow },
   ],
   [
-    'starts slowly, and says why',
+    'starts slowly for a reported reason',
     { phase: 'Pending', game: { waiting: { reason: 'ErrImagePull' } }, problems: { isSlow: true } },
     { phase: 'pending', blocked: true, reason: 'container game cannot start: ErrImagePull' },
   ],
   [
-    'starts slowly, while an init container runs',
+    'starts slowly because an init container runs',
     {
       ...{ phase: 'Pending', init: { running: {} }, game: { waiting: { reason: 'PodInitializing' } } },
       problems: { isSlow: true },
     },
     { phase: 'pending', reason: 'starting on node-1' },
   ],
-  ['runs after it has waited for long', { game: { running: {} }, problems: { isSlow: true } }, { phase: 'running' }],
+  ['runs after a slow start', { game: { running: {} }, problems: { isSlow: true } }, { phase: 'running' }],
   ['runs', { game: { running: {} } }, { phase: 'running' }],
   ['has succeeded', { phase: 'Succeeded', game: exits(0, { reason: 'Completed' }) }, { phase: 'exited', exitCode: 0 }],
   ['has failed', { phase: 'Failed', game: exits(3, { reason: 'Error' }) }, { phase: 'exited', exitCode: 3 }],
@@ -171,7 +171,7 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     { phase: 'exited', interrupted: true, reason: 'Shutdown: Node is shutting, evicting pods' },
   ],
   [
-    'was preempted, by a condition only',
+    'was preempted, reported by a condition only',
     { phase: 'Failed', game: exits(137, { reason: 'Error' }), status: { phase: 'Failed', conditions: [disrupted] } },
     { phase: 'exited', interrupted: true, reason: 'PreemptionByScheduler: a pod of higher priority came' },
   ],
@@ -226,7 +226,7 @@ describe('a pod', () => {
     expect(isUnstarted(podOf({ game: { running: {} } }))).toBe(false)
   })
 
-  it('has as template host ports what its containers request, except the allocated public ports', () => {
+  it('has the host ports that its containers request as template host ports, except the allocated public ports', () => {
     expect(templateHostPorts(podOf({ hostPorts: [10_003, 10_003] }), identity)).toEqual([])
     expect(templateHostPorts(podOf({ hostPorts: [9100, 10_003, 9100, 53] }), identity)).toEqual([9100, 53])
     const sidecar = { name: 'side', restartPolicy: 'Always', ports: [{ hostPort: 9200 }] }

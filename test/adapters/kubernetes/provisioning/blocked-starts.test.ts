@@ -1,4 +1,4 @@
-/** What is reported of pods that cannot start, and when that is over. */
+/** When pods that cannot start are reported as blocked, and until when. */
 import type { ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
@@ -8,7 +8,7 @@ import { SlowStarts } from '../../../../adapters/kubernetes/provisioning/slow-st
 import type { Instance } from '../../../../src/contracts/backend.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { until } from '../../../e2e/until.js'
-import { configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+import { configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
 import { specOf } from '../support/support.js'
 
 const group = 'mps.gamekeeper.com'
@@ -20,11 +20,11 @@ const heartbeat = () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000
 async function scene(pods: readonly object[] = []) {
   const clock = virtualClock()
   const watches: ServerResponse[] = []
-  const words: string[] = []
-  const made: { pod?: ReturnType<typeof podOf> } = {}
+  const warnings: string[] = []
+  const created: { pod?: ReturnType<typeof podOf> } = {}
   /** Requests to create a secret so far. */
-  let asked = 0
-  let secrets = (response: ServerResponse, _nth: number) => say(response, 201, { metadata: { name: 'its-secret' } })
+  let secretRequests = 0
+  let secrets = (response: ServerResponse, _nth: number) => respond(response, 201, { metadata: { name: 'its-secret' } })
   const node = { metadata: { name: 'node-1', resourceVersion: '5' }, status: { addresses: [address] } }
   const server = await fakeApiServer((request, response, { pathname, searchParams }) => {
     const isPods = pathname.endsWith('/pods')
@@ -34,38 +34,38 @@ async function scene(pods: readonly object[] = []) {
       return
     }
     if (request.method !== 'POST') {
-      return say(response, 200, { metadata: { resourceVersion: '10' }, items: isPods ? pods : [node] })
+      return respond(response, 200, { metadata: { resourceVersion: '10' }, items: isPods ? pods : [node] })
     }
-    if (!isPods) return secrets(response, ++asked)
+    if (!isPods) return secrets(response, ++secretRequests)
     void text(request).then((body) => {
-      made.pod = podOf(body)
-      say(response, 201, made.pod)
+      created.pod = podOf(body)
+      respond(response, 201, created.pod)
     })
   })
-  const warn = (_: object, message: string) => words.push(message)
+  const warn = (_: object, message: string) => warnings.push(message)
   const logger = { ...silentLogger, warn }
   const backend = kubernetesBackend({ kubeConfig: configFor(server.url), namespaces: ['games'], clock, logger })
-  const told: Instance[] = []
-  backend.watch({ changed: (instance) => told.push(instance), gone() {}, resync() {}, heartbeat })
+  const reports: Instance[] = []
+  backend.watch({ changed: (instance) => reports.push(instance), gone() {}, resync() {}, heartbeat })
   onTestFinished(async () => {
     const closed = backend.close()
-    // The time that it gives to operations in progress.
+    // `close` waits this long for operations in progress.
     await clock.advance(2_000)
     await closed
   })
   await until('pods are watched', () => watches.length > 0)
   return {
-    ...{ backend, clock, told, words, made },
-    asked: () => asked,
-    answers: (answer: typeof secrets) => (secrets = answer),
+    ...{ backend, clock, reports, warnings, created },
+    secretRequests: () => secretRequests,
+    answerSecrets: (answer: typeof secrets) => (secrets = answer),
     /** Lets time pass until the condition holds. */
-    passing: (what: string, holds: () => boolean) =>
+    advanceUntil: (what: string, holds: () => boolean) =>
       until(what, async () => {
         await clock.advance(100)
         return holds()
       }),
-    /** The same, while the watch sends these events, repeatedly, since it may be reconnecting. */
-    hears: (what: string, events: readonly (readonly [string, object])[], holds: () => boolean) =>
+    /** Also sends these watch events, repeatedly, since the watch may be reconnecting. */
+    sendUntil: (what: string, events: readonly (readonly [string, object])[], holds: () => boolean) =>
       until(what, async () => {
         for (const [type, object] of events) watches.at(-1)?.write(`${JSON.stringify({ type, object })}\n`)
         await clock.advance(100)
@@ -118,61 +118,63 @@ describe('a pod whose ports are taken', () => {
 
 describe('a pod whose SDK secret the API server rejects', () => {
   const reject = (response: ServerResponse) =>
-    say(response, 403, { ...statusOf(403, 'Forbidden', 's'), message: quota })
+    respond(response, 403, { ...statusOf(403, 'Forbidden', 's'), message: quota })
   const quota = 'exceeded quota: objects, requested: count/secrets=1, used: 10, limited: 10'
   const running = { phase: 'Running', containerStatuses: [{ name: 'game', state: { running: {} } }] }
 
   it('is blocked from the third rejection until its secret is created, and logged once', async () => {
-    const { backend, told, words, asked, answers, passing } = await scene()
-    answers(reject)
+    const { backend, reports, warnings, secretRequests, answerSecrets, advanceUntil } = await scene()
+    answerSecrets(reject)
     const begun = await backend.create(specOf('games', 'true'))
     expect(begun).toMatchObject({ phase: 'pending', reason: 'starting on node-1' })
-    await passing('it is reported', () => told.length > 0)
-    expect(asked()).toBeGreaterThanOrEqual(3)
-    await passing('it is rejected repeatedly', () => asked() > 4)
+    await advanceUntil('it is reported', () => reports.length > 0)
+    expect(secretRequests()).toBeGreaterThanOrEqual(3)
+    await advanceUntil('it is rejected repeatedly', () => secretRequests() > 4)
     const reason = `cannot create its SDK secret: ${quota}`
-    expect(told).toMatchObject([{ phase: 'pending', blocked: true, reason }])
+    expect(reports).toMatchObject([{ phase: 'pending', blocked: true, reason }])
     expect(await backend.list()).toMatchObject([{ blocked: true, reason }])
-    expect(words.filter((word) => word.includes('SDK secret'))).toHaveLength(1)
-    answers((response) => say(response, 201, { metadata: { name: 'its-secret' } }))
-    await passing('it is over', () => told.length > 1)
-    expect(told.slice(1)).toEqual([begun])
+    expect(warnings.filter((warning) => warning.includes('SDK secret'))).toHaveLength(1)
+    answerSecrets((response) => respond(response, 201, { metadata: { name: 'its-secret' } }))
+    await advanceUntil('it is over', () => reports.length > 1)
+    expect(reports.slice(1)).toEqual([begun])
   })
 
   it('is not blocked when the third attempt succeeds', async () => {
-    const { backend, told, asked, answers, made, passing, hears } = await scene()
-    answers((response, nth) => (nth < 3 ? reject(response) : say(response, 201, { metadata: { name: 'its-secret' } })))
+    const { backend, reports, secretRequests, answerSecrets, created, advanceUntil, sendUntil } = await scene()
+    answerSecrets((response, nth) =>
+      nth < 3 ? reject(response) : respond(response, 201, { metadata: { name: 'its-secret' } }),
+    )
     await backend.create(specOf('games', 'true'))
-    await passing('the secret is created', () => asked() === 3)
-    const runs = { ...made.pod, metadata: { ...made.pod?.metadata, resourceVersion: '12' }, status: running }
-    await hears('it runs', [['MODIFIED', runs]], () => told.at(-1)?.phase === 'running')
-    expect(told).toHaveLength(1)
+    await advanceUntil('the secret is created', () => secretRequests() === 3)
+    const runs = { ...created.pod, metadata: { ...created.pod?.metadata, resourceVersion: '12' }, status: running }
+    await sendUntil('it runs', [['MODIFIED', runs]], () => reports.at(-1)?.phase === 'running')
+    expect(reports).toHaveLength(1)
   })
 
   it('is not blocked when calls get no response', async () => {
-    const { backend, told, asked, answers, passing } = await scene()
-    answers((response) => response.destroy())
+    const { backend, reports, secretRequests, answerSecrets, advanceUntil } = await scene()
+    answerSecrets((response) => response.destroy())
     await backend.create(specOf('games', 'true'))
-    await passing('it is retried', () => asked() > 4)
-    expect(told).toEqual([])
+    await advanceUntil('it is retried', () => secretRequests() > 4)
+    expect(reports).toEqual([])
   })
 
   it('does not pass its reason on to its successor', async () => {
-    const { backend, told, answers, made, passing, hears } = await scene()
-    answers(reject)
+    const { backend, reports, answerSecrets, created, advanceUntil, sendUntil } = await scene()
+    answerSecrets(reject)
     const spec = specOf('games', 'true')
     await backend.create(spec)
-    await passing('it is reported', () => told.length > 0)
-    const ended = { ...made.pod, metadata: { ...made.pod?.metadata, resourceVersion: '12' } }
-    const successor = { ...made.pod, metadata: { ...made.pod?.metadata, uid: 'q', resourceVersion: '13' } }
+    await advanceUntil('it is reported', () => reports.length > 0)
+    const ended = { ...created.pod, metadata: { ...created.pod?.metadata, resourceVersion: '12' } }
+    const successor = { ...created.pod, metadata: { ...created.pod?.metadata, uid: 'q', resourceVersion: '13' } }
     const events = [
       ['DELETED', ended],
       ['ADDED', successor],
     ] as const
-    await hears('its successor', events, () => told.length > 2)
-    expect(told.at(-2)).toMatchObject({ phase: 'exited' })
-    expect(told.at(-1)).toMatchObject({ phase: 'pending', reason: 'starting on node-1' })
-    expect(told.at(-1)?.blocked).toBeUndefined()
+    await sendUntil('its successor', events, () => reports.length > 2)
+    expect(reports.at(-2)).toMatchObject({ phase: 'exited' })
+    expect(reports.at(-1)).toMatchObject({ phase: 'pending', reason: 'starting on node-1' })
+    expect(reports.at(-1)?.blocked).toBeUndefined()
   })
 })
 
@@ -187,20 +189,20 @@ describe('a scheduled pod that does not start', () => {
   })
 
   it('is blocked after a minute until it runs', async () => {
-    const { clock, told, hears } = await scene([pod(7)])
+    const { clock, reports, sendUntil } = await scene([pod(7)])
     await clock.advance(59_000)
-    expect(told).toMatchObject([{ phase: 'pending', reason: 'starting on node-1' }])
+    expect(reports).toMatchObject([{ phase: 'pending', reason: 'starting on node-1' }])
     await clock.advance(1_000)
-    expect(told).toHaveLength(2)
-    expect(told[1]).toMatchObject({ phase: 'pending', blocked: true })
-    expect(told[1]?.reason).toContain('kubectl describe pod -n games arena-a1b2c')
+    expect(reports).toHaveLength(2)
+    expect(reports[1]).toMatchObject({ phase: 'pending', blocked: true })
+    expect(reports[1]?.reason).toContain('kubectl describe pod -n games arena-a1b2c')
     const runs = pod(12, { running: {} }, { phase: 'Running' })
-    await hears('it runs', [['MODIFIED', runs]], () => told.length > 2)
-    expect(told[2]).toMatchObject({ phase: 'running' })
+    await sendUntil('it runs', [['MODIFIED', runs]], () => reports.length > 2)
+    expect(reports[2]).toMatchObject({ phase: 'running' })
   })
 
   it('is not blocked while an init container runs', async () => {
-    const { backend, clock, told, hears } = await scene([pod(7)])
+    const { backend, clock, reports, sendUntil } = await scene([pod(7)])
     const waiting = { waiting: { reason: 'PodInitializing' } }
     const initializes = pod(12, waiting, { initContainerStatuses: [{ name: 'first', state: { running: {} } }] })
     // The first event changes nothing visible; once the second is reported, the first was processed.
@@ -209,7 +211,7 @@ describe('a scheduled pod that does not start', () => {
       ['MODIFIED', initializes],
       ['ADDED', other],
     ] as const
-    await hears('both', events, () => told.length > 1)
+    await sendUntil('both', events, () => reports.length > 1)
     await clock.advance(120_000)
     const [first, second] = await backend.list()
     expect([first?.blocked, second?.blocked]).toEqual([undefined, true])

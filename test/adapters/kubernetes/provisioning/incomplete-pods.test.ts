@@ -1,14 +1,14 @@
-/** Pods left incomplete by a host, when the API server fails to delete them: the fleet goes on without them. */
+/** Pods that a host left incomplete and that the API server fails to delete: the fleet continues without them. */
 import { alwaysLeader, createFleet, memoryStore } from 'gamekeeper'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { expect, it, onTestFinished } from 'vitest'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { until } from '../../../e2e/until.js'
-import { configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+import { configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
 
 const group = 'mps.gamekeeper.com'
 const ref = { namespace: 'games', name: 'arena-a1b2c' }
-/** It waits for its secret. */
+/** Waits for its secret. */
 const pod = {
   metadata: {
     ...ref,
@@ -32,11 +32,15 @@ async function scene() {
     if (searchParams.has('watch')) return response.writeHead(200).flushHeaders()
     if (request.method === 'DELETE') {
       if (cluster.deletes === 200) cluster.pods = []
-      return say(response, cluster.deletes, statusOf(cluster.deletes, 'InternalError'))
+      return respond(response, cluster.deletes, statusOf(cluster.deletes, 'InternalError'))
     }
-    if (pathname.includes('/secrets')) return say(response, cluster.secret, statusOf(cluster.secret, 'NotFound', 's'))
-    if (pathname.endsWith(`/pods/${ref.name}`)) return say(response, 404, statusOf(404, 'NotFound', ref.name))
-    say(response, 200, { metadata: { resourceVersion: '100' }, items: pathname.endsWith('/pods') ? cluster.pods : [] })
+    if (pathname.includes('/secrets'))
+      return respond(response, cluster.secret, statusOf(cluster.secret, 'NotFound', 's'))
+    if (pathname.endsWith(`/pods/${ref.name}`)) return respond(response, 404, statusOf(404, 'NotFound', ref.name))
+    respond(response, 200, {
+      metadata: { resourceVersion: '100' },
+      items: pathname.endsWith('/pods') ? cluster.pods : [],
+    })
   })
   const logger = {
     ...silentLogger,
@@ -48,12 +52,12 @@ async function scene() {
     logger,
     callTimeoutMs: 500,
   })
-  const deletions = () => server.asked.filter((line) => line.startsWith('DELETE')).length
+  const deletions = () => server.requests.filter((line) => line.startsWith('DELETE')).length
   const warned = () => warnings.filter((line) => line.includes(ref.name))
   return { cluster, backend, deletions, warned }
 }
 
-it('an incomplete pod that cannot be removed does not block leading, is logged once and retried with each list', async () => {
+it('an incomplete pod that cannot be deleted does not block leading, is logged once, and is retried with each list', async () => {
   const { cluster, backend, deletions, warned } = await scene()
   const elector = alwaysLeader
   const fleet = await createFleet({ backend, store: memoryStore(), elector, agent: { external: '127.0.0.1:1' } })

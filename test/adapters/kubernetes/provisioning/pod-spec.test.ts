@@ -3,10 +3,10 @@ import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { expect, it, onTestFinished } from 'vitest'
 import { podOf } from '../../../../adapters/kubernetes/provisioning/pod-spec.js'
 import { fixedHostPorts } from '../../../../adapters/kubernetes/provisioning/template.js'
-import { configFor, fakeApiServer, say, statusOf } from '../support/fake-api-server.js'
+import { configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
 import { specOf } from '../support/support.js'
 
-it('gives a pod the labels and annotations of its template, and nothing else of its metadata', () => {
+it('a pod gets the labels and annotations of its template, and no other metadata of it', () => {
   const own = { labels: { tier: 'gold' }, annotations: { 'example.com/owner': 'arena' } }
   const metadata = {
     ...own,
@@ -33,7 +33,7 @@ it('gives a pod the labels and annotations of its template, and nothing else of 
   expect(pod).toMatchObject({ metadata: { ...spec.ref, ...own } })
 })
 
-it('finds the host ports that a template requests, except those that the fleet replaces', () => {
+it('the fixed host ports of a template are those that it requests, except those that the fleet replaces', () => {
   const container = {
     ports: [{ containerPort: 7777, hostPort: 1 }, { containerPort: 2, hostPort: 3 }, { containerPort: 4 }],
   }
@@ -45,14 +45,14 @@ it('finds the host ports that a template requests, except those that the fleet r
   expect(fixedHostPorts({ ...spec, template: { spec: { ...pod, hostNetwork: true } } })).toEqual([3, 4, 6])
 })
 
-it('allocates no public port that the template requests itself', async () => {
+it('a pod gets no public port that its template requests as a host port', async () => {
   const bodies: string[] = []
   const server = await fakeApiServer((request, response, { searchParams }) => {
     if (searchParams.has('watch')) return response.writeHead(200).flushHeaders()
-    if (request.method !== 'POST') return say(response, 200, { metadata: { resourceVersion: '1' }, items: [] })
+    if (request.method !== 'POST') return respond(response, 200, { metadata: { resourceVersion: '1' }, items: [] })
     void text(request).then((body) => {
       bodies.push(body)
-      say(response, 422, statusOf(422, 'Invalid'))
+      respond(response, 422, statusOf(422, 'Invalid'))
     })
   })
   const portRange = { first: 10_000, last: 10_001 }

@@ -1,4 +1,4 @@
-/** A 409 that does not mean that the name is taken: a concurrent update of a quota. */
+/** A 409 that is caused by a concurrent quota update and does not mean that the name is taken. */
 import { expect, it, onTestFinished } from 'vitest'
 import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import { namesOf } from '../../../../adapters/kubernetes/pods/labels.js'
@@ -8,7 +8,7 @@ import { PodCache } from '../../../../adapters/kubernetes/pods/pod-cache.js'
 import { BuildCollection } from '../../../../adapters/kubernetes/store/build-collection.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
-import { apiOf, configFor, fakeApiServer, say } from '../support/fake-api-server.js'
+import { apiOf, configFor, fakeApiServer, respond } from '../support/fake-api-server.js'
 import { specOf } from '../support/support.js'
 
 const group = 'mps.gamekeeper.com'
@@ -16,14 +16,15 @@ const message = 'Operation cannot be fulfilled on resourcequotas "games": the ob
 
 async function busyApi() {
   const server = await fakeApiServer((request, response, { searchParams }) => {
-    if (request.method === 'POST') return say(response, 409, { kind: 'Status', code: 409, reason: 'Conflict', message })
+    if (request.method === 'POST')
+      return respond(response, 409, { kind: 'Status', code: 409, reason: 'Conflict', message })
     if (searchParams.has('watch')) response.writeHead(200).flushHeaders()
-    else say(response, 200, { metadata: { resourceVersion: '10' }, items: [] })
+    else respond(response, 200, { metadata: { resourceVersion: '10' }, items: [] })
   })
   return apiOf(configFor(server.url))
 }
 
-it('a pod that meets a quota conflict fails with a retryable error that says why', async () => {
+it('creating a pod during a quota update fails with a retryable error that names the cause', async () => {
   const api = await busyApi()
   const pods = new PodCache({
     ...{ api, clock: systemClock, logger: silentLogger, names: namesOf(group), namespaces: ['games'] },
@@ -41,7 +42,7 @@ it('a pod that meets a quota conflict fails with a retryable error that says why
   await expect(creation.run()).rejects.toMatchObject(expected)
 })
 
-it('a build that meets a quota conflict is not reported as existing', async () => {
+it('creating a build during a quota update does not report the build as existing', async () => {
   const api = await busyApi()
   const parts = { api, namespaces: ['games'], throwIfClosed() {} }
   const builds = new BuildCollection(parts, fleetResources(group))

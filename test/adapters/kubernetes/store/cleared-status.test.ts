@@ -6,7 +6,7 @@ import { systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
 import { until } from '../../../e2e/until.js'
-import { apiOf, configFor, fakeApiServer, say, sayKey, statusOf } from '../support/fake-api-server.js'
+import { apiOf, configFor, fakeApiServer, respond, respondWithKey, statusOf } from '../support/fake-api-server.js'
 
 const ref = { namespace: 'games', name: 'arena' }
 const status = { uid: 'uid-of-record', createdAt: '2025-01-01T00:00:00.123Z' }
@@ -37,7 +37,7 @@ async function scene(first: object, servers: readonly object[] = []) {
   const written: unknown[] = []
   let build = first
   const fake = await fakeApiServer((request, response, { pathname, searchParams }) => {
-    if (pathname.includes('/secrets/')) return sayKey(response)
+    if (pathname.includes('/secrets/')) return respondWithKey(response)
     const isBuilds = pathname.endsWith('/gameserverbuilds')
     if (searchParams.has('watch')) {
       response.writeHead(200).flushHeaders()
@@ -48,14 +48,14 @@ async function scene(first: object, servers: readonly object[] = []) {
       void readStatus(request).then((now) => {
         written.push(now)
         build = buildAt(50, { status: now })
-        say(response, 200, build)
+        respond(response, 200, build)
       })
       return
     }
-    if (pathname.endsWith(`/gameserverbuilds/${ref.name}`)) return say(response, 200, build)
-    if (/\/gameserver[a-z]*\/./.test(pathname)) return say(response, 404, statusOf(404, 'NotFound', 'x'))
+    if (pathname.endsWith(`/gameserverbuilds/${ref.name}`)) return respond(response, 200, build)
+    if (/\/gameserver[a-z]*\/./.test(pathname)) return respond(response, 404, statusOf(404, 'NotFound', 'x'))
     const items = isBuilds ? [build] : pathname.endsWith('/gameservers') ? servers : []
-    say(response, 200, { metadata: { resourceVersion: '10' }, items })
+    respond(response, 200, { metadata: { resourceVersion: '10' }, items })
   })
   const place = { group: defaultApiGroup, systemNamespace: 'games', namespaces: ['games'] }
   const api = apiOf(configFor(fake.url))
@@ -84,12 +84,12 @@ async function readStatus(request: IncomingMessage): Promise<unknown> {
   return sent
 }
 
-describe('a build whose status was cleared', () => {
+describe('a build whose status is cleared', () => {
   it.each([
-    ['whole', {}],
-    ['of its uid', { status: { createdAt: status.createdAt } }],
-    ['and written over', { status: { uid: 'another', createdAt: '2026-01-01T00:00:00Z' } }],
-  ])('%s keeps its uid, and gets it written back', async (_, cleared) => {
+    ['no status', {}],
+    ['no uid', { status: { createdAt: status.createdAt } }],
+    ['another uid', { status: { uid: 'another', createdAt: '2026-01-01T00:00:00Z' } }],
+  ])('keeps its uid, which is written back, when it now has %s', async (_, cleared) => {
     const { store, listed, uids, written, becomes } = await scene(buildAt(9))
     expect(listed[0]?.record).toMatchObject({ uid: status.uid })
     becomes(buildAt(20, cleared))
@@ -103,7 +103,7 @@ describe('a build whose status was cleared', () => {
     })
   })
 
-  it('while no host was running takes its uid from its servers', async () => {
+  it('while no host runs gets its uid back from its servers', async () => {
     const { listed, written } = await scene(buildAt(9, {}), [server])
     expect(listed[0]?.record.uid).toBe(status.uid)
     await until('its status is written', () => written.length > 0)

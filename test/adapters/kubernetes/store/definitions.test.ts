@@ -56,7 +56,7 @@ const good: Json = {
   },
 }
 
-/** Every place of a valid spec that has a rule. */
+/** Every path in a valid spec that has a rule. */
 const places = [
   'buildID',
   'standingBy',
@@ -120,7 +120,7 @@ const oddities: readonly unknown[] = [
   { x: 1 },
 ]
 
-/** What a structural schema cannot check: the leader sets the condition Invalid, or clamps. `place = value`. */
+/** `path = value` that a structural schema cannot reject: the leader sets the condition Invalid, or clamps the value. */
 const beyondSchema: ReadonlySet<string> = new Set([
   // standingBy must not be above max.
   'standingBy = 65535',
@@ -134,7 +134,7 @@ const beyondSchema: ReadonlySet<string> = new Set([
 
 const ref = { namespace: 'games', name: 'arena-1' }
 
-/** With every field: a new one must be added here, and so to the definition. */
+/** Has every field. A new field must be added here, which makes the test check its definition. */
 const wholeServer: Required<Server> & { readonly session: Required<Session> } = {
   ...ref,
   ...{ uid: 'u', token: 't', build: 'arena', buildUid: 'b', templateHash: 'h', graceSeconds: 5 },
@@ -262,7 +262,7 @@ describeOnCluster('the API server', () => {
     expect(await kept('arena', good)).toEqual(good)
   })
 
-  it.each(places)('accepts at spec.%s what validation accepts, and rejects what it rejects', async (place) => {
+  it.each(places)('accepts and rejects the same values at spec.%s as validation', async (place) => {
     const wrong = await Promise.all(
       oddities.map(async (value) => {
         const spec = replaced(good, place.split('.'), value)
@@ -278,7 +278,7 @@ describeOnCluster('the API server', () => {
   })
 
   it.each(['a', 'a-b', 'A', 'a.b', '-a', 'a_b', 'a'.repeat(57), 'a'.repeat(58)])(
-    'accepts or rejects the name %s as validation does',
+    'accepts or rejects the name %s like validation',
     async (name) => {
       expect((await kept(name, good)) !== undefined).toBe(followsRules(name, good))
     },

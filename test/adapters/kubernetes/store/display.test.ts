@@ -1,4 +1,4 @@
-/** What kubectl shows of a build is eventually correct, and a host that cannot write it gives up. */
+/** The counts and Events that kubectl shows are eventually correct, and failing writes are limited. */
 import type { ServerResponse } from 'node:http'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
@@ -6,7 +6,7 @@ import { silentLogger } from '../../../../src/contracts/logger.js'
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
 import { virtualClock } from '../../../../src/testing/virtual-clock.js'
 import { until } from '../../../e2e/until.js'
-import { apiOf, configFor, fakeApiServer, say, sayKey, statusOf } from '../support/fake-api-server.js'
+import { apiOf, configFor, fakeApiServer, respond, respondWithKey, statusOf } from '../support/fake-api-server.js'
 
 const ref = { namespace: 'games', name: 'arena' }
 const figures = {
@@ -45,45 +45,45 @@ async function scene(answer: (response: ServerResponse, nth: number) => void = (
   const clock = virtualClock()
   const watches: ServerResponse[] = []
   let writes = 0
-  const told: string[] = []
+  const events: string[] = []
   const server = await fakeApiServer((request, response, { pathname, searchParams }) => {
     if (request.method === 'PUT') return answer(response, ++writes)
     if (pathname.endsWith('/events')) {
       request.setEncoding('utf8').once('data', (body: string) => {
         const { reason, message } = JSON.parse(body)
-        told.push(`${reason}: ${message}`)
-        say(response, 201, { metadata: { name: 'told', resourceVersion: '1' } })
+        events.push(`${reason}: ${message}`)
+        respond(response, 201, { metadata: { name: 'event', resourceVersion: '1' } })
       })
       return
     }
-    if (pathname.includes('/secrets/')) return sayKey(response)
+    if (pathname.includes('/secrets/')) return respondWithKey(response)
     const isBuilds = pathname.endsWith('/gameserverbuilds')
     if (searchParams.has('watch')) {
       response.writeHead(200).flushHeaders()
       if (isBuilds) watches.push(response)
       return
     }
-    say(response, 200, { metadata: { resourceVersion: '10' }, items: isBuilds ? [buildAt(10)] : [] })
+    respond(response, 200, { metadata: { resourceVersion: '10' }, items: isBuilds ? [buildAt(10)] : [] })
   })
   const place = { group: defaultApiGroup, systemNamespace: 'games', namespaces: ['games'] }
   const store = await openKubernetesStore({ api: apiOf(configFor(server.url)), clock, logger: silentLogger, ...place })
   onTestFinished(() => store.close())
-  const heard: string[] = []
+  const changes: string[] = []
   const builds = {
-    listed: () => heard.push('listed'),
-    changed: () => heard.push('changed'),
-    gone: () => heard.push('gone'),
+    listed: () => changes.push('listed'),
+    changed: () => changes.push('changed'),
+    gone: () => changes.push('gone'),
   }
   store.watch?.({ builds, servers: { listed() {}, changed() {}, gone() {} } })
   await until('the build is watched', () => watches.length > 0)
-  return { clock, store, watches, heard, told, writes: () => writes }
+  return { clock, store, watches, changes, events, writes: () => writes }
 }
 
 describe('the counts of a build', () => {
   it('are retried with back-off when the API server rejects them', async () => {
     const { clock, store, writes } = await scene((response, nth) => {
-      if (nth <= 4) say(response, 503, statusOf(503, 'ServiceUnavailable', 'arena'))
-      else say(response, 200, buildAt(11))
+      if (nth <= 4) respond(response, 503, statusOf(503, 'ServiceUnavailable', 'arena'))
+      else respond(response, 200, buildAt(11))
     })
     store.display?.build(ref, figures)
     for (let nth = 1; nth <= 4; nth++) {
@@ -100,9 +100,9 @@ describe('the counts of a build', () => {
   })
 
   it('wait for the watch after a conflict, without further requests', async () => {
-    const { clock, store, watches, heard, writes } = await scene((response, nth) => {
-      if (nth === 1) say(response, 409, statusOf(409, 'Conflict', 'arena'))
-      else say(response, 200, buildAt(21))
+    const { clock, store, watches, changes, writes } = await scene((response, nth) => {
+      if (nth === 1) respond(response, 409, statusOf(409, 'Conflict', 'arena'))
+      else respond(response, 200, buildAt(21))
     })
     store.display?.build(ref, figures)
     await until('it is tried', () => writes() === 1)
@@ -113,7 +113,7 @@ describe('the counts of a build', () => {
     expect(writes()).toBe(1)
     const object = { ...buildAt(20), spec: { ...buildAt(20).spec, standingBy: 4 } }
     watches.at(-1)?.write(`${JSON.stringify({ type: 'MODIFIED', object })}\n`)
-    await until('it is reported', () => heard.includes('changed'))
+    await until('it is reported', () => changes.includes('changed'))
     await until('it is written', async () => {
       await clock.advance(1_000)
       return writes() === 2
@@ -123,7 +123,7 @@ describe('the counts of a build', () => {
 
 describe('the Events of a build', () => {
   it('report one failure of each kind per minute, however many servers it affects', async () => {
-    const { clock, store, told } = await scene()
+    const { clock, store, events } = await scene()
     const fail = (type: 'ServerStartFailed' | 'ReconcileFailed', name: string, build = ref) => {
       const [at, message] = [clock.now(), `${name} is refused`]
       if (type === 'ReconcileFailed') store.display?.event({ seq: 1, type, at, build, message })
@@ -137,11 +137,11 @@ describe('the Events of a build', () => {
       fail('ReconcileFailed', `arena-${n}`)
     }
     fail('ServerStartFailed', 'duel-1', { ...ref, name: 'duel' })
-    await until('all are written', () => told.length >= 3)
+    await until('all are written', () => events.length >= 3)
     await clock.advance(60_000)
     fail('ServerStartFailed', 'arena-100')
-    await until('it is written again', () => told.length >= 4)
-    expect(told.toSorted()).toEqual([
+    await until('it is written again', () => events.length >= 4)
+    expect(events.toSorted()).toEqual([
       'ReconcileFailed: arena-0 is refused',
       'ServerStartFailed: arena-0 is refused',
       'ServerStartFailed: arena-100 is refused',

@@ -1,4 +1,4 @@
-/** Interruptions of a server's pod are reported on its build, since the server itself is deleted right after. */
+/** Interruptions of a pod are reported as Events of the build, since the server itself is deleted right after. */
 import { createFleet } from 'gamekeeper'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { silentLogger } from '../../../../src/contracts/logger.js'
@@ -13,7 +13,7 @@ import { baseImage, closeAll, open } from '../support/support.js'
 describeOnCluster('the Events of a build', () => {
   const api = clusterApi()
   const namespace = namespaceName()
-  const k = (...words: string[]) => kubectl('-n', namespace, ...words)
+  const k = (...args: string[]) => kubectl('-n', namespace, ...args)
   beforeAll(async () => {
     await installDefinitions()
     await makeNamespace(api, namespace)
@@ -36,8 +36,8 @@ describeOnCluster('the Events of a build', () => {
     const pod = await until('its pod runs', async () => (await k(...running)).trim() || undefined, 60_000)
     await k('delete', pod, '--wait=false')
     const about = ['--field-selector', 'involvedObject.name=arena', '-o']
-    const told = ['get', 'events', ...about, 'jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\\n"}{end}']
-    const events = await until('it is reported', async () => /.*\bGone: .*/.exec(await k(...told))?.[0], 30_000)
+    const query = ['get', 'events', ...about, 'jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\\n"}{end}']
+    const events = await until('it is reported', async () => /.*\bGone: .*/.exec(await k(...query))?.[0], 30_000)
     expect(events).toMatch(/^Warning Gone: .*pod deleted/)
     const { status } = await fleet.builds.get({ namespace, name: 'arena' })
     expect(status.crashesCount).toBe(0)

@@ -7,7 +7,7 @@ import { installDefinitions } from '../support/definitions.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { buildManifest, openFleet, openStore, tableOf } from '../support/fleets.js'
 
-describeOnCluster('kubectl on a fleet', () => {
+describeOnCluster('a fleet managed with kubectl', () => {
   const api = clusterApi()
   const namespaces: string[] = []
   beforeAll(installDefinitions)
@@ -33,7 +33,7 @@ describeOnCluster('kubectl on a fleet', () => {
     return { namespace, fleet, k, apply, table, standing }
   }
 
-  it('creates a build by apply, and shows builds, servers and players in columns', async () => {
+  it('creates a build on apply, and shows builds, servers and players in columns', async () => {
     const { namespace, fleet, apply, table, standing, k } = await scene()
     await apply('arena', { standingBy: 2, max: 3 })
     await standing(2)
@@ -67,7 +67,7 @@ describeOnCluster('kubectl on a fleet', () => {
     expect(await table('gsd')).toMatchObject([{ NAME: name, PLAYERS: '2' }])
   })
 
-  it('scales by scale and by edit at once', async () => {
+  it('scales immediately on kubectl scale and kubectl edit', async () => {
     const { k, apply, standing } = await scene({ limits: { resyncIntervalMs: 600_000 } })
     await apply('arena', { standingBy: 1, max: 6 })
     await standing(1)
@@ -77,7 +77,7 @@ describeOnCluster('kubectl on a fleet', () => {
     await standing(2)
   })
 
-  it('clamps standingBy to max, and says so in a condition and an Event until it is corrected', async () => {
+  it('clamps standingBy to max, and reports it in a condition and an Event until it is corrected', async () => {
     const { namespace, k, apply, standing, fleet } = await scene({ limits: { resyncIntervalMs: 600_000 } })
     await apply('arena', { standingBy: 1, max: 3 })
     await standing(1)
@@ -85,13 +85,13 @@ describeOnCluster('kubectl on a fleet', () => {
     await standing(3)
     const conditionsNow = async () =>
       k('get', 'gsb', 'arena', '-o', 'jsonpath={.status.conditions[*].type}|{.status.conditions[*].message}')
-    const told = 'standingBy 5 exceeds max 3; 3 is used'
-    await until('the condition is shown', async () => (await conditionsNow()) === `Clamped|${told}`)
+    const message = 'standingBy 5 exceeds max 3; 3 is used'
+    await until('the condition is shown', async () => (await conditionsNow()) === `Clamped|${message}`)
     await until('the Event is shown', async () => {
       const events = await k('get', 'events', '-o', 'jsonpath={range .items[*]}{.reason}: {.message}{"\\n"}{end}')
-      return events.includes(`Clamped: ${told}`)
+      return events.includes(`Clamped: ${message}`)
     })
-    expect(await k('describe', 'gsb', 'arena')).toContain(told)
+    expect(await k('describe', 'gsb', 'arena')).toContain(message)
     await fleet.builds.patch({ namespace, name: 'arena' }, { max: 5 })
     await standing(5)
     await until('the condition is gone', async () => (await conditionsNow()) === '|')
@@ -129,7 +129,7 @@ describeOnCluster('kubectl on a fleet', () => {
     await standing(1, 'second')
   })
 
-  it('terminates a server by delete, and replaces it', async () => {
+  it('terminates a deleted server, and replaces it', async () => {
     const { namespace, fleet, k, apply, standing } = await scene({ limits: { resyncIntervalMs: 600_000 } })
     const endings: string[] = []
     fleet.on('ServerEnding', ({ server, reason }) => endings.push(`${server.name} ${reason}`))
@@ -191,7 +191,7 @@ describeOnCluster('kubectl on a fleet', () => {
     await store.close()
   })
 
-  it('shows no token of a server', async () => {
+  it('never shows the token of a server', async () => {
     const { namespace, fleet, k, apply, standing } = await scene()
     await apply('arena', { standingBy: 1, max: 1 })
     await standing(1)

@@ -20,7 +20,7 @@ import { nextRange, specOf } from '../support/support.js'
 
 const template = { spec: { containers: [{ name: 'game', image: 'arena:1' }] } }
 
-describeOnCluster('the identity of builds, and what they own', () => {
+describeOnCluster('a fleet with records in custom resources', () => {
   vi.setConfig({ testTimeout: 120_000 })
   const api = clusterApi()
   const namespaces: string[] = []
@@ -76,7 +76,7 @@ describeOnCluster('the identity of builds, and what they own', () => {
     expect(after.map((row) => row['NAME'])).toEqual(expect.arrayContaining(before.map((row) => row['NAME'])))
     expect(after.filter((row) => row['SESSIONID'] === sessionID)).toMatchObject([{ STATE: 'Active' }])
     expect(events.filter(({ type }) => type === 'ServerEnding' || type === 'BuildDeleted')).toEqual([])
-    // Nor does a later host treat it as another build.
+    // A later host does not treat it as another build either.
     const store = await openStore(api, namespace)
     const [build] = await store.builds.list()
     const servers = await store.servers.list()
@@ -100,7 +100,7 @@ describeOnCluster('the identity of builds, and what they own', () => {
     expect(new Set(uids).size).toBe(3)
   })
 
-  it('creates no server without owner for a build created through the API', async () => {
+  it('creates only servers with an owner for a build created through the API', async () => {
     const { namespace, k } = await place()
     const store = await openStore(api, namespace)
     onTestFinished(() => store.close())
@@ -140,7 +140,7 @@ describeOnCluster('the identity of builds, and what they own', () => {
     await until('the cluster has collected them', async () => (await pods()).length === 0)
   })
 
-  it('creates servers for the current build, even if its re-creation was not observed', async () => {
+  it('creates servers for the current build even if it missed that the build was recreated', async () => {
     const { namespace, k } = await place()
     const store = await openStore(api, namespace)
     onTestFinished(() => store.close())
@@ -183,16 +183,16 @@ describeOnCluster('the identity of builds, and what they own', () => {
     expect(after.map(({ token }) => token).filter((token) => !/^[0-9a-f]{64}$/.test(token))).toEqual([])
     expect(after.filter(({ token }) => before.some((old) => old.token === token))).toEqual([])
     const beat = { state: 'Active', health: 'Healthy', players: ['mallory'] } as const
-    const told = (id: string) => Object.entries(next.heartbeat(id, beat))
-    const [end, goOn] = ['Terminate', 'Continue'].map((operation) => [
+    const replyTo = (id: string) => Object.entries(next.heartbeat(id, beat))
+    const [end, proceed] = ['Terminate', 'Continue'].map((operation) => [
       ['operation', operation],
       ['nextHeartbeatIntervalMs', 1000],
     ])
-    expect(told('nobody.at-all')).toEqual(end)
+    expect(replyTo('unknown.token')).toEqual(end)
     for (const { name, token } of before) {
-      // The match goes on, and the token stays secret.
-      const expected = name === active[0]?.metadata.name ? goOn : end
-      expect([told(`${name}.`), told(`${name}.${token}`)]).toEqual([expected, expected])
+      // The match continues, and the token stays secret.
+      const expected = name === active[0]?.metadata.name ? proceed : end
+      expect([replyTo(`${name}.`), replyTo(`${name}.${token}`)]).toEqual([expected, expected])
     }
     const [{ metadata } = { metadata: { name: '' } }] = active
     const { spec } = await next.details.get({ namespace, name: metadata.name })

@@ -11,7 +11,7 @@ import { until } from '../../../e2e/until.js'
 import { clusterApi } from './cluster.js'
 
 export interface ApiServerProcess {
-  /** With SIGKILL, as when its machine fails. */
+  /** Sends SIGKILL, as if its machine failed. */
   kill(): void
   /** True when nothing listens on its port. */
   isGone(): Promise<boolean>
@@ -22,7 +22,7 @@ export interface ApiServerProcess {
 /** Undefined when it is not a process of this machine, or not accessible. */
 export async function findApiServer(): Promise<ApiServerProcess | undefined> {
   if (process.env['KUBECONFIG'] === undefined) return undefined
-  const { hostname, port } = new URL(defaultKubeConfig().getCurrentCluster()?.server ?? 'https://nobody')
+  const { hostname, port } = new URL(defaultKubeConfig().getCurrentCluster()?.server ?? 'https://none')
   const pid = /^(127\.|localhost$)/.test(hostname) ? await listenerOf(Number(port || 443)) : undefined
   if (pid === undefined) return undefined
   try {
@@ -62,8 +62,8 @@ async function asItRuns(
       if (runs) return
       await until('the killed API server has freed its port', () => refuses(place))
       const output = log.startsWith('/dev/') || !log.startsWith('/') ? undefined : await open(log, 'a')
-      const said = output?.fd ?? 'ignore'
-      const child = spawn(program, args, { cwd, env, detached: true, stdio: ['ignore', said, said] })
+      const stdio = output?.fd ?? 'ignore'
+      const child = spawn(program, args, { cwd, env, detached: true, stdio: ['ignore', stdio, stdio] })
       child.unref()
       await output?.close()
       if (child.pid === undefined) throw new Error(`${program} cannot be started again`)

@@ -1,4 +1,4 @@
-/** The Kubernetes cluster for tests: only ever the one of KUBECONFIG. */
+/** The Kubernetes cluster for tests, always the one of KUBECONFIG. */
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -8,7 +8,7 @@ import { defaultKubeConfig } from '../../../../adapters/kubernetes/client/kube-c
 
 const run = promisify(execFile)
 
-/** As administrator. The caller closes it. */
+/** An API client as administrator. The caller closes it. */
 export function clusterApi(): KubernetesApi {
   const limits = { requestsPerSecond: 1_000, connections: 64, callTimeoutMs: 20_000 }
   return new KubernetesApi({ config: defaultKubeConfig(), clock: systemClock, ...limits })
@@ -27,7 +27,7 @@ export async function kubectlWith(input: string, ...args: readonly string[]): Pr
   return (await running).stdout
 }
 
-/** Unique. */
+/** A unique name. */
 export function namespaceName(): string {
   return `gamekeeper-${randomBytes(4).toString('hex')}`
 }

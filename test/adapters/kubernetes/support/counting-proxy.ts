@@ -8,7 +8,7 @@ export interface CountingProxy {
   /** For the recorded fleet. */
   readonly config: KubeConfigLike
   /** Method and path of each request, including watches. */
-  readonly asked: readonly string[]
+  readonly requests: readonly string[]
   close(): Promise<void>
 }
 
@@ -18,10 +18,10 @@ export async function countingProxy(real: KubeConfigLike): Promise<CountingProxy
   const { hostname, port } = new URL(real.getCurrentCluster()?.server ?? 'none')
   const agent = new https.Agent({ keepAlive: true, ...(options.ca !== undefined && { ca: options.ca }) })
   const credentials = Object.entries(options.headers ?? {})
-  const asked: string[] = []
+  const requests: string[] = []
   const server = http.createServer((request, response) => {
     const { method = '', url = '' } = request
-    asked.push(`${method} ${url}`)
+    requests.push(`${method} ${url}`)
     const headers = Object.fromEntries([...credentials, ...Object.entries(request.headers)])
     const onward = https.request({ ...options, agent, hostname, port, path: url, method, headers }, (answer) => {
       response.writeHead(answer.statusCode ?? 500, answer.headers)
@@ -38,7 +38,7 @@ export async function countingProxy(real: KubeConfigLike): Promise<CountingProxy
   const address = server.address()
   const at = typeof address === 'object' && address ? address.port : 0
   return {
-    asked,
+    requests,
     config: {
       getCurrentCluster: () => ({ server: `http://127.0.0.1:${at}` }),
       getCurrentContext: () => 'counted',

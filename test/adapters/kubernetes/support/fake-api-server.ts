@@ -11,16 +11,16 @@ export type Answer = (request: IncomingMessage, response: ServerResponse, url: U
 export interface FakeApiServer {
   readonly url: string
   /** `GET /path?query` of each request. */
-  readonly asked: string[]
+  readonly requests: string[]
   /** Breaks all connections, like a restart. */
   cutAll(): void
   answer: Answer
 }
 
 export async function fakeApiServer(answer: Answer): Promise<FakeApiServer> {
-  const asked: string[] = []
+  const requests: string[] = []
   const server = createServer((request, response) => {
-    asked.push(`${request.method} ${request.url}`)
+    requests.push(`${request.method} ${request.url}`)
     fake.answer(request, response, new URL(request.url ?? '/', 'http://fake'))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -32,23 +32,23 @@ export async function fakeApiServer(answer: Answer): Promise<FakeApiServer> {
   const { port } = server.address() as AddressInfo
   const fake: FakeApiServer = {
     url: `http://127.0.0.1:${port}`,
-    asked,
+    requests,
     cutAll: () => server.closeAllConnections(),
     answer,
   }
   return fake
 }
 
-/** `tokens`: the credentials at each request for them; the last one repeats. */
-export function configFor(server: string, tokens: readonly string[] = ['token']): KubeConfigLike & { asked: number } {
+/** Each use of the credentials takes the next of `tokens`; the last one repeats. */
+export function configFor(server: string, tokens: readonly string[] = ['token']): KubeConfigLike & { uses: number } {
   return {
-    asked: 0,
+    uses: 0,
     getCurrentCluster: () => ({ server }),
     getCurrentContext: () => 'test',
     getContextObject: () => ({ namespace: 'games' }),
     applyToHTTPSOptions(options) {
-      const token = tokens[Math.min(this.asked, tokens.length - 1)]
-      this.asked++
+      const token = tokens[Math.min(this.uses, tokens.length - 1)]
+      this.uses++
       options.headers = { ...Object(options.headers), Authorization: `Bearer ${token}` }
       return Promise.resolve()
     },
@@ -65,14 +65,14 @@ export function apiOf(
   return api
 }
 
-export function say(response: ServerResponse, status: number, body: unknown): void {
+export function respond(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
 }
 
 /** The key Secret that every store reads when it opens. */
-export function sayKey(response: ServerResponse): void {
+export function respondWithKey(response: ServerResponse): void {
   const data = { key: Buffer.alloc(32, 7).toString('base64') }
-  say(response, 200, { metadata: { name: 'gamekeeper-key', resourceVersion: '1' }, data })
+  respond(response, 200, { metadata: { name: 'gamekeeper-key', resourceVersion: '1' }, data })
 }
 
 export function statusOf(code: number, reason: string, name?: string) {

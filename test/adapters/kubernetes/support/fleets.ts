@@ -31,7 +31,7 @@ export async function openFleet(
   return fleet
 }
 
-/** As a user would write it. */
+/** A manifest as a user would write it. */
 export function buildManifest(
   namespace: string,
   name: string,

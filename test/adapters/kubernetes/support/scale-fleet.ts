@@ -15,7 +15,7 @@ import { kubectl } from './cluster.js'
 const podsPerNode = 110
 
 /** How many more pods fit on the hollow nodes. */
-export async function hollowRoom(): Promise<number> {
+export async function freeHollowPods(): Promise<number> {
   const nodes = words(await kubectl('get', 'nodes', '-l', 'hollow=true', '-o', 'jsonpath={.items[*].metadata.name}'))
   const used = words(await kubectl('get', 'pods', '-A', '-o', 'jsonpath={.items[*].spec.nodeName}'))
   return nodes.length * podsPerNode - used.filter((name) => nodes.includes(name)).length
@@ -50,9 +50,9 @@ export class HollowGames {
   async openFleet(options: KubernetesBackendOptions, limits: Partial<FleetLimits> = {}): Promise<Fleet> {
     const backend = kubernetesBackend(options)
     const create = backend.create.bind(backend)
-    backend.create = async (spec, given) => {
+    backend.create = async (spec, options) => {
       this.#ids.set(keyOf(spec.ref), spec.sdk.sessionHostId)
-      const instance = await create(spec, given)
+      const instance = await create(spec, options)
       // After the fleet has processed the result.
       setImmediate(() => this.#schedule(instance))
       return instance

@@ -2,7 +2,7 @@
 import type { EndingReason, Fleet, FleetEvent } from 'gamekeeper'
 import type { ServerLog } from './log.js'
 
-export function narrate(fleet: Fleet, log: ServerLog): void {
+export function logEvents(fleet: Fleet, log: ServerLog): void {
   fleet.on('*', (event) => {
     const level = levelOf(event)
     if (level !== undefined) log[level](fieldsOf(event), event.message)
@@ -35,7 +35,7 @@ function levelOf(event: FleetEvent): 'debug' | 'info' | 'warn' | undefined {
     case 'ServerRemoved':
     case 'PlayersChanged':
     case 'LeadershipChanged':
-    case 'DrainProgress': // leave.ts logs it for people.
+    case 'DrainProgress': // shutdown.ts logs it for people.
       return 'debug'
     case 'TemplateFieldsSkipped':
     case 'BuildHealthChanged':

@@ -1,6 +1,6 @@
 /**
  * Shutdown. SIGTERM exits and leaves the game servers running, as a redeploy requires. Ctrl-C drains first, and a second
- * Ctrl-C cuts that short. Listens for signals; never ends the process itself.
+ * Ctrl-C interrupts the drain. Listens for signals; never ends the process itself.
  */
 import { type Fleet, FleetError } from 'gamekeeper'
 import type { ServerLog } from './log.js'
@@ -10,7 +10,7 @@ const interruptedCode = 130
 /** Under `npm start` one Ctrl-C arrives twice: from the terminal and forwarded by npm. */
 const duplicateSignalMs = 500
 
-export interface LeaveOptions {
+export interface ShutdownOptions {
   readonly fleet: Fleet
   readonly log: ServerLog
   /** Called on the first signal; stops work that is not the fleet's. */
@@ -20,26 +20,26 @@ export interface LeaveOptions {
 }
 
 /** Listens from now on. Resolves with the exit code after a signal has arrived and its shutdown has completed. */
-export async function untilShutdown({ fleet, log, onSignal, close }: LeaveOptions): Promise<number> {
+export async function untilShutdown({ fleet, log, onSignal, close }: ShutdownOptions): Promise<number> {
   const signals = listen()
   const first = await signals.next()
   await onSignal()
-  if (first !== 'SIGINT') return leave(first, 0)
+  if (first !== 'SIGINT') return shutDown(first, 0)
 
   const second = new AbortController()
-  const cut = signals.next().then((signal) => {
+  const interruption = signals.next().then((signal) => {
     second.abort()
     return signal
   })
-  if (await drain(fleet, log, second.signal)) return leave(undefined, 0)
-  const signal = await cut
-  return leave(signal, signal === 'SIGINT' ? interruptedCode : 0)
+  if (await drain(fleet, log, second.signal)) return shutDown(undefined, 0)
+  const signal = await interruption
+  return shutDown(signal, signal === 'SIGINT' ? interruptedCode : 0)
 
-  async function leave(signal: string | undefined, code: number): Promise<number> {
-    const left = await countServers(fleet)
+  async function shutDown(signal: string | undefined, code: number): Promise<number> {
+    const running = await countServers(fleet)
     await close()
     const why = signal === undefined ? 'drained' : `exiting on ${signal}`
-    log.info(left === undefined ? {} : { running: left }, `${why}; ${remaining(left)}`)
+    log.info(running === undefined ? {} : { running }, `${why}; ${remaining(running)}`)
     return code
   }
 }
@@ -86,8 +86,8 @@ function listen(): { next(): Promise<NodeJS.Signals> } {
   }
 }
 
-/** True when all game servers are gone; false when the drain was cut short. */
-async function drain(fleet: Fleet, log: ServerLog, cut: AbortSignal): Promise<boolean> {
+/** True when all game servers are gone; false when the drain was interrupted. */
+async function drain(fleet: Fleet, log: ServerLog, interrupted: AbortSignal): Promise<boolean> {
   let reported: number | undefined
   const unlisten = fleet.on('DrainProgress', ({ active }) => {
     if (active === reported) return
@@ -97,7 +97,7 @@ async function drain(fleet: Fleet, log: ServerLog, cut: AbortSignal): Promise<bo
   })
   log.info({}, 'draining: no new allocations, terminating idle game servers, waiting for matches to end')
   try {
-    await fleet.drain({ signal: cut })
+    await fleet.drain({ signal: interrupted })
     return true
   } catch (error) {
     if (!FleetError.is(error, 'aborted')) throw error
