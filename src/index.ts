@@ -25,8 +25,8 @@ export type {
   FleetEventType,
   ReadEventsOptions,
 } from './contracts/events.js'
-export { createFleet } from './fleet/create-fleet.js'
 export type * from './contracts/fleet.js'
+export type { Logger } from './contracts/logger.js'
 export type {
   BackendOperation,
   CallOutcome,
@@ -34,19 +34,19 @@ export type {
   StoreCollection,
   StoreOperation,
 } from './contracts/observer.js'
-export type { Logger } from './contracts/logger.js'
 export {
   type AgentOptions,
   defaultLimits,
-  type DrainResult,
   type DrainOptions,
+  type DrainResult,
   type FleetLimits,
   type FleetOptions,
 } from './contracts/options.js'
+export type { Collection, Store, Versioned } from './contracts/store.js'
+export { createFleet } from './fleet/create-fleet.js'
 export type { Heartbeat, HeartbeatAnswer } from './rules/game/heartbeat.js'
-export type * from './rules/model/resources.js'
 export type { PortRange } from './rules/model/ports.js'
-export type { TemplateSupport } from './rules/validation/template.js'
+export type * from './rules/model/resources.js'
 export type {
   Allocation,
   GameServer,
@@ -54,6 +54,6 @@ export type {
   GameServerBuildDetail,
   GameServerDetail,
 } from './rules/model/wire.js'
-export type { Collection, Store, Versioned } from './contracts/store.js'
+export type { TemplateSupport } from './rules/validation/template.js'
 export { fileStore } from './stores/file.js'
 export { memoryStore } from './stores/memory.js'

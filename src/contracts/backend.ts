@@ -31,15 +31,15 @@ export interface InstanceSpec {
 export interface Instance {
   readonly ref: Ref
   readonly uid: string
-  /** `pending`: requested, its process does not run yet. `exited`: ended, and kept until it is destroyed. */
+  /** `pending`: requested, but its process is not running yet. `exited`: its process ended; it is kept until destroyed. */
   readonly phase: 'pending' | 'running' | 'exited'
-  /** Of an exited instance: its exit code, or 128 + n for signal n. Absent when unknown. */
+  /** Exit code of an exited instance, or 128 + n if signal n ended it. Absent if unknown. */
   readonly exitCode?: number
-  /** It exited because its machine or container engine went down: not counted as a crash. */
+  /** True if it exited because its machine or container engine went down. Not counted as a crash. */
   readonly interrupted?: true
-  /** It stays pending until someone fixes what `reason` says. */
+  /** True if it stays pending until someone fixes the problem in `reason`. */
   readonly blocked?: true
-  /** A sentence: why it is still pending, or why it exited. */
+  /** Why it is still pending, or why it exited, as a sentence. */
   readonly reason?: string
   /** Where players connect. Absent until known. */
   readonly address?: string
@@ -49,7 +49,7 @@ export interface Instance {
   readonly ports: readonly PortPair[]
 }
 
-/** What a server's record says of its instance; `ports` as last known. */
+/** What a server's record contains about its instance, including the last known `ports`. */
 export type RecordedInstance = Pick<Instance, 'ref' | 'uid' | 'ports'>
 
 export interface BackendListener {
@@ -59,12 +59,12 @@ export interface BackendListener {
   gone(ref: Ref, uid: string): void
   /** Events may have been lost: the engine calls `list` again. */
   resync(): void
-  /** A heartbeat of an instance that does not send them over HTTP (see `BackendCapabilities.agent`). */
+  /** Passes on a heartbeat of an instance that does not send heartbeats over HTTP (see `BackendCapabilities.agent`). */
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
 }
 
 export interface PrepareOptions extends CallOptions {
-  /** Called from time to time with a sentence about the progress. */
+  /** Called occasionally with a sentence about the progress. */
   readonly onProgress?: (message: string) => void
 }
 
@@ -107,7 +107,7 @@ export type DefaultStore =
   | { readonly kind: 'file'; readonly directory: string }
   | { readonly kind: 'own'; open(): Promise<Store> }
 
-/** Every call must settle: an adapter limits the time of its own calls. The engine also gives up after `limits.callTimeoutMs`. */
+/** Every call must settle: the adapter sets timeouts for its own requests. The engine also gives up after `limits.callTimeoutMs`. */
 export interface Backend {
   /** For logs and messages: `process`, `docker`… */
   readonly name: string
@@ -135,13 +135,14 @@ export interface Backend {
    */
   check?(build: Pick<InstanceSpec, 'template' | 'portsToExpose'>): void
   /**
-   * Fetches what many instances need once and what takes long, such as an image. Resolves when `create` can proceed, at
-   * once if everything is there. May take any time while it makes progress; rejects with `unavailable` and the reason.
+   * Fetches what the instances of a build share and what takes long to fetch, such as an image. Resolves when `create` can
+   * proceed, immediately if nothing is missing. May take any amount of time while it makes progress. Rejects with
+   * `unavailable` and the reason.
    */
   prepare?(build: Pick<InstanceSpec, 'build' | 'template'>, options?: PrepareOptions): Promise<void>
   /**
-   * Players may be on this instance from now until it ends: node scale-downs and the like must spare it. Repeated until it
-   * resolves. Succeeds if there is no instance with this ref and uid.
+   * Protects an instance that players may be on from now until it ends, for example from node scale-downs. Called again until
+   * it resolves. Succeeds if there is no instance with this ref and uid.
    */
   protect?(ref: Ref, uid: string, options?: CallOptions): Promise<void>
   /**
@@ -157,6 +158,6 @@ export interface Backend {
   agentEndpoint?(options?: AgentEndpointOptions): Promise<AgentEndpoint>
   /** Resolves if the backend works, at the least possible cost: called every few seconds. Default: `list`. */
   probe?(options?: CallOptions): Promise<void>
-  /** Lines of an instance's stdout and stderr. The first read rejects with `not-found` if there are no logs of it. */
+  /** Lines of an instance's stdout and stderr. The first read rejects with `not-found` if there are none. */
   logs?(ref: Ref, options?: LogsOptions): AsyncIterableIterator<string>
 }

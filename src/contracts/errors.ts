@@ -39,7 +39,7 @@ const retryableCodes: ReadonlySet<ErrorCode> = new Set([
   'overloaded',
 ])
 
-/** The ESM and the CommonJS build each have their own copy of the class, so `instanceof` fails between them; this mark does not. */
+/** The ESM and the CommonJS build each have their own copy of the class, so `instanceof` fails across them. This mark works for both. */
 const mark = Symbol.for('gamekeeper.FleetError')
 
 export interface FleetErrorOptions {

@@ -1,57 +1,61 @@
 /** The events of a fleet: one union, each with a sentence for people, and the interfaces that emit and read them. */
 import type { ConditionType, EndingReason, Health, Ref, ServerState } from '../rules/model/resources.js'
 
-interface About {
+interface EventBase {
   /** Wall-clock time in ms. */
   readonly at: number
   /** A sentence for people. */
   readonly message: string
 }
 
-interface AboutBuild extends About {
+interface BuildEventBase extends EventBase {
   readonly build: Ref
 }
 
-interface AboutServer extends AboutBuild {
+interface ServerEventBase extends BuildEventBase {
   readonly server: Ref
 }
 
 export type UnnumberedEvent =
-  | ({ readonly type: 'BuildCreated' } & AboutBuild)
-  | ({ readonly type: 'BuildPatched'; readonly standingBy: number; readonly max: number } & AboutBuild)
+  | ({ readonly type: 'BuildCreated' } & BuildEventBase)
+  | ({ readonly type: 'BuildPatched'; readonly standingBy: number; readonly max: number } & BuildEventBase)
   /** Its spec was changed by `builds.update`. */
-  | ({ readonly type: 'BuildUpdated' } & AboutBuild)
-  | ({ readonly type: 'BuildDeleted' } & AboutBuild)
-  /** Fields of the template that this backend ignores because they only concern another. Emitted once per build. */
-  | ({ readonly type: 'TemplateFieldsSkipped'; readonly fields: readonly string[] } & AboutBuild)
-  | ({ readonly type: 'BuildHealthChanged'; readonly health: 'Healthy' | 'Unhealthy' } & AboutBuild)
-  | ({ readonly type: 'ConditionChanged'; readonly condition: ConditionType; readonly status: boolean } & AboutBuild)
-  /** Something that its servers need, such as an image, is being fetched; until then they stay Pending. */
-  | ({ readonly type: 'BuildPreparing'; readonly status: 'working' | 'done' | 'failed' } & AboutBuild)
-  | ({ readonly type: 'ServerCreated' } & AboutServer)
-  | ({ readonly type: 'ServerStateChanged'; readonly from: ServerState; readonly to: ServerState } & AboutServer)
-  | ({ readonly type: 'ServerHealthChanged'; readonly health: Health } & AboutServer)
+  | ({ readonly type: 'BuildUpdated' } & BuildEventBase)
+  | ({ readonly type: 'BuildDeleted' } & BuildEventBase)
+  /** Lists the fields of the template that this backend ignores because they concern only other backends. */
+  | ({ readonly type: 'TemplateFieldsSkipped'; readonly fields: readonly string[] } & BuildEventBase)
+  | ({ readonly type: 'BuildHealthChanged'; readonly health: 'Healthy' | 'Unhealthy' } & BuildEventBase)
+  | ({
+      readonly type: 'ConditionChanged'
+      readonly condition: ConditionType
+      readonly status: boolean
+    } & BuildEventBase)
+  /** Something that its servers need, such as an image, is being fetched. Its servers stay Pending until that is done. */
+  | ({ readonly type: 'BuildPreparing'; readonly status: 'working' | 'done' | 'failed' } & BuildEventBase)
+  | ({ readonly type: 'ServerCreated' } & ServerEventBase)
+  | ({ readonly type: 'ServerStateChanged'; readonly from: ServerState; readonly to: ServerState } & ServerEventBase)
+  | ({ readonly type: 'ServerHealthChanged'; readonly health: Health } & ServerEventBase)
   /** The backend could not start it; the start is retried. */
-  | ({ readonly type: 'ServerStartFailed'; readonly reason: string } & AboutServer)
-  | ({ readonly type: 'ServerEnding'; readonly reason: EndingReason; readonly crash: boolean } & AboutServer)
-  | ({ readonly type: 'ServerRemoved' } & AboutServer)
-  | ({ readonly type: 'Allocated'; readonly sessionID: string; readonly waitedMs: number } & AboutServer)
-  | ({ readonly type: 'PlayersChanged'; readonly players: readonly string[] } & AboutServer)
+  | ({ readonly type: 'ServerStartFailed'; readonly reason: string } & ServerEventBase)
+  | ({ readonly type: 'ServerEnding'; readonly reason: EndingReason; readonly crash: boolean } & ServerEventBase)
+  | ({ readonly type: 'ServerRemoved' } & ServerEventBase)
+  | ({ readonly type: 'Allocated'; readonly sessionID: string; readonly waitedMs: number } & ServerEventBase)
+  | ({ readonly type: 'PlayersChanged'; readonly players: readonly string[] } & ServerEventBase)
   /** Progress of a drain: the servers that remain, and how many of them are Active. */
-  | ({ readonly type: 'DrainProgress'; readonly remaining: number; readonly active: number } & About)
+  | ({ readonly type: 'DrainProgress'; readonly remaining: number; readonly active: number } & EventBase)
   /** An instance without a server record was found; it is destroyed unless a match may be running on it. */
-  | ({ readonly type: 'OrphanFound'; readonly instance: Ref } & About)
+  | ({ readonly type: 'OrphanFound'; readonly instance: Ref } & EventBase)
   /** A reconcile failed and is retried. */
-  | ({ readonly type: 'ReconcileFailed' } & AboutBuild)
-  | ({ readonly type: 'BackendUnavailable' | 'BackendRecovered' } & About)
-  | ({ readonly type: 'LeadershipChanged'; readonly leads: boolean } & About)
+  | ({ readonly type: 'ReconcileFailed' } & BuildEventBase)
+  | ({ readonly type: 'BackendUnavailable' | 'BackendRecovered' } & EventBase)
+  | ({ readonly type: 'LeadershipChanged'; readonly leads: boolean } & EventBase)
   /** Event number `eventSeq` could not be delivered to `url` and is not sent again. */
   | ({
       readonly type: 'WebhookFailed'
       readonly url: string
       readonly eventSeq: number
       readonly reason: string
-    } & About)
+    } & EventBase)
 
 export type FleetEventType = UnnumberedEvent['type']
 /** `seq` numbers the events in this host's log, from 1; it is 0 for an event that is not logged. */

@@ -136,7 +136,7 @@ export interface Fleet {
    * `waitMs`), `unavailable`, `not-leader`, `draining`, `closed`, `aborted`.
    */
   allocate(request: AllocationRequest, options?: AllocateOptions): Promise<Allocation>
-  /** Handles one heartbeat of a game server: constant work, no I/O. Never throws; unknown servers get an answer too. */
+  /** Handles one heartbeat of a game server in constant time, without I/O. Never throws; unknown servers get an answer too. */
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
   /** Adds a listener for one type of event, or for all with `*`, until the returned function is called. */
   on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void
@@ -147,7 +147,7 @@ export interface Fleet {
   events(options?: ReadEventsOptions): AsyncIterableIterator<FleetEvent | EventsDropped>
   /** Adds an observer of call durations, until the returned function is called. For metrics, see `gamekeeper/metrics`. */
   observe(observer: FleetObserver): () => void
-  /** Current numbers. Walks over all servers. */
+  /** Current statistics. Walks over all servers. */
   stats(): FleetStats
   /** Probes the store and the backend; results are cached for 2 s. Never rejects. */
   health(): Promise<FleetHealth>

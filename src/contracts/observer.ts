@@ -1,4 +1,4 @@
-/** What a fleet measures of its own work, for metrics. Nothing is measured without an observer. */
+/** Measurements that a fleet makes of its own work, for metrics. Without an observer nothing is measured. */
 import type { Ref } from '../rules/model/resources.js'
 import type { BuildCounts, BuildHealth } from '../rules/model/status.js'
 import type { ErrorCode } from './errors.js'
@@ -22,7 +22,7 @@ export interface FleetObserver {
 /** `conflict`: rejected because the record had changed or was deleted. The store itself works. */
 export type CallOutcome = 'ok' | 'conflict' | 'failed'
 
-/** A build in numbers. */
+/** The statistics of a build. */
 export interface BuildStats {
   readonly build: Ref
   /** From its spec. */

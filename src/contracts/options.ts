@@ -1,12 +1,12 @@
 /** The options of a fleet, with defaults and units. */
+import { defaultApiGroup } from '../rules/model/wire.js'
+import { shown } from '../rules/validation/problem.js'
 import type { Backend } from './backend.js'
 import type { CallOptions } from './call-options.js'
 import { type Clock, systemClock } from './clock.js'
 import { alwaysLeader, type Elector } from './elector.js'
 import { FleetError } from './errors.js'
 import { type Logger, silentLogger } from './logger.js'
-import { shown } from '../rules/validation/problem.js'
-import { defaultApiGroup } from '../rules/model/wire.js'
 import type { Store } from './store.js'
 
 export interface AgentOptions {
@@ -62,11 +62,11 @@ export interface FleetLimits {
   readonly heartbeatIntervalMs: number
   /** An idle server is ended after this many Unhealthy reports in a row, counted once it has reported Healthy. Default 3. */
   readonly unhealthyReports: number
-  /** Most servers created per reconcile of a build. Default 20. */
+  /** Maximum number of servers created per reconcile of a build. Default 20. */
   readonly maxCreatesPerReconcile: number
-  /** Most servers ended per reconcile of a build. Default 20. */
+  /** Maximum number of servers ended per reconcile of a build. Default 20. */
   readonly maxDeletesPerReconcile: number
-  /** Most Pending servers of a build at a time. Default 5,000. */
+  /** Maximum number of Pending servers of a build. Default 5,000. */
   readonly maxPending: number
   /** Back-off after the first crash; it doubles with each further one. Default 1 s. */
   readonly backoffInitialMs: number
@@ -78,15 +78,15 @@ export interface FleetLimits {
   readonly eventLogSize: number
   /** Longest `waitMs` of an allocation. Default 60 s. */
   readonly maxWaitMs: number
-  /** Most callers waiting in the whole fleet; calls for the same session count once. Default 10,000. */
+  /** Maximum number of waiting callers in the whole fleet; calls for the same session count once. Default 10,000. */
   readonly maxWaiting: number
-  /** How often the backend's instances, and a shared store's records, are listed again at least. Default 60 s. */
+  /** Longest time between two lists of the backend's instances and of a shared store's records. Default 60 s. */
   readonly resyncIntervalMs: number
   /** A backend call that takes longer than this, plus the grace period if it has one, counts as failed. Default 120 s. */
   readonly callTimeoutMs: number
-  /** Most instances started at the same time. Default 20. */
+  /** Maximum number of instances started at the same time. Default 20. */
   readonly maxConcurrentCreates: number
-  /** Most instances destroyed at the same time; each can take its grace period. Default 100. */
+  /** Maximum number of instances destroyed at the same time; each can take its grace period. Default 100. */
   readonly maxConcurrentDestroys: number
 }
 
@@ -129,24 +129,24 @@ export function resolveOptions(options: FleetOptions): ResolvedOptions {
   })
 }
 
-function resolveLimits(given: Partial<FleetLimits>): FleetLimits {
-  for (const [name, value] of Object.entries(given)) {
+function resolveLimits(overrides: Partial<FleetLimits>): FleetLimits {
+  for (const [name, value] of Object.entries(overrides)) {
     if (!Object.hasOwn(defaultLimits, name)) {
       throw new FleetError(
         'invalid',
         `limits.${name} does not exist; use one of ${Object.keys(defaultLimits).join(', ')}`,
       )
     }
-    const least = name === 'heartbeatIntervalMs' ? 1_000 : 1
-    if (!Number.isInteger(value) || value < least) {
-      throw new FleetError('invalid', `limits.${name} must be an integer ≥ ${least}, but is ${shown(value)}`)
+    const minimum = name === 'heartbeatIntervalMs' ? 1_000 : 1
+    if (!Number.isInteger(value) || value < minimum) {
+      throw new FleetError('invalid', `limits.${name} must be an integer ≥ ${minimum}, but is ${shown(value)}`)
     }
   }
-  const limits = Object.freeze({ ...defaultLimits, ...given })
+  const limits = Object.freeze({ ...defaultLimits, ...overrides })
   const { silenceMs, heartbeatIntervalMs } = limits
   if (silenceMs < 2 * heartbeatIntervalMs) {
-    const least = `twice limits.heartbeatIntervalMs, which is ${heartbeatIntervalMs}`
-    throw new FleetError('invalid', `limits.silenceMs must be at least ${least}, but is ${silenceMs}`)
+    const minimum = `twice limits.heartbeatIntervalMs, which is ${heartbeatIntervalMs}`
+    throw new FleetError('invalid', `limits.silenceMs must be at least ${minimum}, but is ${silenceMs}`)
   }
   return limits
 }

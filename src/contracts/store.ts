@@ -15,7 +15,7 @@ export interface Versioned<T> {
 }
 
 /**
- * Every call must settle: a store on the network limits the time of its own calls. A write that resolves is durable. A write
+ * Every call must settle: a networked store sets timeouts for its own requests. A write that resolves is durable. A write
  * that rejects with `conflict` or `not-found` did not happen. After any other rejection the outcome is unknown, and the write
  * may still take effect later: read the record back before you act.
  */
@@ -30,11 +30,11 @@ export interface Collection<T extends Ref> {
   delete(ref: Ref, revision: string, options?: CallOptions): Promise<void>
 }
 
-/** Gets the changes of a collection. They are hints, possibly late or repeated, and include this host's own writes. */
+/** Receives the changes of a collection. They are hints, may be late or repeated, and include this host's own writes. */
 export interface CollectionListener<T extends Ref> {
   /**
-   * Everything that existed at one moment, or everything in one namespace: what is missing did not exist then. Called at the
-   * start of the watch, and whenever changes may have been lost.
+   * A snapshot of the whole collection, or of one namespace: a record that is missing did not exist at that moment. Called at
+   * the start of the watch, and whenever changes may have been lost.
    */
   listed(all: readonly Versioned<T>[], namespace?: string): void
   /** A record was created or updated. */

@@ -56,7 +56,7 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
 }
 
 function addressOf(agent: Agent, address: string | undefined): string {
-  // A wildcard address is not reachable as such: game servers on this machine use the loopback address.
+  // A wildcard address is not reachable itself: game servers on this machine use the loopback address.
   const isWildcard = agent.host === '0.0.0.0' || agent.host === '::'
   const host = address ?? (isWildcard ? '127.0.0.1' : agent.host)
   if (isIPv6(host)) return `[${host}]:${agent.port}`

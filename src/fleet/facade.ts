@@ -1,9 +1,9 @@
-/** The `Fleet` that a host app calls, over the engine of the current leadership term. */
+/** Implements the `Fleet` that a host app calls, on the engine of the current leadership term. */
 import type { Backend } from '../contracts/backend.js'
 import type { CallOptions } from '../contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
-import type { AllocateOptions, ServerHistory, Fleet, FleetStats } from '../contracts/fleet.js'
+import type { AllocateOptions, Fleet, FleetStats, ServerHistory } from '../contracts/fleet.js'
 import type { ResolvedOptions } from '../contracts/options.js'
 import type { Store } from '../contracts/store.js'
 import { buildStats } from '../engine/reporting/stats.js'
@@ -75,7 +75,7 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
   })
 }
 
-/** Hot path: an async function would add a promise to every call. */
+/** Not an async function, which would add a promise to every call of this hot path. */
 function allocate(
   term: LeaderTerm,
   maxWaitMs: number,
@@ -114,7 +114,7 @@ function explain(term: LeaderTerm, view: ResourceView, like: RefLike, { signal }
   return { ...(entry && { server: view.server(entry) }), events, text }
 }
 
-/** Takes every step even if one fails: a backend that fails to close must not keep the store's lock. */
+/** Runs every step even if one fails: a backend that fails to close must not keep the store locked. */
 async function closeAll(cleanUp: FacadeDependencies['cleanUp'], emitter: FleetEmitter): Promise<void> {
   const failures: unknown[] = []
   for (const step of cleanUp) await step().catch((error: unknown) => failures.push(error))

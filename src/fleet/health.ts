@@ -57,7 +57,7 @@ class CachedProbe {
   readonly #deps: Pick<HealthDependencies, 'clock' | 'logger'>
   readonly #what: string
   readonly #call: (signal: AbortSignal) => Promise<unknown>
-  /** `at` is when it was answered: elapsed ms, infinite until then. */
+  /** `at`: when the result arrived, in elapsed ms; Infinity until then. */
   #last: { at: number; readonly result: Promise<string | undefined> } | undefined
   #problem: string | undefined
 

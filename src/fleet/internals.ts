@@ -1,6 +1,6 @@
 /**
- * What other parts of this package may do with a fleet beyond its facade. A fleet that another implementation provides, such
- * as a test double, has none of it. The key is shared by the ESM and the CommonJS copy of this file.
+ * What other parts of this package may use of a fleet beyond its facade. Absent from other implementations of `Fleet`, such as
+ * test doubles. The key is shared by the ESM and the CommonJS copy of this file.
  */
 import type { FleetEmitter, LoggedEvents } from '../contracts/events.js'
 

@@ -25,8 +25,8 @@ export class LeaderTerm {
   /** Settles with the elector's first decision. Rejects when the first engine cannot start. */
   readonly begun: Promise<void>
   readonly #deps: LeaderTermDependencies
-  /** Answers heartbeats while another host leads. */
-  readonly #elsewhere: HeartbeatAnswer
+  /** Answer to heartbeats while another host leads. */
+  readonly #elsewhereAnswer: HeartbeatAnswer
   readonly #resign: () => Promise<void>
   #resolveBegun = () => {}
   #rejectBegun: (error: unknown) => void = () => {}
@@ -47,7 +47,7 @@ export class LeaderTerm {
     this.#deps = deps
     this.emitter = new Emitter(logger, limits.eventLogSize)
     this.observers = new Observers(clock, logger)
-    this.#elsewhere = {
+    this.#elsewhereAnswer = {
       operation: 'Continue',
       nextHeartbeatIntervalMs: limits.heartbeatIntervalMs,
       isElsewhere: true,
@@ -71,7 +71,7 @@ export class LeaderTerm {
 
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer {
     this.#heartbeats++
-    return this.#engine?.heartbeat(sessionHostId, heartbeat) ?? this.#elsewhere
+    return this.#engine?.heartbeat(sessionHostId, heartbeat) ?? this.#elsewhereAnswer
   }
 
   /** Heartbeats received so far. */
@@ -90,7 +90,7 @@ export class LeaderTerm {
     return this.#engine.isDraining() ? 'the fleet is draining' : undefined
   }
 
-  /** Stops the engine, saves what is not saved yet, and gives up leadership. */
+  /** Stops the engine, which saves what is not durable yet, and gives up leadership. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#cancelRetry()
@@ -110,7 +110,7 @@ export class LeaderTerm {
   #lost(leader: string | undefined): void {
     this.#isElected = false
     this.#leader = leader
-    // At once, also for an engine that is still starting: it must not act any more.
+    // Immediately, even if the engine is still starting: it must not act any more.
     this.#guard?.close(this.#notLeader())
     this.#changes = this.#changes.then(() => this.#stopEngine())
   }
@@ -132,7 +132,7 @@ export class LeaderTerm {
       emitter.emit({ type: 'LeadershipChanged', at: clock.now(), leads: true, message: 'this host leads the fleet' })
       this.#backoff = noBackoff
     } catch (error) {
-      // Deposed during the start: no retry, and `#stopEngine` settles `begun`.
+      // Deposed during the start: do not retry. `#stopEngine` settles `begun`.
       if (!this.#isElected) return
       logger.error({ err: error }, 'engine start failed')
       this.#rejectBegun(error)

@@ -1,4 +1,4 @@
-/** The facade's calls on builds, servers and details: each checks its input, asks the engine, and shows the result. */
+/** The facade's calls on builds, servers and details: each checks its input, calls the engine, and returns resources. */
 import type { Backend, LogsOptions } from '../contracts/backend.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
 import type { Builds, Details, Servers } from '../contracts/fleet.js'

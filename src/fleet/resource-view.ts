@@ -1,4 +1,4 @@
-/** Finds builds and servers in the engine of the current leadership term, and shows them as resources. Changes nothing. */
+/** Finds builds and servers in the engine of the current leadership term, and converts them to resources. Read-only. */
 import { FleetError } from '../contracts/errors.js'
 import type { BuildEntry, ServerEntry } from '../engine/state/entries.js'
 import { lookUp } from '../engine/state/inventory.js'

@@ -17,7 +17,7 @@ export interface HttpServerLimits {
   readonly headersTimeoutMs: number
   /** Time for the whole request, including its body, from its first byte. */
   readonly requestTimeoutMs: number
-  /** How often the two timeouts above are checked, and by how much they may be late. */
+  /** How often the two timeouts above are checked. They can be late by this much. */
   readonly checkIntervalMs: number
   /** How long an idle connection is kept: longer than heartbeat intervals and the pools of clients. */
   readonly keepAliveTimeoutMs: number
@@ -100,7 +100,7 @@ export function listen(server: Server, options: ListenOptions): Promise<Listenin
     server.once('error', failed)
     server.listen({ host, port }, () => {
       server.off('error', failed)
-      // From here on errors are about connections that could not be accepted; without a listener they would end the process.
+      // Later errors concern connections that could not be accepted. Without a listener they would end the process.
       server.on('error', (error) => logger.warn({ err: error, option }, 'accepting a connection failed'))
       const address = server.address()
       if (typeof address === 'object' && address !== null) resolve({ host: address.address, port: address.port })
@@ -114,7 +114,7 @@ const sweepIntervalMs = 25
 
 /**
  * Stops accepting connections, finishes requests in flight and closes idle connections. Resolves when every connection is
- * closed; busy ones are cut after `graceMs`.
+ * closed; busy ones are closed after `graceMs`.
  */
 export async function closeServer(server: Server, graceMs = 5_000): Promise<void> {
   if (!server.listening) return
@@ -143,7 +143,7 @@ const discardBytes = 16 * 1024 * 1024
 
 /**
  * Reads and discards the rest of a request that was rejected early: a client that is still sending sees the response only if
- * the connection is not reset. Cuts the connection if the rest is too long.
+ * the connection is not reset. Closes the connection if the rest is too long or too slow.
  */
 export function discardRest(incoming: IncomingMessage): void {
   if (incoming.complete || incoming.destroyed) return

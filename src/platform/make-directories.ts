@@ -5,7 +5,7 @@ import { codeOf } from './error-code.js'
 
 /**
  * Creates a directory and its missing parents; returns the first one that was missing. Rejects with the system's error.
- * Node's own `recursive` loops forever where the system refuses with ENOENT, as below `/proc`.
+ * Node's own `recursive` option loops forever if the system fails with ENOENT, as it does below `/proc`.
  */
 export async function makeDirectories(directory: string, mode: number): Promise<string | undefined> {
   const missing: string[] = []

@@ -1,8 +1,8 @@
-/** Classifies addresses: of this machine, loopback. */
+/** Checks whether an address belongs to this machine, and whether it is loopback. */
 import { createSocket } from 'node:dgram'
 import { isIPv6 } from 'node:net'
 
-/** Tries to bind it, since the list of interfaces omits a bridge without containers. */
+/** Tries to bind the address: the list of interfaces omits a bridge without containers. */
 export function isOwnAddress(address: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = createSocket(isIPv6(address) ? 'udp6' : 'udp4')

@@ -1,5 +1,5 @@
 /**
- * The certificate, key and authorities of a listener, reloaded when their files change, so that a renewed certificate needs no
+ * The certificate, key and CA certificates of a listener. Reloads files that change, so that a renewed certificate needs no
  * restart. Unusable files never replace usable ones. May touch files and real time.
  */
 import { X509Certificate } from 'node:crypto'
@@ -17,7 +17,7 @@ export interface TlsOptions {
   readonly cert: string
   /** Its private key. */
   readonly key: string
-  /** Authorities of client certificates: the handshake rejects a certificate signed by any other. */
+  /** CA certificates that client certificates must be signed by: the handshake rejects any other. */
   readonly ca?: string
   /** Whether clients must have a certificate. Default: true with `ca`. With `false` it is optional. */
   readonly requestCert?: boolean
@@ -63,7 +63,7 @@ export async function openTlsFiles(options: TlsOptions, option: string, logger: 
 
 interface TlsReloaderDependencies {
   readonly server: TlsServer
-  /** Those that the server uses now. */
+  /** The files that the server uses now. */
   readonly files: Files
   readonly options: TlsOptions
   readonly checkMs: number
@@ -133,7 +133,7 @@ async function read({ cert, key, ca }: TlsOptions): Promise<Files> {
     readFile(key),
     ca === undefined ? undefined : readFile(ca),
   ])
-  // An empty file would mean Node's default authorities.
+  // With an empty file, Node would use its default CA certificates.
   if (caBytes !== undefined) checkAuthorities(caBytes, ca)
   return { cert: certBytes, key: keyBytes, ...(caBytes !== undefined && { ca: caBytes }) }
 }

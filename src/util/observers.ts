@@ -1,4 +1,4 @@
-/** The observers of one fleet. Without any, nothing is measured. */
+/** The observers of one fleet: measures calls and reports them. Without an observer, nothing is measured. */
 import type { Clock } from '../contracts/clock.js'
 import { type ErrorCode, FleetError } from '../contracts/errors.js'
 import type { Logger } from '../contracts/logger.js'
@@ -21,10 +21,10 @@ export class Observers {
 
   /** Adds an observer until the returned function is called. An observer that is added twice is called twice. */
   add(observer: FleetObserver): () => void {
-    const own = bound(observer)
-    this.#observers.add(own)
+    const copy = withBoundMethods(observer)
+    this.#observers.add(copy)
     return () => {
-      this.#observers.delete(own)
+      this.#observers.delete(copy)
     }
   }
 
@@ -66,7 +66,7 @@ export class Observers {
   }
 }
 
-function bound(observer: FleetObserver): FleetObserver {
+function withBoundMethods(observer: FleetObserver): FleetObserver {
   const { allocated, reconciled, backendCall, storeCall } = observer
   return {
     ...(allocated && { allocated: allocated.bind(observer) }),

@@ -1,4 +1,4 @@
-/** Abort signals: stop waiting for work that continues, and combine two signals into one. */
+/** Helpers for abort signals: stop waiting for work that continues, and combine two signals into one. */
 import { FleetError } from '../contracts/errors.js'
 
 /** Settles like `work`, or rejects with `aborted` when the signal fires. The work itself continues. */
@@ -27,7 +27,7 @@ export interface EitherSignal {
   release(): void
 }
 
-/** Fires when one of the two does. `AbortSignal.any` leaks on a long-lived signal: it leaves something behind at every use. */
+/** Fires when either signal does. `AbortSignal.any` is not used because it leaks memory on long-lived signals. */
 export function eitherSignal(one: AbortSignal, other: AbortSignal | undefined): EitherSignal {
   const either = new AbortController()
   const onOne = () => either.abort(one.reason)

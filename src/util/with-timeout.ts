@@ -1,4 +1,4 @@
-/** Bounds the time of a call, so that its caller can continue and retry. */
+/** Limits the time of a call, so that its caller can continue and retry. */
 import type { Clock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
 
@@ -17,7 +17,7 @@ export function withTimeout<T>(
       aborter.abort(error)
     })
     // An async function, so that a call that throws synchronously also cancels the timer.
-    const answer = async () => call(aborter.signal)
-    answer().then(resolve, reject).finally(cancel)
+    const run = async () => call(aborter.signal)
+    run().then(resolve, reject).finally(cancel)
   })
 }

@@ -50,7 +50,7 @@ describe('concurrency limits:', () => {
     await until(() => fleet.stats().builds[0]?.waiting === 2)
     const refused = await allocate('?wait=30')
     expect(refused).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
-    expect(refused.text).toContain('2 callers wait already')
+    expect(refused.text).toContain('2 callers are waiting')
     expect((await allocate()).status).toBe(429)
     gone.abort()
     await ended

@@ -244,14 +244,14 @@ const records: readonly PlantedBug[] = [
     name: 'a game is told to terminate before Terminating is stored',
     standsFor: 'after a host crash, a terminating server is allocated',
     file: 'src/engine/instances/heartbeats.ts',
-    from: "state === 'Terminating' && isEndCertain(entry)",
-    to: "state === 'Terminating' && (entry || isEndCertain(entry))",
+    from: "state === 'Terminating' && isTerminationCertain(entry)",
+    to: "state === 'Terminating' && (entry || isTerminationCertain(entry))",
   },
   {
     name: 'a resync ignores changed builds',
     standsFor: 'the fleet keeps a stale view forever',
     file: 'src/engine/persistence/store-resync.ts',
-    from: 'if (known.revision !== found.revision) await this.#refreshBuild(known)',
+    from: 'if (build.revision !== found.revision) await this.#refreshBuild(build)',
     to: '',
   },
   {
@@ -313,7 +313,7 @@ const watching: readonly PlantedBug[] = [
     name: 'a stale watch event overwrites a newer record',
     standsFor: 'a late event reverts a newer change',
     file: 'src/engine/persistence/store-resync.ts',
-    from: 'if (known.revision !== found.revision) await this.#refreshBuild(known)\n    }',
+    from: 'if (build.revision !== found.revision) await this.#refreshBuild(build)\n    }',
     to: 'this.#ctx.inventory.replaceBuild(known, found.record, found.revision)\n      this.#ctx.enqueue(known)\n    }',
   },
   {

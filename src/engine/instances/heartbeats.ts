@@ -1,4 +1,4 @@
-/** Answers heartbeats: constant work, no I/O, and no write unless state, health or players changed. */
+/** Handles heartbeats in constant time and without I/O. Changes records only if state, health or players changed. */
 import type { Heartbeat, HeartbeatAnswer, SessionConfig } from '../../rules/game/heartbeat.js'
 import { afterReport, healthOf, reachesUnhealthyLimit, noReports } from '../../rules/lifecycle/health.js'
 import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
@@ -20,7 +20,7 @@ export class Heartbeats {
     this.#terminate = Object.freeze({ operation: 'Terminate', nextHeartbeatIntervalMs })
   }
 
-  /** `unknown` answers for ids that no server has. */
+  /** `unknown` decides the answer for an id that belongs to no server. */
   receive(hostId: string, heartbeat: Heartbeat, unknown: () => 'Continue' | 'Terminate'): HeartbeatAnswer {
     const entry = this.#ctx.inventory.serverByHostId(hostId)
     if (!entry) return unknown() === 'Continue' ? this.#continue : this.#terminate
@@ -31,12 +31,12 @@ export class Heartbeats {
     return this.#answer(entry, heartbeat)
   }
 
-  /** The server's process runs: its timeout for the first heartbeat begins. */
+  /** The server's process is running: starts its heartbeat timeout. */
   expect(entry: ServerEntry): void {
     const { heartbeating, awaitingFirstHeartbeat, awaitingHeartbeat } = entry.build
     const now = this.#ctx.responsiveClock.now()
     entry.runningSince ??= now
-    // Its heartbeat can come before the backend's event, and events can be repeated.
+    // A heartbeat can arrive before the backend's event, and events can be repeated.
     if (heartbeating.has(entry) || awaitingFirstHeartbeat.has(entry) || awaitingHeartbeat.has(entry)) return
     entry.silentSince = now
     entry.healthReports = noReports
@@ -83,7 +83,7 @@ export class Heartbeats {
 
   #answer(entry: ServerEntry, heartbeat: Heartbeat): HeartbeatAnswer {
     const { session, state } = entry.record
-    if (state === 'Terminating' && isEndCertain(entry)) return this.#terminate
+    if (state === 'Terminating' && isTerminationCertain(entry)) return this.#terminate
     if (!session) return this.#continue
     entry.sessionAnswers ??= createSessionAnswers(entry, this.#ctx.limits.heartbeatIntervalMs)
     return heartbeat.state === 'StandingBy' ? entry.sessionAnswers.active : entry.sessionAnswers.continue
@@ -91,10 +91,10 @@ export class Heartbeats {
 }
 
 /**
- * True when the end is on record, was reported by the game, or follows a session. Until an idle server's end is durable, a new
- * leader would not know of it and could allocate the server, so the game must not get Terminate yet.
+ * True when the termination is durable, was reported by the game, or follows a session. Before an idle server's termination
+ * is durable, a new leader could still allocate the server, so the game must not get Terminate yet.
  */
-function isEndCertain({ record, stored, recordDeleted, build }: ServerEntry): boolean {
+function isTerminationCertain({ record, stored, recordDeleted, build }: ServerEntry): boolean {
   if (record.session !== undefined || record.ending?.reason === 'Exited') return true
   return recordDeleted || build.deleted || stored?.state === 'Terminating'
 }
@@ -116,7 +116,7 @@ function createSessionAnswers(
   }
 }
 
-/** The build metadata it was started with. Falls back to the current metadata if the build changed before this host led. */
+/** The build metadata that the server was started with, or the current one if the build changed before this host led. */
 function metadataOf(entry: ServerEntry): SessionConfig['metadata'] {
   const { buildMetadata = {} } = entry.build.record.spec
   return isCurrent(entry) ? buildMetadata : (entry.startMetadata ?? buildMetadata)

@@ -1,4 +1,4 @@
-/** Applies what the backend reports of an instance to its server. Synchronous. */
+/** Applies what the backend reports about an instance to its server. Synchronous. */
 import type { Instance } from '../../contracts/backend.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import type { Ref } from '../../rules/model/resources.js'
@@ -7,11 +7,11 @@ import type { ServerEntry } from '../state/entries.js'
 import { lookUp } from '../state/inventory.js'
 
 export interface InstanceObserverDependencies {
-  /** The server's process runs: its first heartbeat is due. */
+  /** The server's process is running: starts its heartbeat timeout. */
   readonly running: (entry: ServerEntry) => void
   /** The server stays Pending until someone fixes the cause. */
   readonly startBlocked: (entry: ServerEntry, reason: string) => void
-  /** No server has this instance. */
+  /** The instance belongs to no server. */
   readonly orphan: (instance: Instance) => void
 }
 

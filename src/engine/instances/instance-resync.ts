@@ -67,7 +67,7 @@ export class InstanceResync {
   async #list(): Promise<void> {
     const { backend, clock, inventory, limits } = this.#ctx
     const startSeq = this.#observer.lastSeq
-    // Chosen before the call: a server that starts to run during it may be missing from the list.
+    // Determined before the call: a server that starts during it may be missing from the list.
     const expected = [...inventory.servers.values()].filter(mustHaveInstance)
     const instances = await withTimeout(clock, limits.callTimeoutMs, 'the list of instances', (signal) =>
       backend.list({ signal }),
@@ -94,12 +94,12 @@ export class InstanceResync {
   async #confirmMissing(entry: ServerEntry, isMissing: (entry: ServerEntry) => boolean): Promise<void> {
     const { backend, clock, limits, logger } = this.#ctx
     const { uid, name, ports = [] } = entry.record
-    const known = { ref: entry.ref, uid, ports }
+    const recorded = { ref: entry.ref, uid, ports }
     let found: Instance | undefined
     try {
       if (backend.find) {
         found = await withTimeout(clock, limits.callTimeoutMs, `the lookup of ${name}`, async (signal) =>
-          backend.find?.(known, { signal }),
+          backend.find?.(recorded, { signal }),
         )
       }
     } catch (error) {

@@ -1,6 +1,6 @@
 /**
- * Keeps the engine's view of instances equal to the backend's: events as they arrive, and the full list at start, after
- * events may have been lost, and at every resync. Destroys orphans, except those on which a match may be running.
+ * Keeps the engine's view of instances in sync with the backend: applies events as they arrive, and the full list at start,
+ * when events may have been lost, and at every resync. Destroys orphans, unless a match may be running on them.
  */
 import type { Instance } from '../../contracts/backend.js'
 import type { Versioned } from '../../contracts/store.js'
@@ -14,12 +14,12 @@ import { InstanceResync } from './instance-resync.js'
 import { Orphans } from './orphans.js'
 
 export interface InstanceWatcherDependencies {
-  /** The server's process runs: its first heartbeat is due. */
+  /** The server's process is running: starts its heartbeat timeout. */
   readonly running: (entry: ServerEntry) => void
   readonly heartbeat: (sessionHostId: string, heartbeat: Heartbeat) => HeartbeatAnswer
   /** The server stays Pending until someone fixes the cause. */
   readonly startBlocked: (entry: ServerEntry, reason: string) => void
-  /** Takes in a record that an earlier leader wrote after this host had read the store. */
+  /** Adopts a record that an earlier leader wrote after this host had read the store. */
   readonly adopt: (server: Versioned<Server>) => void
 }
 
@@ -64,17 +64,17 @@ export class InstanceWatcher {
     this.#unwatch()
   }
 
-  /** Takes in the current state of an instance. */
+  /** Applies the current state of an instance. */
   observe(instance: Instance): void {
     this.#observer.observe(instance)
   }
 
-  /** Answers a heartbeat whose id no server has. `gameState` is the state that the game reports. */
+  /** Answers a heartbeat whose id belongs to no server. `gameState` is the state that the game reports. */
   unknownHeartbeat(hostId: string, gameState: GameState): 'Continue' | 'Terminate' {
     const name = readSessionHostId(hostId)?.name
     if (gameState !== 'Active' || name === undefined) return 'Terminate'
     if (this.#orphans.keepActive(name)) return 'Continue'
-    // The token may have been lost with the store. That is no reason to end a match.
+    // The token may have been lost with the store, which must not end a match.
     return this.#ctx.inventory.isActive(name) ? 'Continue' : 'Terminate'
   }
 

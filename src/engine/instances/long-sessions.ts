@@ -1,10 +1,10 @@
-/** Reports sessions that exceed the build's limit in the `LongSession` condition, and ends them if the build says so. */
+/** Reports sessions that exceed the build's limit in the `LongSession` condition, and ends them if `endLongSessions` is set. */
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import type { EngineContext } from '../context.js'
 import type { Conditions } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 
-/** Servers that the condition's message names. */
+/** How many servers the condition's message names. */
 const maxNames = 5
 
 export class LongSessions {

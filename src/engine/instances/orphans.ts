@@ -16,7 +16,7 @@ interface Orphan {
 }
 
 export interface OrphansDependencies {
-  /** Takes in a record that an earlier leader wrote after this host had read the store. */
+  /** Adopts a record that an earlier leader wrote after this host had read the store. */
   readonly adopt: (server: Versioned<Server>) => void
   readonly observe: (instance: Instance) => void
 }
@@ -38,9 +38,9 @@ export class Orphans {
 
   observe(instance: Instance): void {
     const key = keyOf(instance.ref)
-    const known = this.#orphans.get(key)
-    if (known?.instance.uid === instance.uid) {
-      known.instance = instance
+    const existing = this.#orphans.get(key)
+    if (existing?.instance.uid === instance.uid) {
+      existing.instance = instance
       return
     }
     const { clock, emitter, logger } = this.#ctx
@@ -61,7 +61,7 @@ export class Orphans {
     for (const [key, orphan] of this.#orphans) if (!uids.has(orphan.instance.uid)) this.#orphans.delete(key)
   }
 
-  /** An instance of this name reports a match. Returns false when none is an orphan. */
+  /** An instance of this name reports a match. Returns false if no orphan has this name. */
   keepActive(name: string): boolean {
     for (const orphan of this.#orphans.values()) {
       if (orphan.instance.ref.name !== name) continue

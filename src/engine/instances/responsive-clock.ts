@@ -1,6 +1,6 @@
 /**
  * Elapsed time minus the time in which the host could not receive heartbeats, because it was suspended or its event loop was
- * blocked. Server silence is measured on it: heartbeats sent meanwhile are processed only afterwards.
+ * blocked. Heartbeat timeouts use it, because heartbeats sent during that time are processed only afterwards.
  */
 import type { Clock } from '../../contracts/clock.js'
 

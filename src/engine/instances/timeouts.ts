@@ -1,6 +1,6 @@
 /**
- * Detects servers that exceed a time limit: no heartbeat, Initializing for too long, a session that runs too long. Reads
- * the front of time-ordered lists, so a check costs as much as what it finds.
+ * Detects servers that exceed a time limit: no heartbeat, Initializing for too long, or a session that is too long. Reads
+ * only the front of time-ordered lists, so the cost of a check depends on what it finds and not on the size of the fleet.
  */
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import { type LifeLimits, lifeLimits } from '../../rules/lifecycle/limits.js'

@@ -11,7 +11,7 @@ import type { Inventory } from '../state/inventory.js'
 export type BuildChange = (build: Build) => Build
 
 export interface BuildWriterDependencies {
-  /** The record was replaced: by a change, or by what another writer left in the store. */
+  /** The record was replaced, by a change of this host or by what another writer left in the store. */
   readonly changed: (build: BuildEntry, before: Build) => void
   /** A write succeeded and no write is in progress any more. */
   readonly idle: (build: BuildEntry) => void
@@ -42,7 +42,7 @@ export class BuildWriter {
     this.#deps = deps
   }
 
-  /** Resolves when the change is durable and in force. Rejects with what the change threw, or with the store's error. */
+  /** Resolves when the change is durable and applied. Rejects with what the change threw, or with the store's error. */
   change(build: BuildEntry, change: BuildChange): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       const pending = this.#pending.get(build)
@@ -57,15 +57,15 @@ export class BuildWriter {
 
   /** Resolves when the write in progress, if any, has ended. Never rejects. */
   async settled(build: BuildEntry): Promise<void> {
-    // An empty change waits its turn and writes nothing. A failure is reported to the callers whose changes it concerns.
+    // An empty change waits for its turn and writes nothing. Failures are reported to the callers of the failed changes.
     if (build.writing) await this.change(build, (record) => record).catch(() => undefined)
   }
 
-  /** Takes over what another writer has made of the record. False when the record has been deleted. */
+  /** Applies what another writer has changed. False if the record has been deleted. */
   async refresh(build: BuildEntry): Promise<boolean> {
     const { revision } = build
     const current = await this.#store.builds.get(build.record)
-    // A write of this host since then is newer, and detects conflicts by itself.
+    // This host has written the record meanwhile, and that write detects conflicts itself.
     if (build.writing || build.revision !== revision) return true
     this.#uncertain.delete(build)
     if (build.deleted) return true
@@ -74,7 +74,7 @@ export class BuildWriter {
     return true
   }
 
-  /** Notes that the record in the store is unknown. */
+  /** Marks the record in the store as unknown. */
   markUncertain(build: BuildEntry): void {
     this.#uncertain.add(build)
   }
@@ -87,7 +87,7 @@ export class BuildWriter {
       if (batch.length === 0) {
         // Synchronously after the last batch: a later change starts a write of its own.
         build.writing = false
-        // After another failure neither is called: `uncertain` holds the build, and the resync retries it.
+        // After any other failure neither is called: the build is in `uncertain`, and the next resync retries it.
         if (succeeded) this.#deps.idle(build)
         else if (isMissing) this.#deps.recordMissing(build)
         return
@@ -112,7 +112,7 @@ export class BuildWriter {
     return batch
   }
 
-  /** Returns the changes that were accepted; those that threw are already rejected. */
+  /** Returns the accepted changes. Those that threw are already rejected. */
   async #write(build: BuildEntry, batch: readonly PendingChange[]): Promise<readonly PendingChange[]> {
     let base = build.record
     let revision = build.revision

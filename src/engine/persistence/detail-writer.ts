@@ -17,7 +17,7 @@ export class DetailWriter {
     this.#ctx = ctx
   }
 
-  /** Notes that the players of this server changed. */
+  /** Marks the server's player list as changed, and emits the event. */
   changed(entry: ServerEntry): void {
     this.#dirty.add(entry)
     this.#ctx.emitter.emit({
@@ -27,7 +27,7 @@ export class DetailWriter {
     })
   }
 
-  /** Starts to write what has changed. Called once a second. */
+  /** Starts writing the changed lists. Called once a second. */
   flush(): void {
     for (const entry of this.#dirty) {
       if (this.#ctx.inventory.servers.get(keyOf(entry.record)) !== entry) this.#dirty.delete(entry)
@@ -52,7 +52,7 @@ export class DetailWriter {
     }
   }
 
-  /** Writes what has changed. Resolves when each write has succeeded or failed. */
+  /** Writes the changed lists. Resolves when each write has succeeded or failed. */
   async close(): Promise<void> {
     await Promise.all([...this.#writing.values()])
     await Promise.all([...this.#dirty].map((entry) => this.#start(entry)))

@@ -48,7 +48,7 @@ export class LeadershipGuard {
     return this.#closedWith
   }
 
-  /** Rejects every call from now on. The first error stays. */
+  /** Rejects every call from now on with `error`. If already closed, the first error is kept. */
   close(error: FleetError): void {
     this.#closedWith ??= error
   }
@@ -66,7 +66,7 @@ export class LeadershipGuard {
       get: (ref, options) => call('get', () => inner.get(ref, options)),
       list: (options) => call('list', () => inner.list(options)),
       create: (record, options) => call('create', () => inner.create(record, options)),
-      // On the path of every allocation: no closure is created.
+      // Hot path of allocations: creates no closure.
       update: (record, revision, options) =>
         this.#closedWith === undefined && observers.isEmpty
           ? inner.update(record, revision, options)
@@ -107,7 +107,9 @@ export class LeadershipGuard {
       ...(protect && {
         protect: (ref, uid, options) => this.#callBackend('protect', () => protect.call(backend, ref, uid, options)),
       }),
-      ...(find && { find: (known, options) => this.#callBackend('find', () => find.call(backend, known, options)) }),
+      ...(find && {
+        find: (recorded, options) => this.#callBackend('find', () => find.call(backend, recorded, options)),
+      }),
     } satisfies Partial<Backend>
   }
 }

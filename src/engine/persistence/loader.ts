@@ -1,4 +1,4 @@
-/** Loads the store's records into the inventory, all of them when a leadership term begins, oldest first. */
+/** Loads records of the store into the inventory: all of them when a leadership term begins, oldest first. */
 import type { Versioned } from '../../contracts/store.js'
 import { afterFailure } from '../../rules/lifecycle/backoff.js'
 import { needsBackoff, transition } from '../../rules/lifecycle/lifecycle.js'
@@ -27,7 +27,7 @@ export class Loader {
     ])
     const byAge = [...buildRecords].sort((a, b) => a.record.createdAt - b.record.createdAt)
     for (const build of byAge) this.loadBuild(build)
-    // The inventory's lists are in order of time, also after a restart: the first server to stand by is allocated first.
+    // The inventory's lists stay in time order across restarts: the first server to stand by is allocated first.
     const inOrder = [...serverRecords].sort((a, b) => stateSince(a.record) - stateSince(b.record))
     for (const server of inOrder) this.loadServer(server)
     for (const { record, revision } of detailRecords) {
@@ -43,7 +43,7 @@ export class Loader {
 
   loadBuild({ record, revision }: Versioned<Build>): BuildEntry {
     const build = this.#ctx.inventory.addBuild(record, revision)
-    // The back-off itself is not stored: a build that has crashed recently starts over with the shortest.
+    // The back-off is not stored: a build that crashed recently starts over with the shortest one.
     if (record.conditions.some(({ type }) => type === 'Crashing')) {
       build.backoff = afterFailure(build.backoff, this.#ctx.clock.elapsed(), backoffLimits(this.#ctx))
       // Which template crashed is not stored either, so assume the current one until its servers stay up.
@@ -82,8 +82,8 @@ export class Loader {
     const { inventory } = this.#ctx
     const build = inventory.builds.get(keyOf({ namespace: server.namespace, name: server.build }))
     if (build?.record.uid === server.buildUid) return build
-    const known = this.#deletedBuilds.get(server.buildUid)
-    if (known) return known
+    const existing = this.#deletedBuilds.get(server.buildUid)
+    if (existing) return existing
     const deleted = inventory.addDeletedBuild(placeholderBuild(server))
     this.#deletedBuilds.set(server.buildUid, deleted)
     return deleted
@@ -95,7 +95,7 @@ function stateSince(server: Server): number {
   return server.reachedActiveOn ?? server.reachedStandingByOn ?? server.createdAt
 }
 
-/** Stands in for a build whose record has been deleted: enough to terminate its servers. */
+/** Stands in for a build whose record has been deleted, so that its servers can be terminated. */
 function placeholderBuild(server: Server): Build {
   return {
     namespace: server.namespace,

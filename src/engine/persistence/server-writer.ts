@@ -1,6 +1,6 @@
 /**
- * Makes server records durable by compare-and-swap, one write at a time per server. A write whose outcome is unknown is read
- * back before anything else is decided.
+ * Makes server records durable by compare-and-swap, one write at a time per server. If the outcome of a write is unknown, the
+ * record is read back before anything else is decided.
  */
 import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
@@ -23,7 +23,7 @@ export class ServerWriter {
   readonly #store: Pick<Store, 'servers'>
   readonly #inventory: Inventory
   readonly #clock: Pick<Clock, 'now'>
-  /** What to call when an uncertain intent turns out to be in the store. */
+  /** Callbacks for uncertain intents that turn out to be in the store. */
   readonly #onGranted = new WeakMap<ServerEntry, () => void>()
 
   constructor(store: Pick<Store, 'servers'>, inventory: Inventory, clock: Pick<Clock, 'now'>) {
@@ -57,14 +57,14 @@ export class ServerWriter {
   }
 
   /**
-   * Reads the record and compares it with what this host last stored: takes over what other hosts may decide, and marks the
-   * rest to be saved again. Rejects with LostServer, or with the store's error.
+   * Reads the record and compares it with what this host last stored. Accepts the decisions that other hosts may make, and
+   * marks the record to be saved again otherwise. Rejects with LostServer, or with the store's error.
    */
   refresh(entry: ServerEntry): Promise<void> {
     return this.#inTurn(entry, isInStore, this.#compare)
   }
 
-  /** Runs `work` after the write in progress, and only if it is still wanted then. */
+  /** Runs `work` after the write in progress, and only if `isWanted` still holds then. */
   #inTurn(
     entry: ServerEntry,
     isWanted: (entry: ServerEntry) => boolean,
@@ -88,14 +88,14 @@ export class ServerWriter {
     const current = await this.#store.servers.get(entry.record)
     if (current?.record.uid !== entry.record.uid) throw this.#endLost(entry, recordDeleted)
     entry.revision = current.revision
-    const hasLanded = current.record.session !== undefined && current.record.session.id === entry.intent?.id
-    if (hasLanded && entry.record.state === 'StandingBy') {
+    const isStored = current.record.session !== undefined && current.record.session.id === entry.intent?.id
+    if (isStored && entry.record.state === 'StandingBy') {
       this.#accept(entry, undefined, current.record, entry.intent)
       this.#onGranted.get(entry)?.()
       return
     }
     this.#yieldTo(entry, current)
-    // A write based on what was just read makes the lost write fail: its revision is now older.
+    // This write changes the revision, so the lost write fails if it still arrives.
     const written = entry.record
     entry.revision = await this.#store.servers.update(written, current.revision)
     entry.stored = written
@@ -145,7 +145,7 @@ export class ServerWriter {
       throw this.#endLost(entry, recordDeleted, error)
     }
     if (current.record.uid !== written.uid) throw this.#endLost(entry, 'its name belongs to another server', error)
-    // Unchanged so far. If the write still lands, the retry with the same revision fails with a conflict.
+    // Unchanged so far. If the write still takes effect, the retry with the same revision fails with a conflict.
     if (current.revision === entry.revision) return false
     entry.revision = current.revision
     if (isSame(current.record, written)) {
@@ -161,7 +161,7 @@ export class ServerWriter {
     entry.stored = written
     // An intent made during this write is not part of it.
     if (!session || session !== entry.intent) return
-    // The server may have changed during the write. Only a server that stands by gets the session.
+    // The server may have changed during the write. Only a server that is still standing by gets the session.
     const next =
       entry.record === base ? written : transition(entry.record, { type: 'allocated', session }, this.#clock.now())
     if (next.session?.id === session.id) this.#inventory.grant(entry, next)
@@ -169,7 +169,7 @@ export class ServerWriter {
     else if (!written.session) this.#inventory.release(entry)
   }
 
-  /** A server without a record is ended: there is nothing left to write or to allocate. */
+  /** Ends a server whose record is gone: there is nothing left to write or to allocate. */
   #endLost(entry: ServerEntry, why: string, cause?: unknown): LostServer {
     const error = lost(entry, why, cause)
     entry.recordDeleted = true
@@ -179,7 +179,7 @@ export class ServerWriter {
     return error
   }
 
-  /** Another host's decision about an idle server stands: it has allocated it, or ended it. Throws LostServer then. */
+  /** Accepts another host's decision to allocate or end an idle server, and then throws LostServer. */
   #yieldTo(entry: ServerEntry, { record }: Versioned<Server>): void {
     const isEnded = record.state === 'Terminating' && isIdle(entry.record)
     if (!isEnded && !this.#isAllocatedElsewhere(entry, record)) return
@@ -189,8 +189,8 @@ export class ServerWriter {
   }
 
   /**
-   * True when another host has allocated it. False when another server here has that session: then the record is a late write
-   * of a dead host, and what this host has answered since takes precedence.
+   * True if another host has allocated the server. False if another server has that session here: the record is then a late
+   * write of a dead host, and what this host has since told callers takes precedence.
    */
   #isAllocatedElsewhere(entry: ServerEntry, { session }: Server): boolean {
     if (!session || !isIdle(entry.record)) return false

@@ -1,7 +1,7 @@
 /**
  * Detects records changed outside this engine: late writes of an earlier leader, external edits and deletions, and writes of
- * this host whose outcome is unknown. A shared store is watched, or listed at every resync if it cannot be watched; in a
- * store of its own only the uncertain writes are checked.
+ * this host whose outcome is unknown. A shared store is watched, or listed at every resync if it cannot be watched. In a
+ * store that is not shared, only uncertain writes are checked.
  */
 import type { StoreListener, Versioned } from '../../contracts/store.js'
 import { type Build, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
@@ -10,9 +10,9 @@ import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { BuildWriter } from './build-writer.js'
 
 export interface StoreResyncDependencies {
-  /** Takes in a build, unless another build has its name or buildID. */
+  /** Adopts a build, unless another build has its name or buildID. */
   readonly adoptBuild: (build: Versioned<Build>) => void
-  /** Looks for builds that may be in the store although their creation failed. */
+  /** Adopts builds that are in the store although their creation failed. */
   readonly recoverUncertainBuilds: () => Promise<void>
   readonly builds: Pick<BuildWriter, 'refresh' | 'settled' | 'uncertain'>
   /** The record of this build has been deleted. */
@@ -27,7 +27,7 @@ export class StoreResync {
   readonly #deps: StoreResyncDependencies
   #cancelTimer = () => {}
   #unwatch = () => {}
-  /** A notice could not be processed: the next resync lists everything. */
+  /** A change could not be processed: the next resync lists everything. */
   #needsList = false
 
   constructor(ctx: EngineContext, deps: StoreResyncDependencies) {
@@ -90,7 +90,7 @@ export class StoreResync {
     const { inventory, store } = this.#ctx
     for (const build of this.#deps.builds.uncertain) {
       await this.#refreshBuild(build)
-      // A change whose write failed then may still be due.
+      // A change whose write failed may still be needed.
       this.#ctx.enqueue(build)
     }
     await this.#deps.recoverUncertainBuilds()
@@ -99,7 +99,7 @@ export class StoreResync {
     try {
       await this.#allBuilds(await store.builds.list())
       const servers = await store.servers.list()
-      // Missed notices of known servers are not sent again. Without a watch, their next write detects a change.
+      // A watch does not repeat missed changes, so all servers are checked. Without a watch, the next write detects a change.
       if (store.watch) return await this.#allServers(servers)
       for (const found of servers) if (!inventory.servers.has(keyOf(found.record))) await this.#serverChanged(found)
     } catch (error) {
@@ -125,21 +125,21 @@ export class StoreResync {
   }
 
   async #buildChanged(found: Versioned<Build>): Promise<void> {
-    const known = this.#ctx.inventory.builds.get(keyOf(found.record))
-    if (known?.revision === found.revision) return
-    if (known) {
-      await this.#deps.builds.settled(known)
-      if (known.revision !== found.revision) await this.#refreshBuild(known)
+    const build = this.#ctx.inventory.builds.get(keyOf(found.record))
+    if (build?.revision === found.revision) return
+    if (build) {
+      await this.#deps.builds.settled(build)
+      if (build.revision !== found.revision) await this.#refreshBuild(build)
     }
     await this.#adoptBuild(found.record)
   }
 
   async #buildGone(ref: Ref): Promise<void> {
-    const known = this.#ctx.inventory.builds.get(keyOf(ref))
-    if (known) await this.#refreshBuild(known)
+    const build = this.#ctx.inventory.builds.get(keyOf(ref))
+    if (build) await this.#refreshBuild(build)
   }
 
-  /** Reads the build again: the notice may be older than a deletion by this host. */
+  /** Reads the build again: the reported change may be older than a deletion by this host. */
   async #adoptBuild(ref: Ref): Promise<void> {
     const { inventory, store } = this.#ctx
     if (inventory.builds.has(keyOf(ref))) return
@@ -148,7 +148,7 @@ export class StoreResync {
   }
 
   async #refreshBuild(build: BuildEntry): Promise<void> {
-    // A write in progress may be older than the notice.
+    // A write in progress may be older than the reported change.
     await this.#deps.builds.settled(build)
     const exists = await this.#deps.builds.refresh(build)
     if (!exists && !this.#ctx.stopped()) this.#deps.buildGone(build)
@@ -156,26 +156,26 @@ export class StoreResync {
 
   async #serverChanged(found: Versioned<Server>): Promise<void> {
     const { inventory, store } = this.#ctx
-    const known = inventory.servers.get(keyOf(found.record))
-    if (!known) {
+    const entry = inventory.servers.get(keyOf(found.record))
+    if (!entry) {
       const current = await store.servers.get(found.record)
       const isUnknown = current && !this.#ctx.stopped() && !inventory.servers.has(keyOf(current.record))
       if (isUnknown) this.#deps.adoptServer(current)
       return
     }
-    if (known.revision === found.revision) return
-    // The notice may be of this host's own write and arrive before the answer.
-    await known.saving?.catch(() => undefined)
-    if (known.revision !== undefined && known.revision !== found.revision) await this.#deps.refreshServer(known)
-    // The server was removed meanwhile: a record that is there now comes from a late write.
+    if (entry.revision === found.revision) return
+    // The change may be this host's own write, reported before that write has resolved.
+    await entry.saving?.catch(() => undefined)
+    if (entry.revision !== undefined && entry.revision !== found.revision) await this.#deps.refreshServer(entry)
+    // The server was removed meanwhile: if a record exists now, it comes from a late write.
     if (!inventory.servers.has(keyOf(found.record)) && !this.#ctx.stopped()) await this.#serverChanged(found)
   }
 
   async #serverGone(ref: Ref): Promise<void> {
-    const known = this.#ctx.inventory.servers.get(keyOf(ref))
-    if (!known || known.record.state === 'Terminating') return
-    await known.saving?.catch(() => undefined)
-    if (known.revision !== undefined) await this.#deps.refreshServer(known)
+    const entry = this.#ctx.inventory.servers.get(keyOf(ref))
+    if (!entry || entry.record.state === 'Terminating') return
+    await entry.saving?.catch(() => undefined)
+    if (entry.revision !== undefined) await this.#deps.refreshServer(entry)
   }
 }
 

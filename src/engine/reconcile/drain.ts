@@ -1,9 +1,9 @@
 /**
- * Drains a server, a build or the whole fleet: idle servers are terminated, Active ones end by themselves unless the caller
- * asks to terminate them too. Reports progress after every server that is gone.
+ * Drains a server, a build or the whole fleet: terminates idle servers, and lets Active ones finish unless the caller chooses
+ * to terminate them too. Emits an event for every step of progress.
  */
 import { FleetError } from '../../contracts/errors.js'
-import type { DrainResult, DrainOptions } from '../../contracts/options.js'
+import type { DrainOptions, DrainResult } from '../../contracts/options.js'
 import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
@@ -11,9 +11,9 @@ import type { ServerEntry } from '../state/entries.js'
 export interface DrainScope {
   /** For messages: `the fleet`, `build arena`, `server arena-x7k2p`. */
   readonly what: string
-  /** The servers that are still there. */
+  /** The servers that remain. */
   entries(): Iterable<ServerEntry>
-  /** An operator has resumed it: the remaining servers stay. */
+  /** True once an operator has resumed it: the remaining servers stay. */
   isResumed(): boolean
 }
 
@@ -25,7 +25,7 @@ interface DrainWait {
 export class Drainer {
   readonly #ctx: EngineContext
   readonly #waits = new Set<DrainWait>()
-  /** Servers that a drain left alone because they were being allocated. */
+  /** Servers that a drain skipped because they were being allocated. */
   readonly #skipped = new WeakMap<ServerEntry, DrainScope>()
 
   constructor(ctx: EngineContext) {
@@ -34,14 +34,14 @@ export class Drainer {
 
   /** Resolves when all servers are gone, at the deadline, when the scope is resumed, or when the engine stops. */
   async drain(scope: DrainScope, options: DrainOptions): Promise<DrainResult> {
-    // Both may have happened while the condition of the build was being written.
+    // The scope may have been resumed, or the engine stopped, while the Draining condition was being written.
     if (this.#isOver(scope)) return { remaining: [...scope.entries()].length }
     this.#terminateAll(scope, options.active ?? 'wait')
     const remaining = await this.#untilOver(scope, options)
     return { remaining }
   }
 
-  /** Call when the allocation of a server has come to nothing: a drain that left it alone terminates it now. */
+  /** Call when the allocation of a server has failed: a drain that skipped the server terminates it now. */
   released(entry: ServerEntry): void {
     const scope = this.#skipped.get(entry)
     if (scope && !scope.isResumed() && isIdle(entry.record)) this.#terminate(entry, scope)
@@ -80,7 +80,7 @@ export class Drainer {
     return scope.isResumed() || this.#ctx.stopped()
   }
 
-  /** Resolves with the number of servers that remain: 0, or more when the drain is over before. */
+  /** Resolves with the number of servers that remain: 0, or more if the drain ends early. */
   #untilOver(scope: DrainScope, { deadlineMs, signal }: DrainOptions): Promise<number> {
     const { clock } = this.#ctx
     const reportProgress = this.#progressReporter(scope)
@@ -123,7 +123,7 @@ export class Drainer {
       }
       if (remaining === reported) return remaining
       reported = remaining
-      const message = `draining ${scope.what}: ${remaining} servers left, ${active} of them Active`
+      const message = `draining ${scope.what}; servers left: ${remaining}, of them Active: ${active}`
       emitter.emit({ type: 'DrainProgress', at: clock.now(), message, remaining, active })
       return remaining
     }

@@ -1,11 +1,11 @@
 /**
- * Servers that a new leader finds beyond its builds' standingBy. Callers that waited at the previous leader are about to
- * retry here, so these servers are not scaled down for the length of the retry grace.
+ * Keeps the surplus servers that a new leader finds: callers that were waiting at the previous leader are about to retry
+ * here, so idle servers above standingBy are not scaled down during the retry grace.
  */
+import { retryGraceMs } from '../allocation/retry-grace.js'
 import type { EngineContext } from '../context.js'
 import type { BuildEntry } from '../state/entries.js'
 import { countsOf } from '../state/queries.js'
-import { retryGraceMs } from '../allocation/retry-grace.js'
 
 export class FailoverGrace {
   readonly #ctx: EngineContext
@@ -16,7 +16,7 @@ export class FailoverGrace {
     this.#ctx = ctx
   }
 
-  /** Records the present surplus of each build. */
+  /** Records the current surplus of each build. */
   recordSurplus(): void {
     for (const build of this.#ctx.inventory.everyBuild) {
       const { pending, initializing, standingBy } = countsOf(build)
@@ -25,7 +25,7 @@ export class FailoverGrace {
     }
   }
 
-  /** Starts the timer that ends the grace, and reconciles every build then. */
+  /** Starts the timer that ends the grace period and then reconciles every build. */
   start(): void {
     this.#cancel = this.#ctx.clock.after(retryGraceMs, () => {
       this.#surplus.clear()

@@ -1,6 +1,6 @@
 /**
- * Lets the backend prepare a build, for example pull an image, once for all its servers: when the build is first
- * reconciled, when its template changes, and again after a failure. Servers stay Pending and hold no resources meanwhile.
+ * Has the backend prepare a build, for example pull an image, once for all its servers: when the build is first
+ * reconciled, when its template changes, and again after a failure. Meanwhile its servers stay Pending and hold no resources.
  */
 import type { PrepareOptions } from '../../contracts/backend.js'
 import { messageOf } from '../../contracts/errors.js'
@@ -10,7 +10,7 @@ import { type Conditions, hasCondition } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { serversOf } from '../state/queries.js'
 
-/** `stale`: a start has failed since, so something may be missing after all. */
+/** `stale`: was `ready`, but a server has failed to start since, so something may be missing after all. */
 type Outcome = 'ready' | 'stale' | { readonly error: unknown; readonly backoff: Backoff }
 
 interface Attempt {
@@ -18,14 +18,14 @@ interface Attempt {
   readonly aborter: AbortController
   /** Servers to requeue when there is an outcome. */
   readonly waiting: Set<ServerEntry>
-  /** Servers that have got the error of a failed attempt. */
+  /** Servers that have already received the error of this attempt. */
   readonly failed: WeakSet<ServerEntry>
   outcome?: Outcome
-  /** The last progress message. */
+  /** The latest progress message. */
   progress?: string
 }
 
-/** The longest time until a waiting server checks again, in case it is not requeued. */
+/** How long a waiting server waits at most before it checks again, in case it is not requeued. */
 const recheckMs = 1_000
 
 export class Preparation {
@@ -48,8 +48,8 @@ export class Preparation {
   }
 
   /**
-   * Starts an attempt if the server needs one. Returns undefined when the server may start, else in how many ms to call
-   * again at the latest. Throws the error of a failed attempt, once to each server.
+   * Starts an attempt if the server needs one. Returns undefined if the server may start, else the time in ms after which to
+   * call again at the latest. Throws the error of a failed attempt, once for each server.
    */
   prepareFor(entry: ServerEntry): number | undefined {
     if (!this.#ctx.backend.prepare) return undefined
@@ -69,7 +69,7 @@ export class Preparation {
     throw outcome.error
   }
 
-  /** Call when a server could not be started: the next one to start prepares the build again. */
+  /** Call when a server could not be started: the next start prepares the build again. */
   markStale(build: BuildEntry): void {
     const attempt = this.#attempts.get(build)
     if (attempt?.outcome === 'ready') attempt.outcome = 'stale'
@@ -121,7 +121,7 @@ export class Preparation {
     } finally {
       this.#running.delete(attempt)
     }
-    // The reconcile requeues the servers that wait.
+    // The reconcile requeues the waiting servers.
     this.#ctx.enqueue(build)
     // If the outcome was stale, a start had failed, so only a successful start shows that the problem is gone.
     if (attempt.outcome === 'ready' && before !== 'stale') await this.#clearCreateBlocked(build)
@@ -160,13 +160,13 @@ export class Preparation {
     try {
       await this.#conditions.clear(build, 'CreateBlocked')
     } catch (error) {
-      // The first server that starts clears it as well.
+      // The first server that starts clears it too.
       this.#ctx.logger.debug({ build: build.record.name, err: error }, 'CreateBlocked condition not cleared yet')
     }
   }
 }
 
-/** The outcome for an earlier template says nothing about the present one: no server waits for it or reports it. */
+/** Aborts the attempt for an earlier template, whose outcome no longer matters: no server waits for it or reports it. */
 function supersede(build: BuildEntry, before: Attempt): void {
   before.aborter.abort()
   for (const entry of waitingServers(build)) {

@@ -1,6 +1,6 @@
 /**
- * Brings a build from what it is to what it should be. Level-triggered: a reconcile reads the present state, plans, starts
- * what is to be done and returns; whatever completes or fails queues the next one. A reconcile itself never waits.
+ * Moves a build towards its desired state. Level-triggered: a reconcile reads the current state, plans, starts the actions
+ * that are needed and returns without waiting. Each action queues another reconcile when it completes or fails.
  */
 import { messageOf } from '../../contracts/errors.js'
 import { afterFailure, isOver, noBackoff } from '../../rules/lifecycle/backoff.js'
@@ -28,13 +28,13 @@ export class Reconciler {
     this.#deps = deps
   }
 
-  /** Reconciles one build; returns in how many ms to reconcile it again without an event. */
+  /** Reconciles one build. Returns the time in ms after which to reconcile it again even without an event. */
   reconcile(build: BuildEntry): number | undefined {
     if (this.#ctx.stopped()) return undefined
     return earlier(earlier(this.#deps.scaler.scale(build), this.#startActions(build)), this.#clearConditions(build))
   }
 
-  /** Starts every action that can start now; returns when the first back-off is over. */
+  /** Starts every action that can start now. Returns the time in ms until the first back-off ends. */
   #startActions(build: BuildEntry): number | undefined {
     let earliestMs: number | undefined
     for (const entry of build.needsAction) {
@@ -52,7 +52,7 @@ export class Reconciler {
     entry.busy = true
     try {
       const againMs = await this.#nextAction(entry)
-      // A server that only has to wait has not succeeded yet: its failures still count.
+      // A server that only has to wait has not succeeded yet, so its failures still count.
       const { failures } = entry.retry
       entry.retry = againMs === undefined ? noBackoff : { failures, until: this.#ctx.clock.elapsed() + againMs }
     } catch (error) {
@@ -69,7 +69,7 @@ export class Reconciler {
     return againMs
   }
 
-  /** Writes a record while another action for the server waits for the backend. Never rejects. */
+  /** Writes the record while another action for the server waits for the backend. Never rejects. */
   async #save(entry: ServerEntry): Promise<void> {
     try {
       await this.#deps.actions.save(entry)
@@ -88,12 +88,12 @@ export class Reconciler {
     logger.warn({ server: entry.record.name, err: error }, 'server action failed; will retry')
   }
 
-  /** Clears conditions that no longer hold; returns when to check again. */
+  /** Clears conditions that no longer hold. Returns the time in ms after which to check again. */
   #clearConditions(build: BuildEntry): number | undefined {
     if (build.deleted || build.writing || build.record.conditions.length === 0) return undefined
     const now = this.#ctx.clock.elapsed()
     const { pending, outdatedPending } = build.buckets
-    // No server is Pending during a back-off, but the cause of it remains.
+    // No server is Pending during a back-off, but its cause remains.
     const isTrying = pending.size + outdatedPending.size > 0 || build.backoff.until > now
     if (hasCondition(build.record, 'CreateBlocked') && !isTrying) return this.#clear(build, 'CreateBlocked')
     if (!hasCondition(build.record, 'Crashing')) return undefined

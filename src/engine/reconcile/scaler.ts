@@ -1,4 +1,4 @@
-/** Carries out the plan of a build: adds records of new servers and terminates idle ones. Synchronous. */
+/** Executes the scaling plan of a build: adds new servers and terminates idle ones. Synchronous. */
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import { serverName, suffixLength } from '../../rules/model/names.js'
 import { type BuildSpec, draftOf, type EndingReason, keyOf, type Server } from '../../rules/model/resources.js'
@@ -15,7 +15,7 @@ export interface ScalerDependencies {
   /** Surplus servers that must not be scaled down yet. */
   readonly protectedSurplus: (build: BuildEntry) => number
   readonly isDraining: () => boolean
-  /** False: the spec is invalid, and the build gets no new servers. */
+  /** False if the spec is invalid: the build gets no new servers. */
   readonly validateSpec: (build: BuildEntry) => boolean
 }
 
@@ -38,17 +38,17 @@ export class Scaler {
     this.#deps = deps
   }
 
-  /** Scales one build; returns in how many ms to scale it again when a back-off or an unproven template holds it back. */
+  /** Scales one build. Returns the time in ms after which to scale it again if a back-off or an unproven template delays it. */
   scale(build: BuildEntry): number | undefined {
     if (build.deleted) return undefined
     const backoffMs = build.backoff.until - this.#ctx.clock.elapsed()
-    // In any case, so that the conditions are right even when something else prevents new servers.
+    // Always, so that the conditions are correct even if something else prevents new servers.
     const isValid = this.#deps.validateSpec(build)
     const mayCreate = backoffMs <= 0 && isValid && buildHealth(build.record) === 'Healthy'
     const draining = build.draining || this.#deps.isDraining()
     this.#updateUnstarted(build)
     const isRollingUpdate = !draining && outdatedIn(build) > 0
-    // A crash before the update is no reason to hold the update up.
+    // A crash from before the update must not delay the update.
     if (!isRollingUpdate) build.crashedTemplate = undefined
     const proven = this.#provenServers(build)
     const partial = isRollingUpdate
@@ -58,7 +58,7 @@ export class Scaler {
     return earliest(backoffMs, proven.nextMs)
   }
 
-  /** No rolling update: only the number of servers may be wrong. Returns true when the limits allowed part of the plan. */
+  /** No rolling update: only the number of servers may be wrong. Returns true if the limits cut the plan short. */
   #scaleTo(build: BuildEntry, mayCreate: boolean, draining: boolean): boolean {
     const { limits } = this.#ctx
     const { buckets } = build
@@ -93,14 +93,14 @@ export class Scaler {
     return partial
   }
 
-  /** Rolling update: idle servers of an earlier template make way for new ones. Returns true when part of it is left. */
+  /** Rolling update: replaces idle servers of earlier templates. Returns true if the limits cut the plan short. */
   #rollOut(build: BuildEntry, mayCreate: boolean, proven: number): boolean {
     const { limits } = this.#ctx
     const { buckets } = build
     const { create, replace, surplus, partial } = planRollout({
       current: {
         pending: buckets.pending.size,
-        // A server that cannot be allocated or is not proven yet must not replace an old one.
+        // A server that cannot be allocated, or is not proven yet, must not replace an old one.
         initializing: buckets.initializing.size + buckets.unready.size + buckets.ready.size - proven,
         standingBy: proven,
       },
@@ -124,7 +124,7 @@ export class Scaler {
     return partial
   }
 
-  /** Servers that the backend has not been called for yet start with the present template. */
+  /** Gives servers that the backend has not been called for yet the current template. */
   #updateUnstarted(build: BuildEntry): void {
     for (const entry of build.buckets.outdatedPending) {
       if (entry.createRequested) continue
@@ -133,8 +133,8 @@ export class Scaler {
   }
 
   /**
-   * How many servers of the present template prove that it works: all that are ready or, after a crash of one, those that have
-   * been ready for `backoffResetMs`. `nextMs`: when the next one is proven, 0 when all are.
+   * How many servers prove that the current template works: all that are ready or, after a crash of one, those that have been
+   * ready for `backoffResetMs`. `nextMs`: time until the next one is proven; 0 if all are.
    */
   #provenServers({ buckets, crashedTemplate, templateHash }: BuildEntry): { count: number; nextMs: number } {
     if (crashedTemplate !== templateHash) return { count: buckets.ready.size, nextMs: 0 }
@@ -188,7 +188,7 @@ export class Scaler {
     for (const name of buckets) {
       const bucket = build.buckets[name]
       for (; left > 0 && bucket.size > 0; left--) {
-        // Of those that are starting, the youngest: the others are ready sooner.
+        // Of starting servers, the newest: the others are ready sooner.
         const entry = startingBuckets.has(name) ? bucket.last : bucket.first
         if (entry) inventory.update(entry, transition(entry.record, { type: 'end', reason, message }, clock.now()))
       }
@@ -198,12 +198,12 @@ export class Scaler {
 
 const surplusMessage = 'its build has more idle servers than it needs'
 
-/** What the record of a server says about the template that the server runs. */
+/** The fields of a server's record that depend on the build's template. */
 function templateOf({ templateHash, record }: BuildEntry): Pick<Server, 'templateHash' | 'graceSeconds'> {
   return { templateHash, graceSeconds: graceSecondsOf(record.spec.template) }
 }
 
-/** A spec that was written past the API may have standingBy above max, which counts as max. */
+/** A spec that was edited in the store may have standingBy above max, which then counts as max. */
 function clamped(spec: BuildSpec): BuildSpec {
   return spec.standingBy <= spec.max ? spec : { ...spec, standingBy: spec.max }
 }
@@ -213,7 +213,7 @@ function activeOrReserved({ buckets }: BuildEntry): number {
   return buckets.active.size + buckets.reserved.size
 }
 
-/** Terminating servers that the store does not have as Terminating yet. */
+/** Counts terminating servers whose termination is not in the store yet. */
 function unsavedTerminations({ buckets }: BuildEntry): number {
   let count = 0
   for (const { stored, recordDeleted } of buckets.terminating) {
@@ -222,13 +222,13 @@ function unsavedTerminations({ buckets }: BuildEntry): number {
   return count
 }
 
-/** Idle servers that run an earlier template. */
+/** Counts idle servers that run an earlier template. */
 function outdatedIn({ buckets }: BuildEntry): number {
   const { outdatedPending, outdatedInitializing, outdatedUnready, outdatedReady } = buckets
   return outdatedPending.size + outdatedInitializing.size + outdatedUnready.size + outdatedReady.size
 }
 
-/** The shortest of the waits that lie ahead; undefined when there is none. */
+/** The shortest positive wait; undefined if there is none. */
 function earliest(...waitsMs: readonly number[]): number | undefined {
   const ms = Math.min(...waitsMs.filter((waitMs) => waitMs > 0))
   return ms < Infinity ? ms : undefined

@@ -1,6 +1,6 @@
 /**
- * Takes the next action for one server: saves its record, starts its instance, protects it, or terminates it. Actions can
- * be repeated, so that a new host finishes what a dead one has begun.
+ * Takes the next action for one server: saves its record, starts its instance, protects it, or terminates it. Actions are
+ * idempotent, so that a new leader completes what a dead host has begun.
  */
 import { withTimeout } from '../../util/with-timeout.js'
 import type { EngineContext } from '../context.js'
@@ -24,10 +24,10 @@ export class ServerActions {
     this.#deps = deps
   }
 
-  /** Takes the next action; returns in how many ms to take the one after it when that has to wait. */
+  /** Takes the next action. Returns the time in ms to wait before the one after it, or undefined if there is no need to. */
   async next(entry: ServerEntry): Promise<number | undefined> {
     await this.save(entry)
-    // It changed while it was being written: its present record must be durable before anything is done about it.
+    // The record changed while it was being written: the new one must be durable before it is acted on.
     const isBeingAllocated = entry.intent !== undefined && entry.record.state !== 'Terminating'
     if (!entry.recordDeleted && !isBeingAllocated && !isSaved(entry)) return 0
     if (entry.record.state === 'Pending' && !entry.instance) {
@@ -42,16 +42,16 @@ export class ServerActions {
     return undefined
   }
 
-  /** Makes the present record durable, also while another action is in progress. Throws the store's error. */
+  /** Makes the current record durable, even while another action is in progress. Throws the store's error. */
   async save(entry: ServerEntry): Promise<void> {
     if (entry.recordDeleted) return
     const { writer } = this.#deps
     try {
       if (entry.uncertain) await writer.resolveUncertain(entry)
-      // The allocation writes its own intent, unless the server has ended since.
+      // An allocation writes its own intent, unless the server has been terminated since.
       else if (!entry.intent || entry.record.state === 'Terminating') await writer.save(entry)
     } catch (error) {
-      // The entry has the new state already, and the action goes on from there.
+      // The entry already has the new state, and the action continues from there.
       if (!(error instanceof LostServer)) throw error
     }
   }
@@ -66,25 +66,25 @@ export class ServerActions {
   }
 }
 
-/** Players may be on it, and the backend does not know yet that it must not be evicted. */
+/** True if players may be on the server and the backend does not know yet that it must not be evicted. */
 export function needsProtection({ backend }: Pick<EngineContext, 'backend'>, entry: ServerEntry): boolean {
   return entry.record.state === 'Active' && !entry.isProtected && backend.protect !== undefined
 }
 
-/** Its present record is not durable, and no write of it is in progress. */
+/** True if the current record is not durable and no write of it is in progress. */
 export function needsSaving(entry: ServerEntry): boolean {
   if (entry.saving || entry.recordDeleted) return false
   return entry.uncertain || isUnsaved(entry)
 }
 
-/** Something is left to do that no event will announce. */
+/** True if something is left to do that no event will trigger. */
 function needsAction(ctx: EngineContext, entry: ServerEntry): boolean {
   if (entry.uncertain || entry.record.state === 'Terminating') return true
   if (entry.record.state === 'Pending' && !entry.instance) return true
   return needsProtection(ctx, entry) || isUnsaved(entry)
 }
 
-/** A server that is being allocated is saved by that allocation. */
+/** False for a server that is being allocated: the allocation saves it. */
 function isUnsaved(entry: ServerEntry): boolean {
   return (entry.intent === undefined || entry.record.state === 'Terminating') && !isSaved(entry)
 }

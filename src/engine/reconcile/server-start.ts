@@ -19,7 +19,7 @@ export interface ServerStarterDependencies {
   readonly startFailures: StartFailures
   readonly watcher: Pick<InstanceWatcher, 'observe'>
   readonly preparation: Preparation
-  /** False: the spec is invalid, and the build gets no new servers. */
+  /** False if the spec is invalid: the build gets no new servers. */
   readonly validateSpec: (build: BuildEntry) => boolean
 }
 
@@ -32,23 +32,23 @@ export class ServerStarter {
     this.#deps = deps
   }
 
-  /** Returns in how many ms to try again when the server cannot be started yet. */
+  /** Returns the time in ms after which to try again if the server cannot be started yet. */
   async start(entry: ServerEntry): Promise<number | undefined> {
     const { build } = entry
     try {
       const waitMs = this.#prepareStart(entry)
       if (waitMs !== undefined) return waitMs
       const created = await this.#ctx.createLimiter(async () => {
-        // The server may have ended, or the engine stopped, while it waited for the limiter.
+        // While waiting for the limiter, the server may have ended, or the engine may have stopped.
         if (entry.record.state !== 'Pending' || entry.instance || this.#ctx.stopped()) return undefined
-        // Or the template may have changed, and needs a preparation of its own.
-        const stillMs = this.#prepareStart(entry)
-        if (stillMs !== undefined) return stillMs
+        // Or the template may have changed and need its own preparation.
+        const newWaitMs = this.#prepareStart(entry)
+        if (newWaitMs !== undefined) return newWaitMs
         return this.#create(entry)
       })
       if (typeof created !== 'object') return created
       this.#deps.watcher.observe(created)
-      // Observing it has reported why it is blocked.
+      // `observe` has already reported why it is blocked.
       if (created.blocked) return undefined
     } catch (error) {
       entry.pendingReason = messageOf(error)
@@ -69,13 +69,13 @@ export class ServerStarter {
     )
   }
 
-  /** Returns undefined when the server may start now, else in how many ms to try again. Throws why its build is not prepared. */
+  /** Returns undefined if the server may start now, else the time in ms after which to try again. Throws the preparation's error. */
   #prepareStart(entry: ServerEntry): number | undefined {
     if (!isSaved(entry)) return 0
     if (entry.build.deleted) return undefined
     if (!this.#deps.validateSpec(entry.build)) return this.#waitForValidSpec(entry)
     if (isCurrent(entry)) return this.#deps.preparation.prepareFor(entry)
-    // The next reconcile gives the present template to a server that the backend has not been called for.
+    // If the backend has not been called for the server, the next reconcile gives it the current template.
     return entry.createRequested ? this.#replace(entry) : 0
   }
 
@@ -85,7 +85,7 @@ export class ServerStarter {
     return this.#ctx.limits.backoffInitialMs
   }
 
-  /** The template changed after the first call to the backend, so what would run may not be what the record says. */
+  /** The template changed after the first call to the backend, so the instance may not match the record. */
   #replace(entry: ServerEntry): number {
     const { clock, inventory } = this.#ctx
     const message = 'the template of its build changed before it started'
@@ -95,7 +95,7 @@ export class ServerStarter {
 
   #canClearCreateBlocked(build: BuildEntry): boolean {
     const { clock } = this.#ctx
-    // Servers that were created before this one may have crashed at once: the reconciler clears it when none is Pending.
+    // While earlier servers crash on start, keep the condition. The reconciler clears it when no server is Pending.
     const isBackingOff = !isOver(build.backoff, clock.elapsed(), backoffLimits(this.#ctx))
     return !build.deleted && hasCondition(build.record, 'CreateBlocked') && !isBackingOff && !hasBlockedServer(build)
   }

@@ -24,7 +24,7 @@ export class ServerTerminator {
     this.#deps = deps
   }
 
-  /** Returns in how many ms to call again while the game ends by itself; undefined when the server is gone. */
+  /** Returns the time in ms after which to call again while the game exits on its own; undefined when the server is gone. */
   async terminate(entry: ServerEntry): Promise<number | undefined> {
     const { backend, clock, emitter, inventory, limits } = this.#ctx
     await this.#countCrash(entry)
@@ -33,23 +33,23 @@ export class ServerTerminator {
     if (waitMs > 0 && entry.instance?.phase === 'running') return waitMs
     if (entry.createRequested) {
       const { ref } = entry
-      // An instance listed as exited may still run: what is left of the game's part goes to the backend.
+      // An instance listed as exited may still be running, so the backend gets the rest of the game's time.
       const graceMs = backendMs + Math.max(0, waitMs)
       await this.#ctx.destroyLimiter(() =>
-        withTimeout(clock, graceMs + limits.callTimeoutMs, `the end of ${ref.name}`, (signal) =>
+        withTimeout(clock, graceMs + limits.callTimeoutMs, `the termination of ${ref.name}`, (signal) =>
           backend.destroy(ref, entry.record.uid, { graceMs, signal }),
         ),
       )
     }
     await this.#deps.details.remove(entry)
-    // Also when it was gone before: an earlier write may have taken effect late.
+    // Even if the record was deleted before: an earlier write may have taken effect late.
     if (entry.revision !== undefined) await this.#deleteRecord(entry)
     inventory.remove(entry)
     emitter.emit({ type: 'ServerRemoved', ...serverEvent(this.#ctx, entry, `${entry.record.name} was removed`) })
     return undefined
   }
 
-  /** The build's durable count has the crash before the server's record, which proves it, is deleted. */
+  /** Adds the crash to the build's durable count before the server's record, the only trace of it, is deleted. */
   async #countCrash(entry: ServerEntry): Promise<void> {
     if (!entry.record.ending?.crash || entry.crashCounted || entry.build.deleted) return
     const { name, uid, ending } = entry.record
@@ -77,7 +77,7 @@ export class ServerTerminator {
         if (!FleetError.is(error, 'conflict')) throw error
         const current = await store.servers.get(entry.record)
         if (current?.record.uid !== entry.record.uid) return
-        // Somebody else has written it. Retry at once: after a back-off it may have been written again.
+        // Another writer changed it. Retry immediately: after a back-off it may have changed again.
         entry.revision = current.revision
         if (attempt >= maxDeleteAttempts) throw error
       }
@@ -86,8 +86,8 @@ export class ServerTerminator {
 }
 
 /**
- * The two halves of the grace period. In the first a game that learns of its end by heartbeats ends by itself; in the
- * second the backend ends it. Without heartbeats the backend has the whole period.
+ * Splits the grace period in two. In the first half, a game that is told to terminate by a heartbeat answer exits on its own;
+ * in the second, the backend terminates it. Without heartbeats the backend has the whole period.
  */
 function gracePeriods(entry: ServerEntry): { readonly gameMs: number; readonly backendMs: number } {
   const { record, build } = entry
@@ -96,7 +96,7 @@ function gracePeriods(entry: ServerEntry): { readonly gameMs: number; readonly b
   return { gameMs, backendMs: graceMs - gameMs }
 }
 
-/** Drops the uids of servers that are gone. Only once there are many, so that many crashes at once stay cheap. */
+/** Drops the uids of servers that are gone, but only once there are many of them, so that a burst of crashes stays cheap. */
 function withoutRemoved(build: BuildEntry, counted: readonly string[]): readonly string[] {
   const { terminating } = build.buckets
   if (counted.length <= 2 * terminating.size) return counted

@@ -1,6 +1,6 @@
 /**
- * Validates specs that were written past the API, for example by `kubectl edit`: nothing could reject them, so a condition
- * of the build says what is wrong. A build with an invalid spec keeps its servers and gets no new ones.
+ * Validates specs that were edited directly in a shared store, for example with `kubectl edit`. Such an edit cannot be
+ * rejected, so problems are reported as conditions. A build with an invalid spec keeps its servers and gets no new ones.
  */
 import { FleetError } from '../../contracts/errors.js'
 import { type Build, type BuildSpec, keyOf } from '../../rules/model/resources.js'
@@ -12,7 +12,7 @@ import type { BuildEntry } from '../state/entries.js'
 export class SpecValidation {
   readonly #ctx: EngineContext
   readonly #conditions: Conditions
-  /** The last spec of each build that was found valid. */
+  /** The last valid spec of each build. */
   readonly #valid = new WeakMap<BuildEntry, BuildSpec>()
 
   constructor(ctx: EngineContext, conditions: Conditions) {
@@ -21,15 +21,15 @@ export class SpecValidation {
   }
 
   /**
-   * Validates the spec and starts to write the conditions that say what is wrong with it. True when the build may get
-   * servers. Costs nothing while a valid spec stays as it is.
+   * Validates the spec, and starts writing the conditions that report its problems. True if the build may get new servers.
+   * Costs nothing while a valid spec is unchanged.
    */
   validate(build: BuildEntry): boolean {
     const { record } = build
     if (!this.#ctx.store.shared || build.deleted || this.#valid.get(build) === record.spec) return true
-    const reviewed = this.#review(record)
-    const isValid = !hasCondition(reviewed, 'Invalid')
-    if (reviewed === record) {
+    const checked = this.#review(record)
+    const isValid = !hasCondition(checked, 'Invalid')
+    if (checked === record) {
       if (isValid) this.#valid.set(build, record.spec)
     } else if (!build.writing) {
       this.#conditions.startSpecReview(build, (current) => this.#review(current))
@@ -37,7 +37,7 @@ export class SpecValidation {
     return isValid
   }
 
-  /** The record with the conditions that its spec calls for; the same record when it has them already. */
+  /** The record with the conditions that match its spec; the same record if nothing changes. */
   #review(record: Build): Build {
     const { standingBy, max } = record.spec
     const clamped = standingBy > max ? `standingBy ${standingBy} exceeds max ${max}; ${max} is used` : undefined

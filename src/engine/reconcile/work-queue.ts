@@ -1,7 +1,7 @@
 /**
- * A queue of keys to reconcile. A key that is added twice runs once; one that is added while it runs runs again
- * afterwards; no key runs twice at once. Runs start in a later microtask, so that they see everything that one event
- * changes; every hundredth run yields to the event loop, which the rest of the host needs too.
+ * A queue of keys to reconcile. A key that is added twice is reconciled once; a key that is added during its own reconcile is
+ * reconciled again afterwards. Reconciles start in a later microtask, so that they see all changes of one event, and yield to
+ * the event loop after every hundred, so that the rest of the host can run.
  */
 import type { Clock } from '../../contracts/clock.js'
 
@@ -18,14 +18,14 @@ export class WorkQueue<K> {
   readonly #queued = new Set<K>()
   readonly #scheduled = new Map<K, ScheduledRun>()
   readonly #resolved = Promise.resolve()
-  /** The queue is being drained or is about to be. */
+  /** A run is in progress or scheduled. */
   #isRunning = false
   #isStopped = false
   #runs = 0
 
   /**
-   * `reconcile` reads the present state of the key and returns in how many ms to run again, or undefined to run only when
-   * the key is added. It must not throw.
+   * `reconcile` returns the time in ms after which to reconcile the key again, or undefined to wait until it is added. It must
+   * not throw.
    */
   constructor(clock: Clock, reconcile: (key: K) => number | undefined) {
     this.#clock = clock
@@ -40,7 +40,7 @@ export class WorkQueue<K> {
     void this.#resolved.then(this.#run)
   }
 
-  /** Drops what is queued or scheduled; nothing runs any more. */
+  /** Drops everything that is queued or scheduled. */
   stop(): void {
     this.#isStopped = true
     this.#queued.clear()
@@ -49,7 +49,7 @@ export class WorkQueue<K> {
   }
 
   readonly #run = (): void => {
-    // Keys added by a run are taken in the same loop: a Set yields what is added during iteration.
+    // Includes keys that are added meanwhile: a Set also iterates over members added during the iteration.
     for (const key of this.#queued) {
       if (this.#isStopped) return
       if (this.#runs === runsPerTurn) {

@@ -1,6 +1,6 @@
 /**
- * Conditions of builds. The only module that sets and clears them, and the one that reports their changes as events.
- * The functions with `with…` compute a record; the methods of `Conditions` write it.
+ * Conditions of builds. The only module that sets and clears them, and that reports their changes as events. The `with…`
+ * functions compute a record; the methods of `Conditions` write it.
  */
 import { FleetError, messageOf } from '../../contracts/errors.js'
 import type { Build, Condition, ConditionType, Ending } from '../../rules/model/resources.js'
@@ -9,11 +9,11 @@ import { buildEvent, type EngineContext } from '../context.js'
 import type { BuildWriter } from '../persistence/build-writer.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 
-/** What is wrong with a spec that was written past the API. */
+/** Problems of a spec that was edited in the store. */
 export interface SpecProblems {
-  /** standingBy above max: max is used. */
+  /** Message if standingBy is above max: max is used. */
   readonly clamped: string | undefined
-  /** A rule is broken: the build gets no new servers. */
+  /** Message if the spec is invalid: the build gets no new servers. */
   readonly invalid: string | undefined
 }
 
@@ -36,7 +36,7 @@ export function withCrashing(record: Build, server: string, { reason, message }:
   return { ...record, conditions: withCondition(record.conditions, condition) }
 }
 
-/** The same record when its conditions already say so. */
+/** Returns the same record if its conditions do not change. */
 export function withSpecProblems(record: Build, { clamped, invalid }: SpecProblems, now: number): Build {
   const bounded = setOrClear(record.conditions, 'Clamped', 'AboveMax', clamped, now)
   return withConditions(record, setOrClear(bounded, 'Invalid', 'BadSpec', invalid, now))
@@ -68,7 +68,7 @@ export class Conditions {
   /** Resolves when the build's record says that this server cannot be started. */
   setCreateBlocked({ build, record }: ServerEntry, error: unknown): Promise<void> {
     const reason = FleetError.is(error) ? error.code : 'internal'
-    // Without the server's name, so that the next server that fails for the same reason causes no write.
+    // Omits the server's name, so that another server that fails for the same reason causes no write.
     const message = messageOf(error).replaceAll(record.name, `${record.build}-…`)
     return this.#builds.change(build, (before) =>
       withConditions(
@@ -86,17 +86,17 @@ export class Conditions {
     }))
   }
 
-  /** Starts to clear a condition; a failure is reported as an event. */
+  /** Starts clearing a condition. A failure is reported as an event. */
   startClearing(build: BuildEntry, type: ConditionType): void {
     this.clear(build, type).catch((error: unknown) => this.#reportFailure(build, error))
   }
 
-  /** Starts to write what is wrong with the spec, as `review` finds it in the record that is written. */
+  /** Starts writing the conditions that `review` computes for the latest record. A failure is reported as an event. */
   startSpecReview(build: BuildEntry, review: (record: Build) => Build): void {
     this.#builds.change(build, review).catch((error: unknown) => this.#reportFailure(build, error))
   }
 
-  /** Starts to set `LongSession` with this message, or to clear it without one; no write if nothing changes. */
+  /** Starts setting `LongSession` to this message, or clearing it without one. Writes nothing if nothing changes. */
   updateLongSession(build: BuildEntry, message: string | undefined): void {
     const current = build.record.conditions.find(({ type }) => type === 'LongSession')
     if (build.writing || build.deleted || current?.message === message) return
@@ -112,7 +112,7 @@ export class Conditions {
   /** Emits an event for each condition that was set, changed or cleared. */
   reportChanges({ record }: BuildEntry, before: Build): void {
     for (const { type, message } of record.conditions) {
-      if (before.conditions.some((known) => known.type === type && known.message === message)) continue
+      if (before.conditions.some((old) => old.type === type && old.message === message)) continue
       this.#reportChange(record, type, true, message)
     }
     for (const { type } of before.conditions) {

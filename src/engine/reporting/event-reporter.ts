@@ -1,4 +1,4 @@
-/** Reports changes of builds and servers as events, and in the log what an operator should act on. Changes nothing. */
+/** Emits events for changes of builds and servers, and logs those that an operator should act on. Changes nothing. */
 import { messageOf } from '../../contracts/errors.js'
 import type { Build, Ending, Server } from '../../rules/model/resources.js'
 import { buildHealth } from '../../rules/model/status.js'
@@ -21,7 +21,7 @@ export class EventReporter {
     this.#ctx.emitter.emit({ type: 'BuildHealthChanged', ...buildEvent(this.#ctx, record, message), health })
   }
 
-  /** Fields of the template that concern another backend only. */
+  /** Reports fields of the template that the backend ignores. */
   fieldsSkipped(build: Build, fields: readonly string[]): void {
     if (fields.length === 0) return
     const { backend, emitter, logger } = this.#ctx
@@ -33,7 +33,7 @@ export class EventReporter {
   serverState(entry: ServerEntry, before: Server): void {
     const { name, state } = entry.record
     if (state === before.state) return
-    // Without a spread: every allocation comes through here.
+    // Hot path of allocations: no spread.
     const { at, build, server, message } = serverEvent(
       this.#ctx,
       entry,

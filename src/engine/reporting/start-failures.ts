@@ -23,7 +23,7 @@ export class StartFailures {
     await this.#conditions.setCreateBlocked(entry, error)
   }
 
-  /** Reports without waiting for the write. A condition that cannot be written is logged: the server's status has the reason. */
+  /** Reports without waiting for the write. If it fails, that is logged; the server's status has the reason anyway. */
   startReport(entry: ServerEntry, reason: string): void {
     this.report(entry, new FleetError('unavailable', reason)).catch((error: unknown) => {
       this.#ctx.logger.warn({ server: entry.record.name, err: error }, 'CreateBlocked condition not written')

@@ -1,9 +1,9 @@
-/** Current numbers of every build, for metrics. Iterates over all servers: not for hot paths. */
+/** Computes the statistics of every build, for metrics. Iterates over all servers: not for hot paths. */
 import type { BuildStats } from '../../contracts/observer.js'
 import { buildHealth } from '../../rules/model/status.js'
 import type { BuildEntry } from '../state/entries.js'
-import { countsOf, serversOf } from '../state/queries.js'
 import type { Inventory } from '../state/inventory.js'
+import { countsOf, serversOf } from '../state/queries.js'
 
 export function buildStats(inventory: Inventory, waiting: (build: BuildEntry) => number): readonly BuildStats[] {
   return Array.from(inventory.builds.values(), (build) => {

@@ -1,4 +1,4 @@
-/** Publishes the counts of builds to the store's status, for people who read it there: at most every 250 ms per build. */
+/** Publishes build status to a store that displays it, for people who read it there: at most every 250 ms per build. */
 import { gameServerBuild } from '../../rules/model/wire.js'
 import type { EngineContext } from '../context.js'
 import type { BuildEntry } from '../state/entries.js'

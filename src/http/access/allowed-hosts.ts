@@ -12,15 +12,15 @@ import type { Authorize } from './guard.js'
  * and requests without a `Host`, which no browser sends.
  */
 export function allowedHosts(names: readonly string[] = []): Authorize {
-  const known = new Set(['localhost', ...names.map((name) => name.toLowerCase())])
-  const isKnown = (host: string) => known.has(host) || host.endsWith('.localhost') || isIP(host) !== 0
-  /** The header that was allowed last: most callers use one name. */
+  const allowed = new Set(['localhost', ...names.map((name) => name.toLowerCase())])
+  const isAllowed = (host: string) => allowed.has(host) || host.endsWith('.localhost') || isIP(host) !== 0
+  /** The last allowed header: most callers use one name. */
   let lastAllowed: string | undefined
   return (request) => {
     const header = request.header('host')
     if (header === undefined || header === lastAllowed) return true
     const host = header.toLowerCase().replace(/:\d+$/, '')
-    if (!isKnown(host.replace(/^\[(.*)\]$/, '$1'))) {
+    if (!isAllowed(host.replace(/^\[(.*)\]$/, '$1'))) {
       const hint = 'use localhost or an IP address, or add the name to allowedHosts'
       throw new FleetError('forbidden', `host name ${shown(host)} is not allowed; ${hint}`)
     }

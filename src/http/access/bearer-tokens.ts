@@ -1,8 +1,8 @@
 /** A ready-made `authorize` hook: bearer tokens with roles, compared in constant time. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { FleetError } from '../../contracts/errors.js'
-import type { Authorize } from './guard.js'
 import { type Role, roles as everyRole } from '../api/operations.js'
+import type { Authorize } from './guard.js'
 
 export interface BearerToken {
   /** At least 16 letters, digits or `-._~+/=`. Generate one with `openssl rand -hex 32`. */
@@ -21,7 +21,7 @@ const tokenCharacters = /^[\w.~+/=-]+$/
  */
 export function bearerTokens(tokens: readonly BearerToken[]): Authorize {
   if (tokens.length === 0) throw new FleetError('invalid', 'bearerTokens needs at least one token')
-  const known = tokens.map(({ token, roles }, index) => {
+  const accepted = tokens.map(({ token, roles }, index) => {
     checkToken(token, `tokens[${index}]`)
     const wrong = roles.find((role) => !everyRole.includes(role))
     if (wrong !== undefined || roles.length === 0) {
@@ -31,18 +31,18 @@ export function bearerTokens(tokens: readonly BearerToken[]): Authorize {
   })
 
   return (request, { name, role }) => {
-    const given = /^Bearer +([^ ]+) *$/i.exec(request.header('authorization') ?? '')?.[1]
-    if (given === undefined) {
+    const token = /^Bearer +([^ ]+) *$/i.exec(request.header('authorization') ?? '')?.[1]
+    if (token === undefined) {
       throw new FleetError('unauthenticated', 'a token is required: Authorization: Bearer <token>')
     }
-    const digest = digestOf(given)
+    const digest = digestOf(token)
     let isKnown = false
     let hasRole = false
-    // Compares with all tokens, so that the time it takes reveals nothing about any of them.
-    for (const each of known) {
-      const same = timingSafeEqual(digest, each.digest)
+    // Compares with all tokens, so that the time taken reveals nothing about any of them.
+    for (const candidate of accepted) {
+      const same = timingSafeEqual(digest, candidate.digest)
       isKnown ||= same
-      hasRole ||= same && each.roles.has(role)
+      hasRole ||= same && candidate.roles.has(role)
     }
     if (!isKnown) throw new FleetError('unauthenticated', 'unknown token')
     if (!hasRole)

@@ -23,7 +23,7 @@ export function corsOf({ allowedOrigins = [] }: CorsOptions): Cors | undefined {
 
 const maxAgeSeconds = 600
 
-/** The handler with CORS headers on its responses; `methods` are those of its path. */
+/** Adds CORS headers to the handler's responses. `methods`: the methods of its path. */
 export function crossOrigin({ isAllowed }: Cors, methods: readonly string[], handle: Handler): Handler {
   return async (exchange) => {
     const response = await handle(exchange)

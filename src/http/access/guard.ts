@@ -1,4 +1,4 @@
-/** What a request passes before its handler: the limit of requests in flight, then the host's hooks. */
+/** Checks that run before a handler: the limit of requests in flight, then the host's hooks. */
 import { FleetError } from '../../contracts/errors.js'
 import { type Logger, silentLogger } from '../../contracts/logger.js'
 import type { Operation } from '../api/operations.js'
@@ -17,7 +17,7 @@ export type RateLimit = (request: ApiRequest, operation: Operation) => number | 
 
 /** Options of every factory of routes. */
 export interface GuardOptions {
-  /** Called before every operation. Default: everybody may do everything. */
+  /** Called before every operation. Default: every caller may do everything. */
   readonly authorize?: Authorize
   /** Called before `authorize`, so that guessing tokens is slow. Default: no limit. See `perClientRateLimit`. */
   readonly rateLimit?: RateLimit
@@ -35,7 +35,7 @@ export const defaultMaxInFlight = 10_000
 export interface Guard {
   /** Shared by all operations of a group of routes. */
   readonly inFlight: ConcurrencyLimit
-  /** The handler behind the hooks; the handler itself where there are none. */
+  /** Returns the handler with the hooks in front of it; the handler itself if there are none. */
   before(operation: Operation, handle: Handler): Handler
 }
 
@@ -53,10 +53,10 @@ export function guard(options: GuardOptions): Guard {
 function withAuthorize(authorize: Authorize, operation: Operation, handle: Handler, logger: Logger): Handler {
   const failed = hookError('authorize', 'authorization check failed', logger)
   const admit = (verdict: unknown) => {
-    // Not `!verdict`: a hook that returns nothing has not allowed anything.
+    // Only true: a hook that returns any other value, or nothing, has not allowed the request.
     if (verdict !== true) throw new FleetError('forbidden', `the operation ${operation.name} is not allowed`)
   }
-  return behind(authorize, operation, { admit, failed, handle })
+  return withHook(authorize, operation, { admit, failed, handle })
 }
 
 function withRateLimit(rateLimit: RateLimit, operation: Operation, handle: Handler, logger: Logger): Handler {
@@ -66,12 +66,12 @@ function withRateLimit(rateLimit: RateLimit, operation: Operation, handle: Handl
     const message = `too many requests; retry in ${Math.ceil(pauseMs / 1000)} s`
     throw new HttpError(429, 'rate-limited', message, retryAfter(pauseMs))
   }
-  return behind(rateLimit, operation, { admit, failed, handle })
+  return withHook(rateLimit, operation, { admit, failed, handle })
 }
 
 type Hook<T> = (request: ApiRequest, operation: Operation) => T | PromiseLike<T>
 
-interface BehindOptions<T> {
+interface HookOptions<T> {
   /** Throws to refuse the request. */
   readonly admit: (result: T) => void
   /** The error to answer with when the hook has thrown. */
@@ -79,8 +79,8 @@ interface BehindOptions<T> {
   readonly handle: Handler
 }
 
-/** The handler behind a hook. A synchronous hook costs no turn of the event loop. */
-function behind<T>(hook: Hook<T>, operation: Operation, { admit, failed, handle }: BehindOptions<T>): Handler {
+/** Returns the handler with a hook in front of it. A synchronous hook costs no turn of the event loop. */
+function withHook<T>(hook: Hook<T>, operation: Operation, { admit, failed, handle }: HookOptions<T>): Handler {
   return (exchange) => {
     let result: T | PromiseLike<T>
     try {
@@ -108,7 +108,7 @@ function isPromise<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
   return typeof value === 'object' && value !== null && 'then' in value
 }
 
-/** Other errors of a hook may hold what the caller must not see. */
+/** Hides other errors of a hook, which may contain what the caller must not see. */
 function hookError(hook: string, message: string, logger: Logger): (error: unknown) => unknown {
   return (error) => {
     if (FleetError.is(error, 'unauthenticated') || FleetError.is(error, 'forbidden')) return error

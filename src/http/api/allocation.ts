@@ -1,6 +1,6 @@
 /** The allocation API: one call that allocates a server to a session. */
-import { type AllocateOptions, type Fleet } from '../../contracts/fleet.js'
 import { FleetError } from '../../contracts/errors.js'
+import type { AllocateOptions, Fleet } from '../../contracts/fleet.js'
 import { defaultLimits } from '../../contracts/options.js'
 import { internalsOf } from '../../fleet/internals.js'
 import type { Allocation } from '../../rules/model/wire.js'

@@ -2,9 +2,9 @@
  * The JSON that the management API reads and writes: gamekeeper's own, or that of another project, so that its clients
  * work here. docs/reference/http-api.md lists every difference. Pure.
  */
+import type { GameServer, GameServerBuild, GameServerBuildDetail, GameServerDetail } from '../../rules/model/wire.js'
 import { isObject } from '../../rules/validation/problem.js'
 import { specFields } from '../../rules/validation/requests.js'
-import type { GameServer, GameServerBuild, GameServerBuildDetail, GameServerDetail } from '../../rules/model/wire.js'
 
 /** `thundernetes`: the JSON of that project's GameServer API. */
 export type Compat = 'thundernetes'
@@ -25,11 +25,11 @@ export interface Dialect {
 }
 
 export function dialectOf(compat: Compat | undefined): Dialect {
-  return compat === undefined ? own : thundernetes
+  return compat === undefined ? native : thundernetes
 }
 
-/** The details of a build are one object, those of a server an array of one: existing clients rely on it. */
-const own: Dialect = {
+/** The details of a build are one object, and those of a server are an array of one: existing clients rely on this. */
+const native: Dialect = {
   created: 200,
   input: (body) => body,
   change: (body) => body,
@@ -62,11 +62,11 @@ function listOf(items: readonly unknown[]): unknown {
 const defaultCrashesToMarkUnhealthy = 5
 
 /** Drops fields that only that project has, such as `titleID`, as Kubernetes prunes unknown fields. */
-function specFrom(given: Readonly<Record<string, unknown>>): unknown {
-  const known = Object.fromEntries(Object.entries(given).filter(([field]) => specFields.has(field)))
-  const { standingBy = 0, max = 0, crashesToMarkUnhealthy, buildMetadata } = known
+function specFrom(spec: Readonly<Record<string, unknown>>): unknown {
+  const fields = Object.fromEntries(Object.entries(spec).filter(([field]) => specFields.has(field)))
+  const { standingBy = 0, max = 0, crashesToMarkUnhealthy, buildMetadata } = fields
   return {
-    ...known,
+    ...fields,
     standingBy,
     max,
     crashesToMarkUnhealthy: crashesToMarkUnhealthy || defaultCrashesToMarkUnhealthy,

@@ -46,7 +46,7 @@ export function eventStream(
     try {
       yield begin
       for await (const event of withHeartbeats(events, heartbeatMs, systemClock)) {
-        yield event === undefined ? ':\n\n' : toText(event, log)
+        yield event === undefined ? ':\n\n' : toServerSentEvent(event, log)
       }
     } finally {
       readers--
@@ -66,24 +66,24 @@ export function eventStream(
       // Without it nginx holds events back until its buffer is full.
       'X-Accel-Buffering': 'no',
     }
-    const wanted = firstSeq(exchange, log)
+    const requested = firstSeq(exchange, log)
     if (exchange.method === 'HEAD') return Promise.resolve({ status: 200, headers })
     // The first id lets a reader that is disconnected before the first event resume here.
-    const last = wanted === undefined ? internalsOf(fleet)?.log.last : undefined
+    const last = requested === undefined ? internalsOf(fleet)?.log.last : undefined
     const id = last === undefined ? '' : `id: ${idOf(log, last)}\n`
-    const from = last === undefined ? wanted : last + 1
+    const from = last === undefined ? requested : last + 1
     const stream = read(`retry: ${retryMs}\n${id}\n`, from, exchange.signal())
     return Promise.resolve({ status: 200, headers, stream, stallMs })
   }
 }
 
-/** The first event to send: the one after `Last-Event-ID`, or `?from=`. Undefined: the next that happens. */
+/** Number of the first event to send: after `Last-Event-ID`, or `?from=`. Undefined: the next event to be emitted. */
 function firstSeq(exchange: Exchange, log: string): number | undefined {
   const last = exchange.header('last-event-id')
   if (last !== undefined && last !== '') {
     const [, ofLog = log, number = ''] = /^(?:([\w-]{1,64})-)?(\d*)$/.exec(last) ?? []
     const seen = wholeNumber(number, 'Last-Event-ID')
-    // To a reader of another log, all events of this one are new.
+    // The id is from another log, so all events of this one are new to the reader.
     return ofLog === log ? seen + 1 : 1
   }
   const from = exchange.query('from')
@@ -100,8 +100,8 @@ function idOf(log: string, seq: number): string {
   return `${log}-${seq}`
 }
 
-function toText(event: StreamedEvent, log: string): string {
-  // JSON.stringify emits no line breaks, so one data line holds it.
+function toServerSentEvent(event: StreamedEvent, log: string): string {
+  // JSON.stringify emits no line breaks, so one data line is enough.
   return `id: ${idOf(log, event.seq)}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
 }
 

@@ -28,7 +28,7 @@ export const managementStatuses: Statuses = Object.freeze({
   internal: 500,
 })
 
-/** 429: retry, a server may be standing by then. 503: retry, here or at another host. */
+/** 429: retry later, when a server may be standing by. 503: retry, here or at another host. */
 export const allocationStatuses: Statuses = Object.freeze({
   ...managementStatuses,
   conflict: 503,

@@ -1,7 +1,7 @@
-/** What handlers see of a request. `NodeExchange` reads it from `node:http`, `WebExchange` from a web-standard Request. */
+/** A request as handlers see it. `NodeExchange` reads it from `node:http`, `WebExchange` from a web-standard Request. */
 import type { HttpResponse } from './http-response.js'
 
-/** What the host's hooks see of a request: its head and its origin, never its body. */
+/** The part of a request that the host's hooks see: its head and its origin, never its body. */
 export interface ApiRequest {
   readonly method: string
   /** As sent, below the prefix at which the routes are mounted, without the query. Percent-encoding is kept. */

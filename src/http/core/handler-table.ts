@@ -1,6 +1,6 @@
 /**
- * Puts operations on paths: one handler for each path, which never rejects, with the responses to methods that the path
- * lacks and the document of all of them at `/openapi.json`.
+ * Builds the table of handlers: one for each path, which never rejects and also answers methods that the path lacks. Adds
+ * `/openapi.json`, which describes all of them.
  */
 import { type Cors, crossOrigin } from '../access/cors.js'
 import type { Guard } from '../access/guard.js'
@@ -12,11 +12,11 @@ import { failure, type HttpResponse, json } from './http-response.js'
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
-/** What answers one method of a path. */
+/** The handler of one method of a path. */
 export interface Endpoint {
-  /** What `authorize` decides about. Absent where everybody is allowed. */
+  /** The operation that `authorize` decides on. Absent if every caller is allowed. */
   readonly operation?: Operation
-  /** Its name in the document, if it is no operation. Absent with `operation`: it is not in the document. */
+  /** Name in the OpenAPI document of an endpoint that is not an operation. Without either, it is not in the document. */
   readonly probe?: ProbeName
   readonly handle: Handler
 }
@@ -44,7 +44,7 @@ export function handlerTable(
 ): ReadonlyMap<string, Handler> {
   const table = new Map<string, Handler>()
   const add = (path: string, endpoints: Endpoints, group: RouteGroup) => {
-    const handle = safe(byMethod(endpoints, group.guard), group)
+    const handle = withErrorResponses(byMethod(endpoints, group.guard), group)
     table.set(path, cors === undefined ? handle : crossOrigin(cors, Object.keys(endpoints), handle))
   }
   for (const group of groups) for (const [path, endpoints] of Object.entries(group.paths)) add(path, endpoints, group)
@@ -53,8 +53,8 @@ export function handlerTable(
   return table
 }
 
-/** Counts the request against the limit, and makes a response of every error. */
-function safe(handle: Handler, { guard: { inFlight }, errorResponse }: RouteGroup): Handler {
+/** Counts the request against the limit, and converts every error to a response. */
+function withErrorResponses(handle: Handler, { guard: { inFlight }, errorResponse }: RouteGroup): Handler {
   return async (exchange) => {
     try {
       inFlight.enter()

@@ -1,4 +1,4 @@
-/** What handlers answer with, independent of how it is sent, and the one shape of error responses. */
+/** The responses of handlers, independent of how they are sent, and the common format of error responses. */
 import type { ErrorCode } from '../../contracts/errors.js'
 import { errorCodeHeader } from '../../rules/model/wire.js'
 

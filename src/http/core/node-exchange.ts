@@ -110,7 +110,7 @@ export class NodeExchange implements Exchange {
   }
 }
 
-/** Resolves when a stream has been sent to its end; otherwise returns at once, and Node sends what is left. */
+/** Resolves when a stream has been sent to its end. Otherwise returns immediately, and Node sends the rest. */
 export function sendResponse(
   incoming: IncomingMessage,
   outgoing: ServerResponse,

@@ -35,7 +35,7 @@ export function readNodeBody(incoming: ParsedMessage, maxBytes: number): Promise
   })
 }
 
-/** The body that a parser has read before; written as JSON again if only the parsed value is left. */
+/** The body that a parser has already read; serialized as JSON again if only the parsed value is left. */
 function parsedBody({ rawBody, body, readableDidRead }: ParsedMessage): Uint8Array | undefined {
   if (rawBody instanceof Uint8Array) return rawBody
   // A parser that has not read the stream may have set `{}`.

@@ -24,7 +24,7 @@ export interface Routes {
   readonly match: (request: IncomingMessage, response: ServerResponse, prefix?: string) => MatchedRequest | undefined
   /**
    * Call it before closing the server: callers that wait for a game server get a 503 at once, and event streams end.
-   * Otherwise the server would wait for them.
+   * Without it, closing the server waits for them.
    */
   readonly close: () => void
 }

@@ -1,12 +1,12 @@
 /** The OpenAPI 3.1 document of the HTTP API, generated from the schemas and the docs of each operation. Pure. */
-import { type Described, type DescribedName, describedOperations, type DescriptionOptions } from './operation-docs.js'
 import { operationNames, operations, probes, type Role } from '../api/operations.js'
 import { SchemaComponents, type SchemaReference } from './json-schema.js'
+import { type DescriptionOptions, type DocumentedName, type OperationDoc, operationDocs } from './operation-docs.js'
 import { errorBody } from './schemas.js'
 
 export interface OpenApiOptions extends DescriptionOptions {
   /** Default: all operations. */
-  readonly operations?: readonly DescribedName[]
+  readonly operations?: readonly DocumentedName[]
 }
 
 export interface OpenApiDocument {
@@ -19,7 +19,7 @@ export interface OpenApiDocument {
 
 /** The document served at `/openapi.json`; docs/openapi.json is the one of all operations. */
 export function openApiDocument(options: OpenApiOptions = {}): OpenApiDocument {
-  const described = describedOperations(options)
+  const described = operationDocs(options)
   const schemas = new SchemaComponents()
   const paths: Record<string, Record<string, unknown>> = {}
   for (const name of options.operations ?? [...operationNames, ...probes]) {
@@ -55,9 +55,9 @@ function pathItem(path: string): Record<string, unknown> {
   }
 }
 
-function operationObject(name: DescribedName, described: Described, schemas: SchemaComponents): unknown {
+function operationObject(name: DocumentedName, described: OperationDoc, schemas: SchemaComponents): unknown {
   const { summary, tag, query = [], headers = [], body, status, answer, errors, unavailable } = described
-  const { [name]: role }: Readonly<Partial<Record<DescribedName, Role>>> = operations
+  const { [name]: role }: Readonly<Partial<Record<DocumentedName, Role>>> = operations
   const parameters = [
     ...query.map((parameter) => ({ ...parameter, in: 'query' })),
     ...headers.map((parameter) => ({ ...parameter, in: 'header' })),
@@ -121,7 +121,7 @@ function errorResponse(status: ErrorStatus, schema: SchemaReference): unknown {
   }
 }
 
-function contentOf(answer: Described['answer'], schemas: SchemaComponents): unknown {
+function contentOf(answer: OperationDoc['answer'], schemas: SchemaComponents): unknown {
   if ('mediaType' in answer)
     return { [answer.mediaType]: { schema: { type: 'string', description: answer.description } } }
   return { 'application/json': { schema: schemas.refTo(answer) } }

@@ -1,8 +1,8 @@
-/** Writes schemas of the rules as JSON Schema of OpenAPI 3.1, with a component for each named one. Pure. */
+/** Converts the schemas in `rules/schemas` to the JSON Schema of OpenAPI 3.1, with a component for each schema that has an id. */
 import { FleetError } from '../../contracts/errors.js'
 import type { Schema } from '../../rules/schemas/schema.js'
 
-/** A schema of a request or an answer. */
+/** A schema of a request or response body. */
 export type BodySchema = Schema | AnyOfSchema
 
 export interface AnyOfSchema {
@@ -16,7 +16,7 @@ export interface SchemaReference {
 
 type JsonSchema = Readonly<Record<string, unknown>>
 
-/** The components of one document: those that it refers to, and those that these refer to. */
+/** Collects the schema components that one document refers to, directly or indirectly. */
 export class SchemaComponents {
   readonly #schemas = new Map<string, JsonSchema>()
 

@@ -16,7 +16,7 @@ import {
   thundernetesBuildInput,
 } from './thundernetes.js'
 
-export interface Described {
+export interface OperationDoc {
   readonly method: 'get' | 'post' | 'patch' | 'delete'
   /** With parameters as OpenAPI writes them: `{namespace}`. */
   readonly path: string
@@ -25,7 +25,7 @@ export interface Described {
   readonly query?: readonly QueryParameter[]
   readonly headers?: readonly QueryParameter[]
   readonly body?: BodySchema
-  /** Of a successful answer. */
+  /** Status of a successful response. */
   readonly status: 200 | 201
   readonly answer: BodySchema | { readonly mediaType: string; readonly description: string }
   /** Error statuses besides those of every operation. */
@@ -45,7 +45,7 @@ const build = `${builds}/{namespace}/{name}`
 const servers = '/api/v1/gameservers'
 const server = `${servers}/{namespace}/{name}`
 
-export type DescribedName = OperationName | ProbeName
+export type DocumentedName = OperationName | ProbeName
 
 export interface DescriptionOptions {
   readonly compat?: Compat | undefined
@@ -53,8 +53,8 @@ export interface DescriptionOptions {
   readonly maxWaitMs?: number | undefined
 }
 
-export function describedOperations({ compat, maxWaitMs = defaultLimits.maxWaitMs }: DescriptionOptions = {}): Readonly<
-  Record<DescribedName, Described>
+export function operationDocs({ compat, maxWaitMs = defaultLimits.maxWaitMs }: DescriptionOptions = {}): Readonly<
+  Record<DocumentedName, OperationDoc>
 > {
   const isThundernetes = compat === 'thundernetes'
   return {

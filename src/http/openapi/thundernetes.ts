@@ -1,4 +1,4 @@
-/** Schemas of requests and answers in the shapes of `compat: 'thundernetes'`, where they differ from our own. */
+/** Schemas of the requests and responses of `compat: 'thundernetes'` that differ from gamekeeper's own. */
 import { buildInput, buildSpec, gameServerBuild } from '../../rules/schemas/build.js'
 import { gameServerDetail } from '../../rules/schemas/detail.js'
 import type { ObjectSchema } from '../../rules/schemas/schema.js'

@@ -18,20 +18,20 @@ export const defaultServeLimits: ServeLimits = Object.freeze({
   maxInFlight: defaultMaxInFlight,
 })
 
-/** A waiting caller's connection is silent for `maxWaitMs`: this much longer, at least, before it counts as stalled. */
+/** A waiting caller's connection can be silent for `maxWaitMs`. It counts as stalled this much later at the earliest. */
 const stallMarginMs = 60_000
 
 /** Throws `invalid`, naming the limit, for an unknown one and for a value that is not an integer ≥ 1. */
-export function resolveServeLimits(given: Partial<ServeLimits> = {}, maxWaitMs = 0): ServeLimits {
-  for (const [name, value] of Object.entries(given)) {
+export function resolveServeLimits(overrides: Partial<ServeLimits> = {}, maxWaitMs = 0): ServeLimits {
+  for (const [name, value] of Object.entries(overrides)) {
     if (!Object.hasOwn(defaultServeLimits, name)) {
-      const known = Object.keys(defaultServeLimits).join(', ')
-      throw new FleetError('invalid', `limits.${name} is not a limit of serve; known are ${known}`)
+      const names = Object.keys(defaultServeLimits).join(', ')
+      throw new FleetError('invalid', `limits.${name} is not a limit of serve; known are ${names}`)
     }
     if (!Number.isInteger(value) || value < 1) {
       throw new FleetError('invalid', `limits.${name} must be an integer ≥ 1, but is ${shown(value)}`)
     }
   }
   const stallTimeoutMs = Math.max(defaultServeLimits.stallTimeoutMs, maxWaitMs + stallMarginMs)
-  return Object.freeze({ ...defaultServeLimits, stallTimeoutMs, ...given })
+  return Object.freeze({ ...defaultServeLimits, stallTimeoutMs, ...overrides })
 }

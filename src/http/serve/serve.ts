@@ -43,7 +43,7 @@ export interface ServeOptions extends CorsOptions {
   readonly allocation?: ListenerOptions
   /** Default port 5001. */
   readonly management?: ListenerOptions
-  /** Called before every operation. Default: everybody may do everything. */
+  /** Called before every operation. Default: every caller may do everything. */
   readonly authorize?: Authorize
   /** Called before every operation. Default: no limit. */
   readonly rateLimit?: RateLimit
@@ -80,7 +80,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
   const { fleet, compat, logger = silentLogger } = options
   const limits = resolveServeLimits(options.limits, internalsOf(fleet)?.maxWaitMs)
   const open = (option: ListenerName, routes: Routes, defaultPort: number) =>
-    openListener(routes, { limits, logger, option, defaultPort, given: options[option] ?? {} })
+    openListener(routes, { limits, logger, option, defaultPort, listener: options[option] ?? {} })
 
   const allocation = await open(
     'allocation',
@@ -144,16 +144,16 @@ interface Listener {
 
 interface OpenOptions {
   readonly option: ListenerName
-  readonly given: ListenerOptions
+  readonly listener: ListenerOptions
   readonly defaultPort: number
   readonly limits: ServeLimits
   readonly logger: Logger
 }
 
 async function openListener(routes: Routes, options: OpenOptions): Promise<Listener> {
-  const { option, given, limits, logger } = options
-  const { host = defaultHost, port = options.defaultPort } = given
-  const files = given.tls && (await openTlsFiles(given.tls, `${option}.tls`, logger))
+  const { option, listener, limits, logger } = options
+  const { host = defaultHost, port = options.defaultPort, tls } = listener
+  const files = tls && (await openTlsFiles(tls, `${option}.tls`, logger))
   const server = httpServer(routes.nodeHandler, limits, files)
   const address = await listen(server, { host, port, option, logger })
   const unfollow = files && server instanceof TlsServer ? files.follow(server) : () => {}
@@ -167,7 +167,7 @@ async function openListener(routes: Routes, options: OpenOptions): Promise<Liste
   }
 }
 
-/** Where this machine reaches the listener. */
+/** URL at which this machine reaches the listener. */
 function urlOf(scheme: 'http' | 'https', { host, port }: Listening): string {
   if (host === '0.0.0.0') return `${scheme}://127.0.0.1:${port}`
   if (host === '::') return `${scheme}://[::1]:${port}`

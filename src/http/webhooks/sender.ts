@@ -52,7 +52,7 @@ export async function sendEvent(
   }
 }
 
-/** The message of `fetch failed` says nothing; its cause does. */
+/** `fetch` only says `fetch failed`; the reason is in the cause. */
 function reasonOf(error: unknown): string {
   return error instanceof Error && error.cause !== undefined ? messageOf(error.cause) : messageOf(error)
 }

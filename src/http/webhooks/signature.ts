@@ -36,7 +36,7 @@ export interface VerifyOptions {
   readonly headers: Headers | Readonly<Record<string, string | readonly string[] | undefined>>
   /** The raw body, before any parser. */
   readonly body: string | Uint8Array
-  /** A list during a rotation of secrets. */
+  /** Several secrets are accepted during a rotation. */
   readonly secret: string | readonly string[]
   /** Largest difference between the delivery's timestamp and this clock. Default 5 minutes. */
   readonly toleranceMs?: number
@@ -53,7 +53,7 @@ export function verifyWebhook(options: VerifyOptions): StreamedEvent {
   const { headers, body, secret, toleranceMs = 300_000, now = systemClock.now() } = options
   const id = headerOf(headers, webhookHeaders.id)
   const timestamp = Number(headerOf(headers, webhookHeaders.timestamp))
-  const given = headerOf(headers, webhookHeaders.signature).split(' ')
+  const signatures = headerOf(headers, webhookHeaders.signature).split(' ')
   if (!(Math.abs(now - timestamp * 1000) <= toleranceMs)) {
     throw new FleetError('unauthenticated', 'the timestamp of this webhook is missing or out of tolerance')
   }
@@ -63,7 +63,7 @@ export function verifyWebhook(options: VerifyOptions): StreamedEvent {
   const text = typeof body === 'string' ? body : Buffer.from(body).toString()
   const secrets = typeof secret === 'string' ? [secret] : secret
   const expected = secrets.map((each) => signWebhook(webhookKey(each), id, timestamp, text))
-  if (!expected.some((one) => given.some((other) => sameText(one, other)))) {
+  if (!expected.some((one) => signatures.some((other) => sameText(one, other)))) {
     throw new FleetError('unauthenticated', 'no secret matches the signature of this webhook')
   }
   const event: unknown = JSON.parse(text)

@@ -84,7 +84,7 @@ class WebhookDelivery {
   #isWanted(event: StreamedEvent): boolean {
     const { types, shownUrl } = this.#settings
     if (event.type === 'EventsDropped') return true
-    // Its own failures would only fail again.
+    // Reporting this webhook's own failures to it would only fail again.
     if (event.type === 'WebhookFailed') return event.url !== shownUrl && types?.has(event.type) === true
     return types === undefined || types.has(event.type)
   }

@@ -4,11 +4,11 @@ import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { gameStates } from '../../../src/rules/game/heartbeat.js'
 import {
-  needsBackoff,
+  disappearedBeforeStandingBy,
   isIdle,
+  needsBackoff,
   type ServerEvent,
   transition,
-  disappearedBeforeStandingBy,
 } from '../../../src/rules/lifecycle/lifecycle.js'
 import { type EndingReason, type Server, serverStates, type ServerState } from '../../../src/rules/model/resources.js'
 import { aServer, createdAt, frozen, place, session } from '../support.js'
