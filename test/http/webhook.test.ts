@@ -226,6 +226,13 @@ describe('a webhook', () => {
     expect(got).toHaveLength(sent)
   })
 
+  it('may be spread into another object and closed there', async () => {
+    const copy = { ...webhook(fleet, { url, secret }) }
+    await copy.close()
+    await fleet.builds.create(build())
+    expect(got).toEqual([])
+  })
+
   it('may be closed twice concurrently', async () => {
     answer = () => {}
     start({ timeoutMs: 10_000 })

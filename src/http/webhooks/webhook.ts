@@ -21,13 +21,19 @@ export interface Webhook {
 
 /** Throws `invalid` for a bad URL, secret, header or number. */
 export function webhook(fleet: ReadableFleet, options: WebhookOptions): Webhook {
-  return new WebhookDelivery(fleet, resolveWebhookOptions(options))
+  const delivery = new WebhookDelivery(fleet, resolveWebhookOptions(options))
+  return {
+    get queued() {
+      return delivery.queued
+    },
+    close: (closeOptions) => delivery.close(closeOptions),
+  }
 }
 
 /** Upper limit for a receiver's `Retry-After`. */
 const maxRetryAfterMs = 3_600_000
 
-class WebhookDelivery implements Webhook {
+class WebhookDelivery {
   readonly #fleet: ReadableFleet
   readonly #settings: WebhookSettings
   readonly #logID: string

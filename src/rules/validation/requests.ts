@@ -1,5 +1,5 @@
 /** Validates and copies requests: builds, patches and allocations. Adds the checks that a schema cannot express. Pure. */
-import type { AllocationRequest, BuildSpec, PodTemplateSpec } from '../model/resources.js'
+import type { AllocationRequest, BuildSpec, HealthLimits, PodTemplateSpec } from '../model/resources.js'
 import { allocationRequest } from '../schemas/allocation.js'
 import { buildInput, buildPatch, buildSpec } from '../schemas/build.js'
 import { type Checked, invalid, isObject, type Refused, valid } from './problem.js'
@@ -53,9 +53,21 @@ function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
     max,
     portsToExpose: [...portsToExpose],
     ...(crashesToMarkUnhealthy !== undefined && { crashesToMarkUnhealthy }),
-    ...(health && { health: { ...health } }),
+    ...(health && { health: limitsOf(health) }),
     template,
     ...(buildMetadata && { buildMetadata: { ...buildMetadata } }),
+  }
+}
+
+/** The limits that are set. */
+function limitsOf(health: HealthLimits): HealthLimits {
+  const { firstHeartbeatSeconds, silenceSeconds, initializingSeconds, sessionSeconds, endLongSessions } = health
+  return {
+    ...(firstHeartbeatSeconds !== undefined && { firstHeartbeatSeconds }),
+    ...(silenceSeconds !== undefined && { silenceSeconds }),
+    ...(initializingSeconds !== undefined && { initializingSeconds }),
+    ...(sessionSeconds !== undefined && { sessionSeconds }),
+    ...(endLongSessions !== undefined && { endLongSessions }),
   }
 }
 

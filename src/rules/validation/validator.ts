@@ -111,7 +111,8 @@ function arrayCheck(schema: ArraySchema): Check {
 }
 
 function duplicateIn(values: readonly unknown[]): Problem | undefined {
-  const index = values.findIndex((value, i) => values.indexOf(value) < i)
+  const seen = new Set<unknown>()
+  const index = values.findIndex((value) => seen.size === seen.add(value).size)
   if (index < 0) return undefined
   return { field: `[${index}]`, message: `must not repeat a value, but ${shown(values[index])} is listed twice` }
 }

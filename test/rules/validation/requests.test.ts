@@ -1,6 +1,6 @@
 /** Validation of builds, patches and allocation requests. */
 import { fc, test } from '@fast-check/vitest'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import {
   type BuildInput,
   checkBounds,
@@ -56,6 +56,22 @@ describe('a valid build', () => {
       more: 1,
     })
     expect(readBuildInput(body)).toStrictEqual(accepted(goodBuild))
+  })
+
+  it('is read without limits that are undefined', () => {
+    const health = { sessionSeconds: 60, silenceSeconds: undefined, endLongSessions: undefined }
+    const spec = { ...goodSpec, health: { sessionSeconds: 60 } }
+    expect(readBuildInput(withSpec({ health }))).toStrictEqual(accepted({ ...goodBuild, spec }))
+  })
+
+  it('may expose every port: comparing them takes linear time', () => {
+    const ports = Array.from({ length: 65_535 }, (_, i) => i + 1)
+    const indexOf = vi.spyOn(Array.prototype, 'indexOf')
+    const read = readBuildInput(withSpec({ portsToExpose: ports }))
+    const searches = indexOf.mock.calls.length
+    indexOf.mockRestore()
+    expect(read).toMatchObject({ ok: true })
+    expect(searches).toBe(0)
   })
 
   it('is copied, so later changes to the body have no effect', () => {
