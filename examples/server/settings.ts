@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import type { PortRange } from 'gamekeeper'
 import type { BearerToken, Compat, Role, TlsOptions } from 'gamekeeper/http'
 import { type LogLevel, logLevels } from './log.js'
-import { type SettingName, settings } from './variables.js'
+import { renamedSettings, type SettingName, settings } from './variables.js'
 
 /** A mistake in the configuration. The message names the variable or flag and is printed without a stack. */
 export class UsageError extends Error {
@@ -46,6 +46,9 @@ export interface Config {
 
 /** Throws UsageError for the first variable with an invalid value. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>, cwd: string): Config {
+  for (const [old, name] of Object.entries(renamedSettings)) {
+    if (env[old] !== undefined) throw new UsageError(`${old} was renamed: set ${name} instead`)
+  }
   const variable = (name: SettingName) => {
     const value = env[name]
     if (value?.trim() === '') throw new UsageError(`${name} is set but empty`)

@@ -77,3 +77,10 @@ export const settings = {
 } as const satisfies Readonly<Record<string, Setting>>
 
 export type SettingName = keyof typeof settings
+
+/** Names of earlier versions. Ignoring one in silence could, for example, move the fleet's Lease to another namespace. */
+export const renamedSettings: Readonly<Record<string, SettingName>> = {
+  HOME_NAMESPACE: 'SYSTEM_NAMESPACE',
+  ALLOW_HOSTS: 'ALLOWED_HOSTS',
+  ALLOW_ORIGINS: 'ALLOWED_ORIGINS',
+}
