@@ -19,7 +19,9 @@ export async function watch(context: SoakContext, stop: AbortSignal): Promise<vo
     const { allocated } = context.expected.before()
     await checkOnce(context)
     const unconfirmed = allocated.filter(({ isConfirmed }) => !isConfirmed).slice(0, 3)
-    const some = [...unconfirmed, oneOf(context, allocated), oneOf(context, allocated)].filter((session) => session !== undefined)
+    const some = [...unconfirmed, oneOf(context, allocated), oneOf(context, allocated)].filter(
+      (session) => session !== undefined,
+    )
     await Promise.all(some.map((session) => checkGame(context, session)))
     await pause(intervalMs)
   }
