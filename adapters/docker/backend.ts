@@ -186,7 +186,9 @@ export class DockerBackend implements Backend {
     return { fleet, engine, containers, isDesktop: info['OperatingSystem'] === 'Docker Desktop' }
   }
 
-  /** Checks whether the engine restarted before its event stream was connected, then requests a resync. */
+  /**
+   * The engine may have restarted before the event stream was connected: reads its start time again, then requests a resync.
+   */
   #onEventsConnected(containers: Containers): void {
     const resync = () => this.#lifecycle.listeners.notifyAll((listener) => listener.resync())
     void containers.readEngineStart().then(resync, (error: unknown) => {

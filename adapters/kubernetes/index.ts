@@ -13,9 +13,11 @@ export type { KubernetesBackendOptions } from './options.js'
 /**
  * Runs each game server as a pod. The pod has everything in its build's template, plus public ports on its node and the game
  * SDK's configuration. Pods keep running when this host stops and are found again by their labels. Builds, servers and
- * details are stored as custom resources (`crds.yaml`). Needs the package `@kubernetes/client-node`, unless a KubeConfig is
- * given. Throws `invalid` if an option is invalid or no cluster is configured, and `internal` if the package is missing.
- * Connects on the first call, which rejects with `unavailable` if the cluster does not respond.
+ * details are stored as custom resources (`crds.yaml`).
+ *
+ * Needs the package `@kubernetes/client-node`, unless a KubeConfig is given. Throws `invalid` if an option is invalid or no
+ * cluster is configured, and `internal` if the package is missing. Connects on the first call, which rejects with
+ * `unavailable` if the cluster does not respond.
  */
 export function kubernetesBackend(options: KubernetesBackendOptions = {}): Backend {
   return new KubernetesBackend(resolveKubernetesOptions(options))
