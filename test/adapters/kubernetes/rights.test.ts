@@ -82,7 +82,9 @@ describeOnCluster('the permissions in examples/kubernetes', () => {
     }
     // Hollow nodes have no logs; only the request matters.
     await expect(fleet.servers.logs({ namespace: space, name }).next()).rejects.toThrow('failed to read the log')
-    await fleet.builds.patch(ref, { max: 3 })
+    await fleet.builds.patch(ref, { standingBy: 1, max: 3 })
+    // When the build is deleted, the cluster's garbage collector may delete the pods before the host does.
+    await until('the host has deleted a pod', () => proxy.requests.some((call) => rightFor(call) === 'delete pods'))
     await fleet.servers.delete({ namespace: space, name })
     await fleet.builds.delete(ref)
     await until('all is gone', async () => (await fleet.servers.list()).length === 0)
