@@ -1,4 +1,4 @@
-/** Finds an address at which containers can reach the agent and, preferably, other machines cannot. */
+/** Finds an address at which containers can reach the agent, preferably one that other machines cannot reach. */
 import type { AgentEndpoint } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { isLoopback, isOwnAddress } from '../../src/platform/own-address.js'
@@ -8,15 +8,15 @@ import { hostName } from './container-config.js'
 export interface AgentEndpointInput {
   /** `agent.host`, if set. */
   readonly host: string | undefined
-  /** Host of a remote engine. */
+  /** Host name or address of a remote engine. */
   readonly remoteHost: string | undefined
-  /** Docker Desktop forwards connections to `host.docker.internal` to 127.0.0.1. */
+  /** Whether the engine is Docker Desktop, which forwards connections to `host.docker.internal` to 127.0.0.1. */
   readonly isDesktop: boolean
   /** The engine's description of its default bridge. */
   readonly bridge: unknown
 }
 
-/** Rejects with `invalid` when the address must be configured. */
+/** Rejects with `invalid` if no address can be detected and one must be configured. */
 export async function findAgentEndpoint({
   host,
   remoteHost,
@@ -43,7 +43,7 @@ export async function findAgentEndpoint({
   return { host: host ?? gateway, advertisedHost: hostName }
 }
 
-/** An engine may omit the gateway, which is then the first address of the subnet. */
+/** Address of the bridge's gateway. If the engine does not report one, it is the first address of the subnet. */
 function gatewayOf(bridge: unknown): string | undefined {
   const ipam = isObject(bridge) ? bridge['IPAM'] : undefined
   const configs: unknown = isObject(ipam) ? ipam['Config'] : undefined

@@ -1,4 +1,7 @@
-/** The Docker backend: runs each instance as a container. All state is in the engine; this host only knows operations in progress. */
+/**
+ * The Docker backend: runs each instance as a container. All state is kept in the engine; this host keeps only operations in
+ * progress.
+ */
 import { join } from 'node:path'
 import type {
   AgentEndpoint,
@@ -37,7 +40,7 @@ import { containerLogs } from './logs.js'
 import type { ResolvedDockerOptions } from './options.js'
 import { PortPool } from './port-pool.js'
 
-/** What the first call learns about the engine. */
+/** What the backend learns about the engine when it connects. */
 interface Connected {
   readonly fleet: string
   readonly engine: Engine
@@ -45,7 +48,10 @@ interface Connected {
   readonly isDesktop: boolean
 }
 
-/** How long `close` waits for creations in progress: an interrupted one leaves a container for the next host to remove. */
+/**
+ * How long `close` waits for creations in progress. An interrupted creation leaves a container that the next host must
+ * remove.
+ */
 const closeTimeoutMs = 5_000
 
 export class DockerBackend implements Backend {
@@ -60,7 +66,7 @@ export class DockerBackend implements Backend {
   readonly #ports: PortPool
   readonly #creations: Creations<ContainerCreation>
   readonly #terminations = new Terminations<ContainerTermination>()
-  /** Host of a remote engine. */
+  /** Host name or address of a remote engine. */
   readonly #remoteHost: string | undefined
   #events: ContainerEvents | undefined
   #containers: Containers | undefined
@@ -135,7 +141,7 @@ export class DockerBackend implements Backend {
   async *logs(ref: Ref, options: LogsOptions = {}): AsyncGenerator<string> {
     const { containers } = await this.#lifecycle.open()
     if (options.signal?.aborted) return
-    // Called without the signal, which would make it reject: an aborted log ends without an error.
+    // Called without the signal, which would make it reject: when aborted, a log must end without an error.
     const container = await containers.find(ref)
     if (!container) throw new FleetError('not-found', `server ${keyOf(ref)} has no container and therefore no log`)
     const { id } = container
@@ -180,7 +186,9 @@ export class DockerBackend implements Backend {
     return { fleet, engine, containers, isDesktop: info['OperatingSystem'] === 'Docker Desktop' }
   }
 
-  /** The engine may have restarted before its events were connected. */
+  /**
+   * The engine may have restarted before the event stream was connected: reads its start time again, then requests a resync.
+   */
   #onEventsConnected(containers: Containers): void {
     const resync = () => this.#lifecycle.listeners.notifyAll((listener) => listener.resync())
     void containers.readEngineStart().then(resync, (error: unknown) => {

@@ -1,13 +1,13 @@
-/** The part of dockerode that this backend needs, and how it is loaded when the host app passes no client. */
+/** The part of dockerode that this backend uses, and how dockerode is loaded if the host app passes no client. */
 import { FleetError, messageOf } from '../../src/contracts/errors.js'
 import { loadOptionalPackage } from '../../src/platform/optional-package.js'
 import { isLoopback } from '../../src/platform/own-address.js'
 
-/** A client of the engine's API, such as dockerode's `new Docker()`. */
+/** A client for the Docker engine's API, such as dockerode's `new Docker()`. */
 export interface DockerClient {
   readonly modem: {
     dial(options: DialOptions, callback: (error: unknown, answer: unknown) => void): void
-    /** Set when the engine is reached over a network. */
+    /** Set if the engine is reached over a network. */
     readonly host?: unknown
     readonly port?: unknown
     readonly protocol?: unknown
@@ -15,12 +15,12 @@ export interface DockerClient {
   }
 }
 
-/** One call in docker-modem's terms. */
+/** The options of one call, as docker-modem defines them. */
 export interface DialOptions {
   readonly path: string
   readonly method: string
   readonly options: { readonly _query: object; readonly _body: object }
-  /** By status: true for success, otherwise a description of the error. */
+  /** For each status: true if it means success, otherwise a description of the error. */
   readonly statusCodes: Readonly<Record<number, true | string>>
   readonly abortSignal: AbortSignal
   readonly isStream?: boolean
@@ -28,7 +28,7 @@ export interface DialOptions {
   readonly authconfig?: object
 }
 
-/** Connects as `docker` does: DOCKER_HOST and related variables, or else this machine's socket. */
+/** Connects like the `docker` command: uses DOCKER_HOST and related variables, or else this machine's socket. */
 export function defaultClient(): DockerClient {
   const loaded = loadOptionalPackage('dockerode', 'dockerBackend')
   if (typeof loaded !== 'function') throw unusable()
@@ -54,7 +54,7 @@ export function isClient(value: unknown): value is DockerClient {
   return typeof modem === 'object' && modem !== null && 'dial' in modem && typeof modem.dial === 'function'
 }
 
-/** Where the engine is, for messages. */
+/** The engine's address, used in messages. */
 export function endpointOf({ modem }: DockerClient): string {
   const { host, port, protocol, socketPath } = modem
   if (typeof host === 'string' && host !== '') {
@@ -62,12 +62,12 @@ export function endpointOf({ modem }: DockerClient): string {
     return `${scheme === 'http' ? 'tcp' : scheme}://${host}${typeof port === 'string' || typeof port === 'number' ? `:${port}` : ''}`
   }
   const path = typeof socketPath === 'string' ? socketPath : '/var/run/docker.sock'
-  // A Windows named pipe.
+  // On Windows, the path names a pipe.
   const isPipe = path.startsWith('//') || path.startsWith('\\\\')
   return `${isPipe ? 'npipe' : 'unix'}://${path}`
 }
 
-/** The machine of a remote engine; undefined for this machine. */
+/** The machine that a remote engine runs on; undefined if the engine runs on this machine. */
 export function remoteHostOf({ modem }: DockerClient): string | undefined {
   const host = typeof modem.host === 'string' ? modem.host.replace(/^\w+:\/\//, '') : ''
   return host === '' || isLoopback(host) ? undefined : host

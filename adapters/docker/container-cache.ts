@@ -1,4 +1,4 @@
-/** The current container of each server, as last seen, for lookups that must not call the engine. */
+/** The last known container of each server, for lookups that must not call the engine. */
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
 import type { Container, ListedContainer } from './instance.js'
 import type { Identity } from './labels.js'
@@ -6,7 +6,7 @@ import type { Identity } from './labels.js'
 type ContainerID = Pick<Container, 'id' | 'identity'>
 
 interface Entry extends ContainerID {
-  /** Grows with every change, and so tells which entries are newer than a list. */
+  /** Increases with every change, to tell which entries are newer than a list. */
   readonly sequence: number
 }
 
@@ -14,7 +14,7 @@ export class ContainerCache {
   readonly #entries = new Map<string, Entry>()
   #sequence = 0
 
-  /** Read it before requesting a list, and pass it to `replace` with that list. */
+  /** Read this before requesting a list, then pass it to `replace` together with the list. */
   get sequence(): number {
     return this.#sequence
   }
@@ -23,7 +23,7 @@ export class ContainerCache {
     for (const { identity } of this.#entries.values()) for (const port of identity.ports) yield port.public
   }
 
-  /** True when this container is the server's current one. */
+  /** Whether this container is the server's current one. */
   isCurrent(id: string, ref: Ref): boolean {
     return this.#entries.get(keyOf(ref))?.id === id
   }
@@ -32,12 +32,12 @@ export class ContainerCache {
     this.#entries.set(keyOf(identity.ref), { id, identity, sequence: ++this.#sequence })
   }
 
-  /** Removes the container, unless the server has another one by now. */
+  /** Removes the container, unless the server now has a different one. */
   delete(id: string, ref: Ref): void {
     if (this.isCurrent(id, ref)) this.#entries.delete(keyOf(ref))
   }
 
-  /** Replaces all entries with a list that was requested at `sequence`, except newer ones. */
+  /** Replaces all entries, except newer ones, with a list that was requested at `sequence`. */
   replace(listed: readonly ListedContainer[], sequence: number): void {
     const ids = new Set(listed.map(({ id }) => id))
     for (const [key, entry] of this.#entries) {

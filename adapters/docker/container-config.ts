@@ -1,4 +1,6 @@
-/** Translates a pod template into the body of the engine's `create`, and rejects what Docker cannot do. Pure. */
+/**
+ * Converts a pod template to the body of the engine's `create` call, and rejects settings that Docker does not support. Pure.
+ */
 import type { InstanceSpec } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { declaredEnvironment } from '../../src/rules/game/environment.js'
@@ -11,13 +13,13 @@ import { isPullPolicy, type PullPolicy, pullPolicies, type ResolvedDockerOptions
 import { quantityOf } from './quantity.js'
 import { sdkConfigPath, sdkFolders } from './sdk-files.js'
 
-/** The name by which containers reach the machine that they run on. */
+/** The host name by which containers reach the machine they run on. */
 export const hostName = 'host.docker.internal'
 
 export interface Engine {
-  /** Name of its machine. */
+  /** Name of the machine that the engine runs on. */
   readonly node: string
-  /** Its default log driver. */
+  /** The engine's default log driver. */
   readonly logDriver: string
 }
 
@@ -32,12 +34,12 @@ export interface ContainerConfigInput {
 export interface ContainerConfig {
   readonly image: string
   readonly pullPolicy: PullPolicy
-  /** Body of the engine's `create`. */
+  /** Body of the engine's `create` call. */
   readonly body: object
   readonly sdk: SdkConfigInput
 }
 
-/** Throws `invalid`, naming the field. Covers only what the validation common to all backends does not. */
+/** Throws `invalid`, naming the field. Checks only what the validation shared by all backends does not. */
 export function checkForDocker({ template }: Pick<InstanceSpec, 'template'>): void {
   const { image = '', imagePullPolicy, workingDir, ports, limits } = gameContainerOf(template)
   const at = 'spec.template.spec.containers[0]'
@@ -85,7 +87,7 @@ export function containerConfig(input: ContainerConfigInput): ContainerConfig {
   )
   const body = {
     Image: image,
-    // A command without args must not get the image's args, which belong to the image's command.
+    // If the template sets a command without args, the image's args must not be used: they belong to the image's own command.
     ...(command.length > 0 && { Entrypoint: command.map(expand) }),
     ...(args.length > 0 && { Cmd: args.map(expand) }),
     ...(workingDir !== undefined && { WorkingDir: workingDir }),
@@ -105,7 +107,7 @@ export function imageOf(
   return { image, pullPolicy: isPullPolicy(imagePullPolicy) ? imagePullPolicy : options.pullPolicy }
 }
 
-/** Each exposed port is published for both, since `portsToExpose` names no protocol. */
+/** Each exposed port is published for both protocols, because `portsToExpose` does not specify one. */
 const protocols = ['tcp', 'udp'] as const
 
 function hostConfig(
@@ -118,7 +120,7 @@ function hostConfig(
   const bytes = memory === undefined ? 0 : Math.floor(quantityOf(memory))
   const reachesHost = spec.sdk.heartbeatEndpoint.startsWith(`${hostName}:`)
   return {
-    // The fleet decides about restarts, and needs the exit code of the ended container.
+    // The fleet itself replaces servers, and it needs the exit code of the exited container.
     RestartPolicy: { Name: 'no' },
     AutoRemove: false,
     Init: init,
@@ -130,7 +132,7 @@ function hostConfig(
     ...(capabilities.add.length > 0 && { CapAdd: capabilities.add }),
     ...(capabilities.drop.length > 0 && { CapDrop: capabilities.drop }),
     ...logConfig(engine, options),
-    // No swap, as on Kubernetes.
+    // Disables swap, as on Kubernetes.
     ...(memory !== undefined && { Memory: bytes, MemorySwap: bytes }),
     ...(cpu !== undefined && { NanoCpus: Math.round(quantityOf(cpu) * 1e9) }),
   }

@@ -1,6 +1,6 @@
 /**
- * Creates and starts one container. It can be interrupted at any point: a container left behind has the name of its server,
- * so the next attempt finds it, and was never started, so the next list removes it.
+ * Creates and starts one container. May be interrupted at any point: a container left behind has its server's name, so the
+ * next attempt finds it. Because it was never started, the next list removes it.
  */
 import type { Instance, InstanceSpec } from '../../src/contracts/backend.js'
 import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
@@ -23,7 +23,7 @@ export interface ContainerCreationDependencies {
   readonly fleet: string
   readonly engine: Engine
   readonly options: ResolvedDockerOptions
-  /** Where players connect. */
+  /** The address that players connect to. */
   readonly address: string
   readonly api: EngineApi
   readonly images: Images
@@ -33,7 +33,7 @@ export interface ContainerCreationDependencies {
   readonly signal: AbortSignal | undefined
 }
 
-/** `rejected`: the engine will never create a container from this spec. */
+/** `rejected` means that the engine will never create a container from this spec. */
 type Finished = { readonly container: Container } | { readonly rejected: Instance }
 
 interface Retry {
@@ -41,9 +41,9 @@ interface Retry {
   readonly cause: unknown
 }
 
-/** Each attempt creates a container. When this many fail, other programs hold most of the range. */
+/** Each attempt creates a container. If this many fail, other programs are using most of the port range. */
 const maxAttempts = 20
-/** Other clients of the engine need a moment to finish with the same image or container. */
+/** Pause before a retry, giving other clients of the engine time to finish with the same image or container. */
 const retryMs = 100
 
 export class ContainerCreation implements Creation {
@@ -77,7 +77,7 @@ export class ContainerCreation implements Creation {
     let last: Retry | undefined
     for (let attempt = 1; attempt <= maxAttempts; attempt++) {
       throwIfAborted(signal)
-      // Released and taken without an await in between, so that no other creation gets the same ports.
+      // Released and taken again without an await in between, so that no other creation can get the same ports.
       this.ports = []
       this.ports = ports.take(spec.portsToExpose.length, this.#foreignPorts)
       const config = this.#config()
@@ -136,7 +136,10 @@ export class ContainerCreation implements Creation {
     return { container: await this.#inspect(id) }
   }
 
-  /** A container of that name exists: this instance, from an earlier call, or another one, which is a conflict. */
+  /**
+   * Handles an existing container with that name. It is either this instance, created by an earlier call, or a different one,
+   * which is a conflict.
+   */
   async #useExisting(error: unknown): Promise<Finished | Retry> {
     const { spec, fleet, api, signal } = this.#deps
     const name = containerName(fleet, spec.ref)
@@ -149,19 +152,19 @@ export class ContainerCreation implements Creation {
       throw new FleetError('conflict', message, { cause: error })
     }
     if (container.status !== 'created' || isUnrunnable(container)) return { container }
-    // An interrupted creation left it behind unstarted.
+    // An interrupted creation left this container behind without starting it.
     await api.remove(container.id, false, { signal })
     return { retry: 'name-taken', cause: error }
   }
 
   async #afterFailedStart(id: string, error: unknown): Promise<Finished | Retry> {
     const { api, ports } = this.#deps
-    // Without an answer the outcome is unknown; the next attempt or the next list finds out.
+    // Without a response the outcome is unknown; the next attempt or the next list determines it.
     if (statusOf(error) === undefined) throw error
     const inUse = portsInUse(error, this.ports)
     if (!inUse) {
       const container = await this.#inspect(id)
-      // It runs after all, or its command cannot be run, which `list` reports.
+      // The container is running after all, or its command cannot be run, which `list` reports.
       if (container.status !== 'created' || isUnrunnable(container)) return { container }
     }
     await api.remove(id, true)

@@ -1,4 +1,4 @@
-/** Follows the engine's events about this fleet's containers, and reconnects when the stream ends. */
+/** Follows the engine's events for this fleet's containers, and reconnects when the stream ends. */
 import type { Clock } from '../../src/contracts/clock.js'
 import type { Logger } from '../../src/contracts/logger.js'
 import { isObject } from '../../src/rules/validation/problem.js'
@@ -10,7 +10,7 @@ import { jsonLinesOf } from './streams.js'
 export interface ContainerEvent {
   readonly id: string
   readonly identity: Identity
-  /** `destroy`: the container is gone. */
+  /** `destroy` means that the container was removed. */
   readonly action: 'start' | 'changed' | 'destroy'
 }
 
@@ -21,7 +21,7 @@ export interface ContainerEventsDependencies {
   readonly clock: Clock
   readonly logger: Logger
   readonly onEvent: (event: ContainerEvent) => void
-  /** Called on every connect: events may have been lost before it. */
+  /** Called after every connect, because events may have been lost before it. */
   readonly onConnect: () => void
 }
 
@@ -34,7 +34,9 @@ export class ContainerEvents {
   #open: OpenStream | undefined
   #wake = () => {}
   #stopped = false
-  /** Time of the last event, in seconds of the engine's time. Reconnecting from here repeats events but loses none. */
+  /**
+   * Time of the last event, in seconds of the engine's time. Reconnecting from this time may repeat events but loses none.
+   */
   #since: number | undefined
   readonly #done: Promise<void>
 
@@ -43,7 +45,7 @@ export class ContainerEvents {
     this.#done = this.#run()
   }
 
-  /** Call it when another call has timed out: this stream may be dead, too, without having ended. */
+  /** Call after another call has timed out: this stream may be dead too, without having ended. */
   reconnect(): void {
     this.#open?.stop()
   }
@@ -77,7 +79,7 @@ export class ContainerEvents {
     }
   }
 
-  /** A method, since TypeScript assumes that the field does not change across an await. */
+  /** A method rather than a field access, because TypeScript assumes that the field does not change across an await. */
   #isStopped(): boolean {
     return this.#stopped
   }

@@ -1,4 +1,7 @@
-/** Terminates a container: sends its stop signal, waits for the grace period, then kills and removes it. */
+/**
+ * Terminates a container: sends its stop signal, waits for the grace period, then kills the container if necessary and
+ * removes it.
+ */
 import type { Clock } from '../../src/contracts/clock.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
@@ -18,7 +21,7 @@ export interface ContainerTerminationDependencies {
   readonly containers: Containers
   readonly creations: Pick<Creations<Creation>, 'settled' | 'forgetRejected'>
   readonly listeners: Listeners
-  /** Longest single wait for the engine. */
+  /** Maximum duration of a single wait for the engine. */
   readonly timeoutMs: number
 }
 
@@ -67,7 +70,7 @@ export class ContainerTermination implements Termination {
       const wakeUp = new AbortController()
       this.#wake = () => wakeUp.abort()
       try {
-        // In several calls: a connection may die without notice.
+        // Split into several calls, because a connection may die unnoticed.
         if (await api.waitUntilStopped(id, Math.min(ms, timeoutMs), { signal: wakeUp.signal })) return
       } catch (error) {
         if (!FleetError.is(error, 'aborted')) throw error
@@ -77,7 +80,7 @@ export class ContainerTermination implements Termination {
     }
   }
 
-  /** Retries while another client is removing the container, or the engine cannot unmount it yet. */
+  /** Retries if another client is removing the container or the engine cannot unmount it yet. */
   async #remove(id: string): Promise<void> {
     const { api, clock, timeoutMs } = this.#deps
     const giveUpAt = clock.elapsed() + timeoutMs

@@ -1,4 +1,4 @@
-/** The containers of one fleet: lists, finds and follows them. Removes only those that were created but never started. */
+/** Lists, finds and follows the containers of one fleet. Removes only containers that were created but never started. */
 import type { Instance } from '../../src/contracts/backend.js'
 import type { CallOptions } from '../../src/contracts/call-options.js'
 import type { Logger } from '../../src/contracts/logger.js'
@@ -26,7 +26,7 @@ import { containerLogs } from './logs.js'
 export interface ContainersDependencies {
   readonly api: EngineApi
   readonly fleet: string
-  /** Name of the engine's machine. */
+  /** Name of the machine that the engine runs on. */
   readonly node: string
   readonly creations: Pick<Creations<Creation>, 'has' | 'settled'>
   readonly listeners: Listeners
@@ -36,9 +36,12 @@ export interface ContainersDependencies {
 export class Containers {
   readonly #deps: ContainersDependencies
   readonly #cache = new ContainerCache()
-  /** Instances of exited containers, which no longer change, while they are listed. By container id and exit code. */
+  /**
+   * Instances of exited containers, which no longer change, by container id and exit code. Kept while the containers are
+   * listed.
+   */
   #exited = new Map<string, Instance>()
-  /** In ms of the engine's wall time; NaN when unknown. */
+  /** In ms of the engine's wall clock; NaN if unknown. */
   #engineStartedAt = NaN
 
   constructor(deps: ContainersDependencies) {
@@ -57,25 +60,28 @@ export class Containers {
     this.#cache.delete(id, identity.ref)
   }
 
-  /** Reads when the engine started: it then recreates its default bridge, unless containers survived the restart. */
+  /**
+   * Reads when the engine started, from the creation time of its default bridge. The engine recreates the bridge when it
+   * starts, unless containers survived the restart.
+   */
   async readEngineStart(signal?: AbortSignal): Promise<void> {
     const bridge = await this.#deps.api.network('bridge', { signal })
     this.#engineStartedAt = timeOf(isObject(bridge) ? bridge['Created'] : undefined)
   }
 
-  /** The container of this server, also if it was renamed. With `uid` only the container of that instance. */
+  /** Finds the server's container, even if it was renamed. With `uid`, returns only the container of that instance. */
   async find(ref: Ref, uid?: string): Promise<Container | undefined> {
     const { api, fleet } = this.#deps
     const matches = ({ identity }: Pick<Container, 'identity'>) => uid === undefined || identity.uid === uid
     const named = await this.inspect(containerName(fleet, ref))
     if (named && matches(named)) return named
-    // Labels, unlike names, cannot change.
+    // Labels, unlike names, cannot be changed.
     const listed = (await api.list(serverFilter(fleet, ref))).flatMap((entry) => readListed(fleet, entry) ?? [])
     const renamed = listed.find(matches)
     return renamed && this.inspect(renamed.id)
   }
 
-  /** Undefined when there is no such container in this fleet. */
+  /** Returns undefined if the fleet has no such container. */
   async inspect(idOrName: string, signal?: AbortSignal): Promise<Container | undefined> {
     return readContainer(this.#deps.fleet, await this.#deps.api.inspect(idOrName, { signal }))
   }
@@ -112,7 +118,7 @@ export class Containers {
     })
   }
 
-  /** Reads the container that an event is about and notifies the listeners. Never throws. */
+  /** Reads the container that an event refers to and notifies the listeners. Never throws. */
   onEvent(event: ContainerEvent): void {
     const { listeners, logger } = this.#deps
     this.#follow(event).catch((error: unknown) => {
@@ -127,7 +133,7 @@ export class Containers {
     // The creation itself notifies the listeners after the start.
     if (action === 'start' && creations.has(keyOf(ref))) return
     await creations.settled(keyOf(ref))
-    // The event may be about an earlier attempt of the creation, or an earlier container of the server.
+    // The event may refer to a container from an earlier attempt of the creation, or to an earlier container of the server.
     if (!this.#cache.isCurrent(id, ref)) return
     if (action === 'destroy') {
       this.#cache.delete(id, ref)
@@ -140,12 +146,15 @@ export class Containers {
     listeners.notifyAll((listener) => listener.changed(instance))
   }
 
-  /** Created but not started yet by a creation in progress, which reports it itself. */
+  /**
+   * Whether a creation in progress has created this container but not started it yet. That creation reports the container
+   * itself.
+   */
   #isBeingCreated({ status, identity }: ListedContainer): boolean {
     return status === 'created' && this.#deps.creations.has(keyOf(identity.ref))
   }
 
-  /** Undefined when it is gone, or was removed because it was never started. */
+  /** Returns undefined if the container was removed, including by this call because it was never started. */
   async #listedInstance(listed: ListedContainer, options: CallOptions): Promise<Instance | undefined> {
     const { api, node, logger, creations } = this.#deps
     const { id, status, identity } = listed
@@ -154,11 +163,11 @@ export class Containers {
     if (!container) return undefined
     if (container.status !== 'created' || isUnrunnable(container)) return this.instanceOf(container, options.signal)
     if (creations.has(keyOf(identity.ref))) return undefined
-    // A host or the engine went down during its creation. The engine of the fleet creates it again if it is still wanted.
+    // A host or the engine stopped during the creation. If the server is still wanted, the fleet creates its container again.
     try {
       await api.remove(id, false, options)
     } catch (error) {
-      // It was started after all, or another client is removing it: the next list shows it.
+      // The container was started after all, or another client is removing it: the next list shows which.
       logger.debug({ err: error, container: id }, 'removing a container that was never started failed')
     }
     this.forget(listed)

@@ -1,4 +1,4 @@
-/** The operations of the Docker engine that this backend uses. */
+/** The Docker engine operations that this backend uses. */
 import type { Clock } from '../../src/contracts/clock.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { isObject } from '../../src/rules/validation/problem.js'
@@ -9,15 +9,15 @@ import { statusOf } from './engine-errors.js'
 export interface EngineApiDependencies {
   readonly client: DockerClient
   readonly clock: Clock
-  /** For calls that only read. */
+  /** Timeout of calls that only read. */
   readonly readTimeoutMs: number
-  /** For calls that change something. */
+  /** Timeout of calls that change something. */
   readonly changeTimeoutMs: number
-  /** Called when a call failed because its timeout passed. */
+  /** Called when a call fails because of its timeout. */
   readonly onTimeout: () => void
 }
 
-/** What a call has besides its timeout, which depends on what the call does. */
+/** The parts of a call that do not depend on whether it reads or changes something. */
 type Request = Omit<EngineCall, 'timeoutMs' | 'signal'>
 
 export class EngineApi {
@@ -33,7 +33,7 @@ export class EngineApi {
     return this.#read({ what: 'return its system information', method: 'GET', path: '/info' }, options)
   }
 
-  /** Undefined when there is no such network. */
+  /** Returns undefined if the network does not exist. */
   async network(name: string, options?: EngineCallOptions): Promise<unknown> {
     const path = `/networks/${encodeURIComponent(name)}`
     return orNotFound(this.#read({ what: `inspect network ${name}`, method: 'GET', path }, options))
@@ -52,7 +52,7 @@ export class EngineApi {
     return this.#calls.open({ what, method: 'POST', path: '/images/create', query, auth, timeoutMs })
   }
 
-  /** Returns the id of the container. */
+  /** Returns the container's id. */
   async create(name: string, body: object, options?: EngineCallOptions): Promise<string> {
     const what = `create container ${name}`
     const answer = await this.#change(
@@ -63,7 +63,7 @@ export class EngineApi {
     throw new FleetError('internal', `the Docker engine returned no id for new container ${name}`)
   }
 
-  /** Unpacks a tar archive at the root of a container, running or not. */
+  /** Unpacks a tar archive in the root directory of a container, which need not be running. */
   async putFiles(id: string, archive: Buffer, options?: EngineCallOptions): Promise<void> {
     const what = `copy the SDK configuration into container ${shortId(id)}`
     const path = containerPath(id, '/archive')
@@ -82,7 +82,7 @@ export class EngineApi {
     await this.#change({ what, method: 'POST', path, successStatuses: [304] }, options)
   }
 
-  /** Undefined when there is no such container. */
+  /** Returns undefined if the container does not exist. */
   async inspect(idOrName: string, options?: EngineCallOptions): Promise<unknown> {
     const what = `inspect container ${shortId(idOrName)}`
     return orNotFound(this.#read({ what, method: 'GET', path: containerPath(idOrName, '/json') }, options))
@@ -98,14 +98,14 @@ export class EngineApi {
     throw new FleetError('internal', 'the Docker engine returned no list of containers')
   }
 
-  /** A container that no longer runs is success. */
+  /** Succeeds if the container is no longer running. */
   async signal(id: string, signal: string, options?: EngineCallOptions): Promise<void> {
     const what = `signal container ${shortId(id)}`
     const path = containerPath(id, '/kill')
     await this.#change({ what, method: 'POST', path, query: { signal }, successStatuses: [404, 409] }, options)
   }
 
-  /** Waits for a container to stop, for at most `timeoutMs`. Resolves with true once it has stopped. */
+  /** Waits up to `timeoutMs` for a container to stop. Resolves with true once it has stopped, or with false on timeout. */
   async waitUntilStopped(id: string, timeoutMs: number, options: EngineCallOptions = {}): Promise<boolean> {
     const answer = await this.#calls.send({
       what: `wait for container ${shortId(id)}`,
@@ -120,14 +120,17 @@ export class EngineApi {
     return answer !== timedOut
   }
 
-  /** Removes a container with its anonymous volumes. `force` kills a running one, which is refused otherwise. Absent is success. */
+  /**
+   * Removes a container and its anonymous volumes. `force` also removes a running container, by killing it; without `force`
+   * that is an error. Succeeds if the container does not exist.
+   */
   async remove(id: string, force: boolean, options?: EngineCallOptions): Promise<void> {
     const what = `remove container ${shortId(id)}`
     const query = { force, v: true }
     await this.#change({ what, method: 'DELETE', path: containerPath(id), query, successStatuses: [404] }, options)
   }
 
-  /** Streams events as JSON lines. `since` is in seconds of the engine's time. */
+  /** Streams events as JSON lines. `since` is a time in seconds on the engine's clock. */
   events(labels: readonly string[], since: number | undefined): Promise<OpenStream> {
     const filters = JSON.stringify({ type: ['container'], label: labels })
     const query = { filters, ...(since !== undefined && { since }) }
@@ -150,7 +153,9 @@ export class EngineApi {
     })
   }
 
-  /** Resolves after `ms`, or at once when the signal fires or the backend closes: the next call then rejects. */
+  /**
+   * Resolves after `ms`, or immediately when the signal fires or the backend closes; in those cases the next call rejects.
+   */
   sleep(ms: number, options?: EngineCallOptions): Promise<void> {
     return this.#calls.sleep(ms, options)
   }
@@ -185,7 +190,7 @@ function containerPath(idOrName: string, rest = ''): string {
   return `/containers/${encodeURIComponent(idOrName)}${rest}`
 }
 
-/** Keeps the slashes of the name. */
+/** Encodes the image name for a URL path, keeping its slashes. */
 function imagePath(image: string): string {
   return image.split('/').map(encodeURIComponent).join('/').replaceAll('%3A', ':').replaceAll('%40', '@')
 }

@@ -1,6 +1,6 @@
 /**
- * Sends calls to the Docker engine. Each settles within its timeout, when its signal fires, or when the backend closes.
- * Names no API version: everything used here is the same in all versions since Docker 20.10.
+ * Sends calls to the Docker engine. Each call settles when it completes, when it times out, when its signal fires, or when
+ * the backend closes. The paths name no API version: everything used here works the same in all versions since Docker 20.10.
  */
 import type { Readable } from 'node:stream'
 import type { Clock } from '../../src/contracts/clock.js'
@@ -14,7 +14,7 @@ export interface EngineCallOptions {
 }
 
 export interface EngineCall extends EngineCallOptions {
-  /** What the call does, for messages: `list containers`. */
+  /** The operation, as named in messages: `list containers`. */
   readonly what: string
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE' | 'HEAD'
   readonly path: string
@@ -22,10 +22,10 @@ export interface EngineCall extends EngineCallOptions {
   readonly body?: object
   readonly file?: Buffer
   readonly auth?: object | undefined
-  /** Statuses that count as success, besides 200, 201 and 204. */
+  /** Statuses that count as success in addition to 200, 201 and 204. */
   readonly successStatuses?: readonly number[]
   readonly timeoutMs: number
-  /** True: the call resolves with `timedOut` instead of failing when its timeout passes. */
+  /** If true, the call resolves with `timedOut` on timeout instead of failing. */
   readonly resolveOnTimeout?: boolean
 }
 
@@ -39,15 +39,15 @@ export interface OpenStream {
 export interface EngineCallsDependencies {
   readonly client: DockerClient
   readonly clock: Clock
-  /** Called when a call failed because its timeout passed. */
+  /** Called when a call fails because of its timeout. */
   readonly onTimeout: () => void
 }
 
 export class EngineCalls {
-  /** Where the engine is, for messages. */
+  /** The engine's address, used in messages. */
   readonly endpoint: string
   readonly #deps: EngineCallsDependencies
-  /** Calls, streams and sleeps. */
+  /** Cancels calls, streams and sleeps when the backend closes. */
   readonly #scope = new CancelScope()
 
   constructor(deps: EngineCallsDependencies) {
@@ -59,7 +59,7 @@ export class EngineCalls {
     return this.#settle(call, new AbortController(), false)
   }
 
-  /** Resolves with the open stream; the timeout covers only the time until then. */
+  /** Resolves with the open stream; the timeout applies only until the stream opens. */
   async open(call: EngineCall): Promise<OpenStream> {
     const aborter = new AbortController()
     const stream = await this.#settle(call, aborter, true)
@@ -67,17 +67,19 @@ export class EngineCalls {
     const stop = () => aborter.abort()
     this.#scope.add(stop)
     stream.once('close', () => this.#scope.delete(stop))
-    // The reader gets errors by iterating. After it has stopped, an error without a listener would end the process.
+    // The reader receives errors while iterating. After it stops, an error without a listener would crash the process.
     stream.on('error', () => {})
     return { stream, stop }
   }
 
-  /** Resolves after `ms`, or at once when the signal fires or the backend closes: the next call then rejects. */
+  /**
+   * Resolves after `ms`, or immediately when the signal fires or the backend closes; in those cases the next call rejects.
+   */
   sleep(ms: number, { signal }: EngineCallOptions = {}): Promise<void> {
     return this.#scope.sleep(this.#deps.clock, ms, signal)
   }
 
-  /** Calls in progress reject with `closed`, and streams end. */
+  /** Rejects calls in progress with `closed` and ends streams. */
   close(): void {
     this.#scope.close()
   }

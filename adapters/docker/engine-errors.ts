@@ -1,9 +1,9 @@
-/** Translates failed calls of the Docker engine into FleetErrors. Pure. */
+/** Converts failed Docker engine calls to FleetErrors. Pure. */
 import { FleetError, messageOf } from '../../src/contracts/errors.js'
 import { codeOf } from '../../src/platform/error-code.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 
-/** HTTP status of the engine's error response; undefined when it did not respond. */
+/** HTTP status of the engine's error response, or undefined if the engine did not respond. */
 export function statusOf(error: unknown): number | undefined {
   const answer = FleetError.is(error) ? error.cause : error
   const status = isObject(answer) || answer instanceof Error ? Reflect.get(answer, 'statusCode') : undefined
@@ -11,8 +11,8 @@ export function statusOf(error: unknown): number | undefined {
 }
 
 /**
- * The message of the engine, or of the system when the connection failed. Falls back to the error's own message, for example
- * when a proxy in front of the engine sent an empty response.
+ * The message from the engine, or from the operating system if the connection failed. Falls back to the error's own message,
+ * for example if a proxy in front of the engine sent an empty response.
  */
 export function messageFromEngine(error: unknown): string {
   const hasCause = FleetError.is(error) && error.cause !== undefined
@@ -27,7 +27,7 @@ function responseMessage(answer: unknown): string {
     .trim()
 }
 
-/** `what`: what the call does, such as `start container x`. */
+/** `what` is the operation, as named in messages: `start container x`. */
 export function engineFailure(error: unknown, what: string, endpoint: string): FleetError {
   if (FleetError.is(error)) return error
   const status = statusOf(error)
@@ -41,7 +41,7 @@ export function engineFailure(error: unknown, what: string, endpoint: string): F
   return new FleetError(status === 400 ? 'invalid' : 'unavailable', message, cause)
 }
 
-/** The requested ports that another container or program holds. Undefined when the call failed for another reason. */
+/** The requested ports that another container or program is using. Undefined if the call failed for another reason. */
 export function portsInUse(error: unknown, requested: readonly number[]): readonly number[] | undefined {
   const message = messageFromEngine(error)
   if (!/address already in use|port is already allocated|ports are not available/i.test(message)) return undefined

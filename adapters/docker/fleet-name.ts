@@ -1,4 +1,7 @@
-/** The name that separates this fleet's containers from those of other fleets: generated once and kept in the fleet's directory. */
+/**
+ * The name that distinguishes this fleet's containers from those of other fleets. Generated once and stored in the fleet's
+ * directory.
+ */
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../src/contracts/clock.js'
@@ -9,7 +12,7 @@ import { isFleetName } from './options.js'
 
 const fileName = 'docker-fleet'
 
-/** Rejects with `directory-unusable` when the name can be neither read nor written. */
+/** Rejects with `directory-unusable` if the name can be neither read nor written. */
 export async function loadFleetName(directory: string, clock: Clock): Promise<string> {
   const path = join(directory, fileName)
   try {

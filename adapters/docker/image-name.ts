@@ -1,18 +1,18 @@
-/** Parses image names as `docker` does. Pure. */
+/** Parses image names as the `docker` command does. Pure. */
 
 export interface ImageName {
-  /** As the engine's pull takes it. */
+  /** The repository name in the form that the engine's pull call expects. */
   readonly repository: string
-  /** A tag, or a digest like `sha256:…`. */
+  /** A tag, or a digest such as `sha256:…`. */
   readonly tag: string
-  /** `docker.io`, `ghcr.io`, `127.0.0.1:5000`. */
+  /** For example `docker.io`, `ghcr.io` or `127.0.0.1:5000`. */
   readonly registry: string
 }
 
 const form =
   /^(?:[a-zA-Z0-9](?:[\w.-]*[a-zA-Z0-9])?(?::\d+)?\/)?[a-z0-9]+(?:(?:[._]|__|-+|\/)[a-z0-9]+)*(?::[\w][\w.-]{0,127})?(?:@[a-z0-9]+:[0-9a-fA-F]{32,})?$/
 
-/** Undefined when no engine accepts the name. */
+/** Returns undefined if no engine would accept the name. */
 export function readImageName(image: string): ImageName | undefined {
   if (!form.test(image) && !/^\[[0-9a-f:]+\]/.test(image)) return undefined
   const [path = '', digest] = image.split('@')

@@ -1,4 +1,4 @@
-/** One pull of an image by the engine, with progress messages. */
+/** A single image pull by the engine, with progress messages. */
 import type { Clock } from '../../src/contracts/clock.js'
 import { FleetError, messageOf } from '../../src/contracts/errors.js'
 import { isObject } from '../../src/rules/validation/problem.js'
@@ -11,9 +11,9 @@ import { jsonLinesOf } from './streams.js'
 export interface ImagePullDependencies {
   readonly api: EngineApi
   readonly clock: Clock
-  /** A pull without progress for this long has failed. */
+  /** A pull that makes no progress for this long fails. */
   readonly idleTimeoutMs: number
-  /** By registry. */
+  /** Credentials by registry. */
   readonly registryAuth: Readonly<Record<string, RegistryAuth>>
 }
 
@@ -34,7 +34,7 @@ export class ImagePull {
     this.#message = `pulling image ${image}`
   }
 
-  /** The listener gets the last message at once. Returns what removes it. */
+  /** Adds a listener, which immediately receives the last message. Returns a function that removes it. */
   addListener(listener: (message: string) => void): () => void {
     this.#listeners.add(listener)
     listener(this.#message)
@@ -43,7 +43,7 @@ export class ImagePull {
     }
   }
 
-  /** Rejects with `unavailable` and the registry's message. */
+  /** Rejects with `unavailable` and the registry's message if the pull fails. */
   async run(): Promise<void> {
     const { api, clock, idleTimeoutMs } = this.#deps
     let isIdle = false
@@ -89,7 +89,7 @@ export class ImagePull {
     return this.#deps.api.pull({ fromImage: repository, tag }, auth)
   }
 
-  /** Notifies listeners at once, and then once per interval while the pull makes progress. */
+  /** Notifies listeners immediately, then once per interval while the pull makes progress. */
   #report(): void {
     this.#cancelReport = undefined
     if (!this.#hasNews) return
@@ -104,11 +104,11 @@ export class ImagePull {
   }
 }
 
-/** Adds up the layers of a pull. */
+/** Sums the progress of all layers in a pull. */
 class LayerProgress {
   readonly #layers = new Map<string, { current: number; total: number }>()
 
-  /** True when the line shows progress. */
+  /** Returns true if the line shows progress. */
   add(line: Readonly<Record<string, unknown>>): boolean {
     const { id, status, progressDetail } = line
     if (typeof id !== 'string' || !isObject(progressDetail)) return true

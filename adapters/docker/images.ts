@@ -1,4 +1,4 @@
-/** Makes sure that the engine has an image. Concurrent callers share one pull. */
+/** Ensures that the engine has an image. Concurrent callers share one pull. */
 import { FleetError } from '../../src/contracts/errors.js'
 import { unlessAborted } from '../../src/util/signals.js'
 import { InFlight } from '../shared/in-flight.js'
@@ -19,8 +19,8 @@ export class Images {
   }
 
   /**
-   * Resolves once the engine has the image as the policy demands. Rejects with `unavailable` and the registry's message.
-   * The pull goes on when a caller aborts.
+   * Resolves once the engine has the image, pulled as the policy requires. Rejects with `unavailable` and the registry's
+   * message if the pull fails. If a caller aborts, the pull continues.
    */
   async ensure(image: string, policy: PullPolicy, { signal, onProgress }: EnsureOptions = {}): Promise<void> {
     if (!this.#pulls.has(image)) {
@@ -42,7 +42,7 @@ export class Images {
   #start(image: string) {
     const operation = new ImagePull(image, this.#deps)
     const done = this.#pulls.start(image, operation, () => operation.run())
-    // Each waiting caller gets the failure. If none is left, it must not become an unhandled rejection.
+    // Every waiting caller receives the failure. If no caller is left, it must not become an unhandled rejection.
     done.catch(() => {})
     return { operation, done }
   }

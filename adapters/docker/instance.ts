@@ -1,4 +1,4 @@
-/** Reads the engine's description of a container into an instance. Pure. */
+/** Derives an instance from the engine's description of a container. Pure. */
 import type { Instance } from '../../src/contracts/backend.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 import { type Identity, identityOf } from './labels.js'
@@ -8,21 +8,21 @@ export interface Container {
   readonly identity: Identity
   readonly status: 'created' | 'running' | 'paused' | 'restarting' | 'removing' | 'exited' | 'dead'
   readonly exitCode: number
-  /** In ms of the engine's wall time; NaN until the container has ended. */
+  /** In ms of the engine's wall clock; NaN until the container exits. */
   readonly finishedAt: number
-  /** The engine's message why the container could not be started or kept running. */
+  /** The engine's explanation of why the container could not be started or kept running. */
   readonly error: string
   readonly outOfMemory: boolean
-  /** In bytes; 0 without a limit. */
+  /** In bytes; 0 if there is no limit. */
   readonly memoryLimit: number
-  /** Sent to stop the program. */
+  /** The signal that asks the program to stop. */
   readonly stopSignal: string
   readonly command: readonly string[]
 }
 
 const statuses = ['created', 'running', 'paused', 'restarting', 'removing', 'exited', 'dead'] as const
 
-/** Reads the answer of `inspect`; undefined when the container is not of this fleet. */
+/** Reads the response to `inspect`. Returns undefined if the container does not belong to this fleet. */
 export function readContainer(fleet: string, inspected: unknown): Container | undefined {
   if (!isObject(inspected)) return undefined
   const { Id: id, Config: config, State: state, HostConfig: host } = inspected
@@ -46,12 +46,12 @@ export function readContainer(fleet: string, inspected: unknown): Container | un
   }
 }
 
-/** An entry of a list, which has less than `inspect`. */
+/** A list entry, which contains less than the response to `inspect`. */
 export interface ListedContainer {
   readonly id: string
   readonly identity: Identity
   readonly status: Container['status']
-  /** Exit code, from `Exited (3) 5 minutes ago`; empty while the container runs. */
+  /** Exit code, taken from `Exited (3) 5 minutes ago`; empty while the container is running. */
   readonly exit: string
 }
 
@@ -64,13 +64,13 @@ export function readListed(fleet: string, listed: unknown): ListedContainer | un
   return { id, identity, status, exit: /\((-?\d+)\)/.exec(typeof text === 'string' ? text : '')?.[1] ?? '' }
 }
 
-/** True while the program runs or can resume. */
+/** Whether the program is running or can resume. */
 export function isRunning(container: Container | undefined): boolean {
   const status = container?.status
   return status === 'running' || status === 'paused' || status === 'restarting'
 }
 
-/** True when the engine could not run the command, which is final. */
+/** Whether the engine could not run the command, which is final. */
 export function isUnrunnable({ status, exitCode, error }: Container): boolean {
   return status === 'created' && error !== '' && (exitCode === 126 || exitCode === 127)
 }
@@ -79,17 +79,20 @@ export function hasEnded({ status }: Container): boolean {
   return status === 'exited' || status === 'dead' || status === 'removing'
 }
 
-/** Reads a timestamp of the engine into ms; NaN for its zero time and for anything else. */
+/**
+ * Converts an engine timestamp to Unix milliseconds. Returns NaN for the engine's zero time and for anything else that is not
+ * a timestamp.
+ */
 export function timeOf(text: unknown): number {
   const ms = typeof text === 'string' ? new Date(text).getTime() : NaN
   return ms > 0 ? ms : NaN
 }
 
-/** What `inspect` does not say. */
+/** Information that `inspect` does not provide. */
 export interface Circumstances {
-  /** May say why the command could not be run. */
+  /** May explain why the command could not be run. */
   readonly lastLogLine?: string
-  /** The engine has restarted since the container ended. */
+  /** Whether the engine has restarted since the container exited. */
   readonly endedWithEngine?: boolean
 }
 
@@ -134,7 +137,7 @@ function exitReason(container: Container, lastLogLine: string): string | undefin
   }
   if (error !== '') return error
   if (exitCode !== 126 && exitCode !== 127) return undefined
-  // Written by tini, the init process under which the game runs.
+  // tini, the init process that the game runs under, wrote this line.
   const [, program, why] = /^\[FATAL tini \(\d+\)\] exec (.*) failed: (.*)$/.exec(lastLogLine) ?? []
   return program === undefined ? `the command is ${command.join(' ')}` : `cannot run ${program}: ${why}`
 }

@@ -1,4 +1,4 @@
-/** The labels that identify a fleet's containers. Pure. */
+/** The labels that identify the containers of a fleet. Pure. */
 import type { PortPair, Ref } from '../../src/rules/model/resources.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 import { formatPortPairs, parsePortPairs } from '../shared/port-pairs.js'
@@ -7,13 +7,13 @@ import { dottedName } from '../shared/refs.js'
 export interface Identity {
   readonly ref: Ref
   readonly uid: string
-  /** Where players connect. */
+  /** The address that players connect to. */
   readonly address: string
-  /** In the order of `portsToExpose`. */
+  /** In the same order as `portsToExpose`. */
   readonly ports: readonly PortPair[]
 }
 
-/** Reserved: labels from the options may not begin with it. */
+/** Reserved prefix: labels in the options must not start with it. */
 export const labelPrefix = 'gamekeeper.'
 
 const fleetLabel = `${labelPrefix}fleet`
@@ -31,7 +31,7 @@ export function fleetFilter(fleet: string): string {
   return `${fleetLabel}=${fleet}`
 }
 
-/** Label filters for the container of one server, whatever its name. */
+/** Label filters that match a server's container even if it was renamed. */
 export function serverFilter(fleet: string, { namespace, name }: Ref): readonly string[] {
   return [fleetFilter(fleet), `${names.namespace}=${namespace}`, `${names.server}=${name}`]
 }
@@ -49,7 +49,7 @@ export function labelsOf(fleet: string, build: string, identity: Identity): Read
   }
 }
 
-/** Undefined when the container is not of this fleet. */
+/** Returns undefined if the container does not belong to this fleet. */
 export function identityOf(fleet: string, labels: unknown): Identity | undefined {
   if (!isObject(labels) || labels[fleetLabel] !== fleet) return undefined
   const namespace = labels[names.namespace]
@@ -62,7 +62,7 @@ export function identityOf(fleet: string, labels: unknown): Identity | undefined
   return { ref: { namespace, name }, uid, address, ports }
 }
 
-/** Unique per server of a fleet, so that the engine itself refuses a second container for it. */
+/** Unique for each server in a fleet, so that the engine itself rejects a second container for the same server. */
 export function containerName(fleet: string, ref: Ref): string {
   return `gamekeeper-${fleet}-${dottedName(ref)}`
 }

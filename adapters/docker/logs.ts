@@ -1,4 +1,4 @@
-/** Reads and follows the log of a container, across restarts of the engine that the container survives. */
+/** Reads and follows a container's log, even across engine restarts that the container survives. */
 import type { LogsOptions } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { isObject } from '../../src/rules/validation/problem.js'
@@ -11,20 +11,20 @@ import { framesOf } from './streams.js'
 export interface LogSource {
   readonly api: EngineApi
   readonly id: string
-  /** Whether more lines may follow. */
+  /** Whether the log may still grow. */
   isRunning(): Promise<boolean>
 }
 
 const backoffInitialMs = 100
 const backoffMaxMs = 5_000
 
-/** Ends without an error when the signal fires and, when following, once the container is gone. */
+/** Ends without an error when the signal fires or, when following, once the container is removed. */
 export async function* containerLogs(source: LogSource, options: LogsOptions): AsyncGenerator<string> {
   const { follow = false, tail = 'all', signal } = options
   const { api } = source
   /** Timestamp of the last line. */
   let since: string | undefined
-  // With `tail: 0` the log starts now, even if the connection breaks before the first line.
+  // With `tail: 0` the log starts at this moment, even if the connection breaks before the first line.
   const startTime = follow && tail === 0 ? engineTime(api, signal) : undefined
   let hasFollowed = false
   let backoffMs = backoffInitialMs
@@ -33,7 +33,7 @@ export async function* containerLogs(source: LogSource, options: LogsOptions): A
       const open = await openLog(source, { follow, tail: since === undefined ? tail : 'all', since }, signal)
       hasFollowed = follow
       for await (const { at, text } of readLog(open, signal)) {
-        // After a reconnect the log repeats the last line.
+        // After a reconnect, the log repeats the last line; skip it.
         if (at !== undefined && since !== undefined && at <= since) continue
         since = at ?? since
         backoffMs = backoffInitialMs
@@ -43,7 +43,7 @@ export async function* containerLogs(source: LogSource, options: LogsOptions): A
     } catch (error) {
       if (signal?.aborted) return
       if (hasFollowed && FleetError.is(error, 'not-found')) return
-      // The engine may come back, with its container.
+      // The engine may come back with the container still running.
       if (!hasFollowed || !FleetError.is(error, 'unavailable')) throw error
     }
     since ??= await startTime
@@ -52,7 +52,10 @@ export async function* containerLogs(source: LogSource, options: LogsOptions): A
   }
 }
 
-/** In the format of log timestamps. Undefined when unknown: lines lost with a broken connection then stay lost. */
+/**
+ * The engine's current time, in the format of log timestamps. Undefined if unknown; lines lost to a broken connection then
+ * cannot be read again.
+ */
 async function engineTime(api: EngineApi, signal: AbortSignal | undefined): Promise<string | undefined> {
   const info = await api.info({ signal }).catch(() => undefined)
   const ms = timeOf(isObject(info) ? info['SystemTime'] : undefined)
@@ -61,8 +64,8 @@ async function engineTime(api: EngineApi, signal: AbortSignal | undefined): Prom
 
 interface Line {
   /**
-   * The engine's timestamp in ns, in practice unique within a container. Undefined for an unterminated last line, which may be
-   * older than later lines of the other stream.
+   * The engine's timestamp with nanosecond precision, in practice unique within a container. Undefined for an unterminated
+   * last line, which may be older than later lines of the other stream.
    */
   readonly at: string | undefined
   readonly text: string
@@ -96,7 +99,7 @@ async function* readLog(open: OpenStream, signal: AbortSignal | undefined): Asyn
   signal?.addEventListener('abort', open.stop, { once: true })
   if (signal?.aborted) open.stop()
   try {
-    // A long line comes in several frames, each with its own timestamp; only the last one ends in a newline.
+    // A long line arrives in several frames, each with its own timestamp; only the last frame ends with a newline.
     const partial = new Map<number, Buffer[]>()
     for await (const { from, payload } of framesOf(open.stream)) {
       const space = payload.indexOf(' ')
@@ -122,7 +125,10 @@ function textOf(parts: readonly Buffer[]): string {
     .replace(/\r?\n$/, '')
 }
 
-/** Converts `2026-01-02T03:04:05.123456789Z` to the engine's `since`: seconds with nine decimals. */
+/**
+ * Converts a timestamp like `2026-01-02T03:04:05.123456789Z` to the format of the engine's `since` parameter: seconds with
+ * nine decimals.
+ */
 function secondsOf(at: string): string {
   const [, whole = '', fraction = ''] = /^(.*?)(?:\.(\d+))?Z$/.exec(at) ?? []
   return `${Math.floor(new Date(`${whole}Z`).getTime() / 1000)}.${fraction.padEnd(9, '0')}`

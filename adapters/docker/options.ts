@@ -20,44 +20,49 @@ export interface RegistryAuth {
 }
 
 export interface DockerBackendOptions {
-  /** dockerode's `new Docker(…)`. Default: a client for `DOCKER_HOST`, or else for this machine's engine. */
+  /** A dockerode client, such as `new Docker(…)`. Default: a client for `DOCKER_HOST`, or else for this machine's engine. */
   readonly docker?: DockerClient
-  /** Directory of the default store and of the generated fleet name. Default `.gamekeeper`. */
+  /** Directory of the default store and the generated fleet name. Default `.gamekeeper`. */
   readonly directory?: string
   /**
-   * Separates this fleet's containers from those of other fleets on the engine. At most 40 lower-case letters, digits and
-   * dashes. Default: generated once and kept in `directory`.
+   * Name that distinguishes this fleet's containers from those of other fleets on the same engine. At most 40 lower-case
+   * letters, digits and dashes. Default: generated once and stored in `directory`.
    */
   readonly fleet?: string
-  /** Where players connect: a host name or an IP address. Default `127.0.0.1`, or the host of a remote engine. */
+  /** Host name or IP address that players connect to. Default `127.0.0.1`, or the host of a remote engine. */
   readonly publicAddress?: string
-  /** Node name of the engine's machine, shown in `status.nodeName`. Default: the name that the engine reports. */
+  /** Node name for the engine's machine, shown in `status.nodeName`. Default: the name that the engine reports. */
   readonly node?: string
-  /** Public ports, both ends included: `{ first, last }` or `'10000-12000'`. Default 10000–12000. */
+  /** Range of public ports, both ends inclusive: `{ first, last }` or `'10000-12000'`. Default 10000–12000. */
   readonly portRange?: PortRange | string
-  /** IP address of the engine's machine on which public ports are published. Default `0.0.0.0`. */
+  /** IP address on the engine's machine on which public ports are published. Default `0.0.0.0`. */
   readonly bindAddress?: string
   /** When images are pulled; a template's `imagePullPolicy` takes precedence. Default `IfNotPresent`. */
   readonly pullPolicy?: PullPolicy
   /** Credentials by registry, such as `ghcr.io` or `docker.io`. Default none. */
   readonly registryAuth?: Readonly<Record<string, RegistryAuth>>
-  /** Names of the networks that containers join; ports are published on the first. Default: the engine's bridge. */
+  /**
+   * Names of the networks that containers join; ports are published on the first one. Default: the engine's default bridge.
+   */
   readonly networks?: readonly string[]
-  /** Labels for containers in addition to the fleet's own, which begin with `gamekeeper.`. */
+  /** Labels for containers in addition to the fleet's own, which start with `gamekeeper.`. */
   readonly labels?: Readonly<Record<string, string>>
   /** Linux capabilities to add and drop, such as `{ add: ['SYS_NICE'], drop: ['ALL'] }`. */
   readonly capabilities?: { readonly add?: readonly string[]; readonly drop?: readonly string[] }
-  /** Default: the engine's driver; for `json-file` and `local`, two files of 10 MiB per container. */
+  /**
+   * Log driver and its options. Default: the engine's driver; with `json-file` and `local`, each container keeps two files of
+   * 10 MiB.
+   */
   readonly log?: { readonly driver: string; readonly options?: Readonly<Record<string, string>> }
-  /** Runs games under the engine's init process, so that SIGTERM also ends a game that does not handle it. Default true. */
+  /** Runs games under the engine's init process, so that SIGTERM also stops games that do not handle it. Default true. */
   readonly init?: boolean
-  /** Timeout for calls of the engine that only read. Default 20 s. */
+  /** Timeout for engine calls that only read. Default 20 s. */
   readonly readTimeoutMs?: number
-  /** Timeout for calls of the engine that change something. Default 100 s. */
+  /** Timeout for engine calls that change something. Default 100 s. */
   readonly changeTimeoutMs?: number
-  /** An image pull without progress for this long fails. Default 120 s. */
+  /** An image pull that makes no progress for this long fails. Default 120 s. */
   readonly pullIdleTimeoutMs?: number
-  /** Default: silent. */
+  /** Default: no logging. */
   readonly logger?: Logger
   /** Default: the system clock. */
   readonly clock?: Clock
@@ -97,7 +102,7 @@ const optionNames = [
   'clock',
 ] as const satisfies readonly (keyof DockerBackendOptions)[]
 
-/** Throws `invalid`, naming the option. */
+/** Throws `invalid`, naming the invalid option. */
 export function resolveDockerOptions(options: DockerBackendOptions): ResolvedDockerOptions {
   reader.rejectUnknown(options, optionNames)
   const { docker, fleet, publicAddress, node, log } = options
@@ -136,7 +141,10 @@ export function isPullPolicy(value: unknown): value is PullPolicy {
   return pullPolicies.some((policy) => policy === value)
 }
 
-/** Checked here since the engine ignores an invalid address and publishes ports on all. It supports no zones. */
+/**
+ * Validated here because the engine ignores an invalid address and publishes ports on all addresses. Addresses with a zone
+ * are not supported by the engine.
+ */
 function ip(name: string, value: unknown): string {
   if (typeof value !== 'string' || isIP(value) === 0 || value.includes('%')) {
     reader.reject(name, 'must be an IP address such as 127.0.0.1', value)
@@ -155,7 +163,7 @@ function registryAuths(value: unknown): Readonly<Record<string, RegistryAuth>> {
   const read = Object.entries(value).map(([registry, auth]) => {
     const username: unknown = isObject(auth) ? auth['username'] : undefined
     const password: unknown = isObject(auth) ? auth['password'] : undefined
-    // The message must not show the value, which may contain a secret.
+    // The message must not include the value, which may contain a secret.
     if (typeof username !== 'string' || typeof password !== 'string')
       throw new FleetError(
         'invalid',

@@ -1,6 +1,7 @@
 /**
- * The public ports of the engine's machine. Only the engine, which may be remote, can tell whether a port is free: the pool
- * picks ports that this fleet does not hold, and learns which of them other programs hold. Pure but for the clock.
+ * Allocates public ports on the engine's machine. Only the engine, which may be remote, knows whether a port is free. So the
+ * pool picks ports that this fleet does not hold, and callers report the ones that turn out to be taken. Pure, except that it
+ * reads the clock.
  */
 import type { Clock } from '../../src/contracts/clock.js'
 import type { PortRange } from '../../src/rules/model/ports.js'
@@ -19,14 +20,14 @@ export class PortPool {
   }
 
   /**
-   * Synchronous, so that concurrent callers get different ports. `tried`: ports that this caller found taken. Throws
-   * `ports-exhausted`.
+   * Takes `count` ports. Synchronous, so that concurrent callers get different ports. `tried` contains ports that this caller
+   * found to be in use. Throws `ports-exhausted`.
    */
   take(count: number, tried: ReadonlySet<number>): readonly number[] {
     const foreign = this.#foreign.current()
     const held = new Set(this.#held())
     const excluded = new Set([...held, ...tried])
-    // Foreign ports are the last resort: they may have been released meanwhile.
+    // Use ports held by other programs only as a last resort: they may have been released in the meantime.
     const taken = this.#rotation.take(count, new Set([...excluded, ...foreign])) ?? this.#rotation.take(count, excluded)
     if (taken) return taken
     const { first, last } = this.#rotation.range
@@ -35,7 +36,7 @@ export class PortPool {
     throw portsExhausted(this.#rotation.range, count, detail)
   }
 
-  /** Another container or program holds these ports. */
+  /** Records that another container or program holds these ports. */
   markForeign(ports: readonly number[]): void {
     this.#foreign.mark(ports)
   }

@@ -19,7 +19,7 @@ const factors: Readonly<Record<string, number>> = {
   Ei: 2 ** 60,
 }
 
-/** `500m` is 0.5, `256Mi` is 268,435,456. NaN when malformed. */
+/** Converts `500m` to 0.5 and `256Mi` to 268,435,456. Returns NaN if the text is malformed. */
 export function quantityOf(text: string): number {
   const [, amount, suffix = ''] = /^\+?([\d.]+(?:[eE][+-]?\d+)?)([A-Za-z]{0,2})$/.exec(text) ?? []
   const factor = suffix === '' ? 1 : factors[suffix]

@@ -1,4 +1,4 @@
-/** Where the SDK finds its configuration inside the container, and the archive that puts it there. Pure. */
+/** The paths of the SDK configuration inside the container, and the archive that copies it there. Pure. */
 import { sdkConfigFile, type SdkConfigInput } from '../../src/rules/game/sdk-config.js'
 import { tarOf } from './tar.js'
 
@@ -12,7 +12,10 @@ export const sdkFolders: SdkConfigInput['folders'] = Object.freeze({
   sharedContent: `/${rootFolder}/GameSharedContent`,
 })
 
-/** Readable by any user, since the image decides which user runs the game; the folders that games write to are writable. */
+/**
+ * Files are readable by every user, because the image decides which user runs the game. Folders that games write to are
+ * writable.
+ */
 export function sdkArchive(sdk: SdkConfigInput, nowMs: number): Buffer {
   const folder = (path: string, mode: number) => ({ name: `${path.slice(1)}/`, mode })
   return tarOf(

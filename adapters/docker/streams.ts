@@ -1,8 +1,8 @@
-/** Splits the engine's streams into lines, JSON lines and log frames. */
+/** Splits the engine's streams into lines, JSON objects and log frames. */
 import type { Readable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
 
-/** An unterminated last line counts as a line. */
+/** Also yields an unterminated last line. */
 export async function* linesOf(chunks: AsyncIterable<Buffer | string>): AsyncGenerator<string> {
   const decoder = new StringDecoder('utf8')
   let rest = ''
@@ -16,7 +16,7 @@ export async function* linesOf(chunks: AsyncIterable<Buffer | string>): AsyncGen
   if (rest !== '') yield rest
 }
 
-/** Skips lines that are not valid JSON: the end of the connection cut them off. */
+/** Skips lines that are not valid JSON: they were cut off when the connection ended. */
 export async function* jsonLinesOf(stream: Readable): AsyncGenerator {
   for await (const line of linesOf(stream)) {
     if (line === '') continue
@@ -33,8 +33,8 @@ export async function* jsonLinesOf(stream: Readable): AsyncGenerator {
 const headBytes = 8
 
 /**
- * The frames of the log of a container without a terminal. Each has a header of 8 bytes: the first names the stream, the
- * last four are the length of the payload.
+ * Splits the log stream of a container without a terminal into frames. Each frame has an 8-byte header: the first byte
+ * identifies the stream, and the last four contain the payload's length.
  */
 export async function* framesOf(stream: Readable): AsyncGenerator<{ readonly from: number; readonly payload: Buffer }> {
   let pending = Buffer.alloc(0)

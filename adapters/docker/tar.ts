@@ -1,10 +1,10 @@
-/** Writes small tar archives (ustar) in memory, for files and folders with short names. Pure. */
+/** Builds small tar archives (ustar) in memory. Supports only files and folders with short names. Pure. */
 
 export interface TarEntry {
-  /** At most 100 bytes. A folder's name ends in a slash. */
+  /** At most 100 bytes. A folder's name ends with a slash. */
   readonly name: string
   readonly mode: number
-  /** Files only. */
+  /** Set only for files. */
   readonly content?: string
 }
 

@@ -41,7 +41,7 @@ export class KubernetesBackend implements Backend {
 
   readonly #options: ResolvedKubernetesOptions
   readonly #api: KubernetesApi
-  /** Namespace of the lease and of the encryption key. */
+  /** Namespace of the leader Lease and of the Secret that holds the encryption key. */
   readonly #systemNamespace: string
   readonly #lifecycle: BackendLifecycle<void>
   readonly #instances: PodInstances
@@ -54,7 +54,7 @@ export class KubernetesBackend implements Backend {
     const fence = new WriteFence(clock)
     this.#options = options
     this.#api = new KubernetesApi({ config, clock, requestsPerSecond, connections, callTimeoutMs, fence })
-    // Must not depend on the host: hosts with different leases would elect two leaders.
+    // Must be the same on every host: hosts that use different leases would each elect a leader.
     this.#systemNamespace = options.systemNamespace ?? namespaces?.toSorted()[0] ?? defaultNamespace
     this.#lifecycle = new BackendLifecycle({ backend: this.name, logger, open: () => this.#instances.pods.start() })
     this.#instances = new PodInstances({
@@ -94,7 +94,8 @@ export class KubernetesBackend implements Backend {
   }
 
   watch(listener: BackendListener): () => void {
-    // A new listener treats instances that the next list lacks as gone, so that list must be current.
+    // For a new listener, an instance missing from the next list no longer exists, so that list must not come from a stale
+    // cache.
     if (!this.#lifecycle.isClosed) this.#instances.pods.invalidate()
     return this.#lifecycle.watch(listener)
   }
@@ -135,7 +136,7 @@ export class KubernetesBackend implements Backend {
   async close(): Promise<void> {
     this.#lifecycle.close()
     await this.#instances.close()
-    // An open store still writes while it closes; `onClosed` then closes the API client.
+    // If the store is open, it may still write while it closes; its `onClosed` closes the API client afterwards.
     if (!this.#store) this.#api.close()
     await Promise.all([this.#lifecycle.settled(), this.#instances.settled()])
   }

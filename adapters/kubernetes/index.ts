@@ -1,4 +1,7 @@
-/** `gamekeeper/kubernetes`: game servers as pods of a Kubernetes cluster, with the fleet's records as custom resources. */
+/**
+ * `gamekeeper/kubernetes`: runs game servers as pods in a Kubernetes cluster and stores the fleet's records as custom
+ * resources.
+ */
 import type { Backend } from '../../src/contracts/backend.js'
 import { KubernetesBackend } from './backend.js'
 import { type KubernetesBackendOptions, resolveKubernetesOptions } from './options.js'
@@ -8,13 +11,13 @@ export type { KubeConfigLike } from './client/kube-config.js'
 export type { KubernetesBackendOptions } from './options.js'
 
 /**
- * Runs each game server as a pod: the whole template of its build, plus public ports on its node and the configuration of the
- * game's SDK. Pods outlive this host and are found again by their labels. Builds, servers and details are custom resources
- * (`crds.yaml`), which are the store.
+ * Runs each game server as a pod. The pod has everything in its build's template, plus public ports on its node and the game
+ * SDK's configuration. Pods keep running when this host stops and are found again by their labels. Builds, servers and
+ * details are stored as custom resources (`crds.yaml`).
  *
- * Needs the package `@kubernetes/client-node`, unless a KubeConfig is given. Throws `invalid` for a wrong option or when no
- * cluster is configured, and `internal` when the package is missing. Connects with the first call, which rejects with
- * `unavailable` when the cluster does not answer.
+ * Needs the package `@kubernetes/client-node`, unless a KubeConfig is given. Throws `invalid` if an option is invalid or no
+ * cluster is configured, and `internal` if the package is missing. Connects on the first call, which rejects with
+ * `unavailable` if the cluster does not respond.
  */
 export function kubernetesBackend(options: KubernetesBackendOptions = {}): Backend {
   return new KubernetesBackend(resolveKubernetesOptions(options))

@@ -1,4 +1,4 @@
-/** The fleet's pods as instances: creates, terminates and lists them, and notifies listeners of their changes. */
+/** Presents the fleet's pods as instances: creates, terminates and lists them, and notifies listeners of changes. */
 import type { DestroyOptions, Instance, InstanceSpec, RecordedInstance } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
@@ -27,7 +27,7 @@ export interface PodInstancesDependencies {
   readonly fence: WriteFence
   readonly listeners: Listeners
   readonly options: ResolvedKubernetesOptions
-  /** The GameServer object of that server, if there is one. */
+  /** The server's GameServer object as an owner reference, or undefined if the object does not exist. */
   readonly ownerOf: (ref: Ref, uid: string) => OwnerReference | undefined
 }
 
@@ -89,7 +89,7 @@ export class PodInstances {
 
   async list(signal: AbortSignal | undefined): Promise<readonly Instance[]> {
     const snapshots = await this.pods.list(signal)
-    // One abort listener for all checks, of which there may be thousands.
+    // Uses one abort listener for all checks: there may be thousands.
     const checks = Promise.all(snapshots.map((snapshot) => this.#incompletePods.isComplete(snapshot)))
     const isComplete = await unlessAborted(checks, signal)
     const complete = snapshots.filter((_, i) => isComplete[i])
@@ -107,7 +107,7 @@ export class PodInstances {
     return this.#instanceOf(snapshot)
   }
 
-  /** Gives creations in progress `closeTimeoutMs` to finish; terminations stop waiting for their pods. */
+  /** Waits up to `closeTimeoutMs` for creations in progress; terminations stop waiting for their pods. */
   async close(): Promise<void> {
     const inProgress = Promise.allSettled([this.#creations.allSettled(), this.#terminations.allSettled()])
     for (const termination of this.#terminations.inProgress()) termination.close()
@@ -147,7 +147,7 @@ export class PodInstances {
   #instanceOf(snapshot: PodSnapshot): Instance {
     const { identity, instance } = snapshot
     if (instance.phase !== 'pending' || !this.#hasForeignPorts(snapshot)) return instance
-    // Reported as exited, since a replacement with other ports may be schedulable.
+    // Reported as exited so that the fleet creates a replacement, which may be schedulable with other ports.
     const { ref, uid, ports } = identity
     const numbers = ports.map((port) => port.public).join(', ')
     const reason = `cannot be scheduled: pods outside the fleet use public ports ${numbers} on every suitable node`
@@ -155,12 +155,12 @@ export class PodInstances {
   }
 
   /**
-   * True when pods outside the fleet hold its public ports. If it shares a port with a pod of the fleet, no other ports were
-   * left: it waits for that pod to end, or for a node.
+   * Whether pods outside the fleet hold the pod's public ports. Returns false if another pod of the fleet has one of these
+   * ports: that happens only when no other port was free, and the pod then waits for the other pod to end or for a new node.
    */
   #hasForeignPorts(snapshot: PodSnapshot): boolean {
     const { pod, identity } = snapshot
-    // A host port that the template itself requests may be the missing one.
+    // If the template requests host ports itself, one of those may be the port that is taken.
     const isFixed = templateHostPorts(pod, identity).length > 0
     return isBlockedByHostPorts(pod) && !isFixed && !this.pods.sharesPort(snapshot)
   }
@@ -170,7 +170,7 @@ export class PodInstances {
     this.#secrets.podChanged(snapshot)
     this.#slowStarts.podChanged(snapshot)
     if (this.#hasForeignPorts(snapshot)) this.#ports.markForeign(snapshot.identity.ports.map((port) => port.public))
-    // `create` returns the instance.
+    // No notification is needed: `create` returns the instance.
     if (this.#creations.has(keyOf(snapshot.identity.ref))) return
     const instance = this.#instanceOf(snapshot)
     this.#deps.listeners.notifyAll((listener) => listener.changed(instance))
@@ -179,12 +179,12 @@ export class PodInstances {
   #gone(snapshot: PodSnapshot): void {
     this.#secrets.forget(snapshot)
     this.#slowStarts.forget(snapshot)
-    // Listeners never heard of an incomplete pod.
+    // Listeners were never notified of an incomplete pod.
     if (this.#incompletePods.forget(snapshot)) return
     const { listeners } = this.#deps
     const { ref, uid } = snapshot.identity
     const { instance } = snapshot
-    // Force-deleted from outside: no other event reports its end.
+    // The pod was force-deleted externally, so no earlier event reported that it exited.
     const isSudden = instance.phase !== 'exited' && !this.#terminations.has(keyOf(ref))
     if (isSudden) {
       const exited = { ...instance, phase: 'exited', interrupted: true, reason: 'pod deleted' } as const
@@ -199,5 +199,5 @@ export class PodInstances {
   }
 }
 
-/** Creations that complete within this time need no cleanup by the next leader. */
+/** Creations that finish within this time leave nothing for the next leader to clean up. */
 const closeTimeoutMs = 2_000

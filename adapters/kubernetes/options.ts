@@ -1,4 +1,4 @@
-/** Every option of the Kubernetes backend with its default and unit, checked once and frozen. */
+/** All options of the Kubernetes backend with their defaults and units. Validated once, then frozen. */
 import { type Clock, systemClock } from '../../src/contracts/clock.js'
 import { type Logger, silentLogger } from '../../src/contracts/logger.js'
 import { isNamespace } from '../../src/rules/model/names.js'
@@ -10,49 +10,49 @@ import { type Scheduling, schedulings } from './provisioning/pod-spec.js'
 
 export interface KubernetesBackendOptions {
   /**
-   * A `KubeConfig` of @kubernetes/client-node. Default: as for kubectl, KUBECONFIG, else `~/.kube/config`, else the service
-   * account of the pod that this runs in.
+   * A `KubeConfig` from @kubernetes/client-node. Default: the configuration kubectl would use (KUBECONFIG, then
+   * `~/.kube/config`), or else the service account of the pod that this host runs in.
    */
   readonly kubeConfig?: KubeConfigLike
-  /** Namespaces of the fleet's builds and servers. Default: all of the cluster. */
+  /** Namespaces that contain the fleet's builds and servers. Default: all namespaces in the cluster. */
   readonly namespaces?: readonly string[]
   /**
-   * Namespace of the leader lease and of the key that encrypts servers' tokens. All hosts of a fleet must have the same, and
-   * keep it when `namespaces` changes. Default: the alphabetically first of `namespaces`, or `default`.
+   * Namespace of the leader lease and of the Secret whose key encrypts server tokens. Must be the same on all hosts of a
+   * fleet, and must not change when `namespaces` does. Default: the alphabetically first of `namespaces`, or `default`.
    */
   readonly systemNamespace?: string
-  /** Group of the custom resources, and prefix of the pods' labels. Default `mps.gamekeeper.com`. */
+  /** API group of the custom resources, also used as the prefix of pod labels. Default `mps.gamekeeper.com`. */
   readonly apiGroup?: string
-  /** Public ports on each node, both ends included: `{ first, last }` or `'10000-12000'`. Default 10000–12000. */
+  /** Public ports available on each node, both ends inclusive: `{ first, last }` or `'10000-12000'`. Default 10000–12000. */
   readonly portRange?: PortRange | string
-  /** Where players connect, whatever the node. Default: the node's ExternalIP, or else its InternalIP. */
+  /** Address that players connect to on all nodes. Default: each node's ExternalIP, or its InternalIP if it has none. */
   readonly publicAddress?: string
   /**
-   * `packed`: prefer nodes that run servers already, so that an autoscaler can remove empty nodes. `distributed`: leave the
+   * `packed`: prefer nodes that already run servers, so that an autoscaler can remove empty nodes. `distributed`: leave the
    * choice to the scheduler. Default `packed`.
    */
   readonly scheduling?: Scheduling
   /**
-   * Unique name of this host in the leader lease. A host that restarts under the same name leads again only once its old lease
-   * has expired. Default: the host name and a random suffix.
+   * Unique name of this host in the leader lease. A host that restarts with the same name can lead again only after its old
+   * lease has expired. Default: the host name plus a random suffix.
    */
   readonly identity?: string
   /**
-   * Name of the pod that this host runs in. It is labelled `<apiGroup>/leader: "true"` while this host leads, for Services to
-   * select. Default: no pod is labelled.
+   * Name of the pod that this host runs in. While this host leads, the pod is labelled `<apiGroup>/leader: "true"`, so that a
+   * Service can select it. Default: no pod is labelled.
    */
   readonly pod?: string
-  /** A leader that cannot renew its lease for this long is replaced by another host. At least 2 s. Default 15 s. */
+  /** If the leader cannot renew its lease for this long, another host takes over. At least 2 s. Default 15 s. */
   readonly leaseMs?: number
-  /** Most API server calls per second; an allocation takes one. Default 2,000. */
+  /** Maximum number of API server calls per second; an allocation takes one call. Default 2,000. */
   readonly requestsPerSecond?: number
-  /** Most concurrent API server calls, each on a kept connection. Default 64. */
+  /** Maximum number of concurrent API server calls, each on its own keep-alive connection. Default 64. */
   readonly connections?: number
   /** Timeout of an API server call. Default 20 s. */
   readonly callTimeoutMs?: number
-  /** How long a pod may take to be gone beyond its grace period. Default 90 s. */
+  /** How long deleting a pod may take after its grace period has ended. Default 90 s. */
   readonly deleteTimeoutMs?: number
-  /** Default: silent. */
+  /** Default: no logging. */
   readonly logger?: Logger
   /** Default: the system clock. */
   readonly clock?: Clock
@@ -86,7 +86,7 @@ const optionNames = [
   'clock',
 ] as const satisfies readonly (keyof KubernetesBackendOptions)[]
 
-/** Throws `invalid` with the name of the option. */
+/** Throws `invalid`, naming the invalid option. */
 export function resolveKubernetesOptions(options: KubernetesBackendOptions): ResolvedKubernetesOptions {
   reader.rejectUnknown(options, optionNames)
   const { kubeConfig, systemNamespace, publicAddress, pod } = options

@@ -1,6 +1,6 @@
 /**
- * The listeners of the memory backend. They are notified one after another and never within the call that caused it, as with a
- * remote backend.
+ * The memory backend's listeners. They are notified one after another and never during the call that caused the notification,
+ * as with a remote backend.
  */
 import type { BackendListener } from '../../src/contracts/backend.js'
 
@@ -8,7 +8,7 @@ export class DeferredListeners {
   #registrations: readonly { readonly listener: BackendListener }[] = []
   #jobs: (() => void)[] = []
 
-  /** Returns what removes it. */
+  /** Adds a listener and returns a function that removes it. */
   add(listener: BackendListener): () => void {
     const registration = { listener }
     this.#registrations = [...this.#registrations, registration]
@@ -21,12 +21,12 @@ export class DeferredListeners {
     this.#registrations = []
   }
 
-  /** The listener that gets heartbeats: the latest, as after a restart of the host. */
+  /** The listener that receives heartbeats: the one added last, as after a restart of the host. */
   get current(): BackendListener | undefined {
     return this.#registrations.at(-1)?.listener
   }
 
-  /** Notifies all current listeners, each in a later job. */
+  /** Notifies all current listeners, each in a separate deferred job. */
   notifyAll(call: (listener: BackendListener) => void): void {
     for (const registration of this.#registrations) {
       this.defer(() => {
@@ -48,11 +48,11 @@ export class DeferredListeners {
   }
 }
 
-/** A listener that throws affects neither the servers nor the other listeners. */
+/** Catches errors, so that a listener that throws affects neither the servers nor the other listeners. */
 export function callSafely(call: () => void): void {
   try {
     call()
   } catch {
-    // The call that caused the notification has already returned, so there is no caller to reject.
+    // The call that caused the notification has already returned, so the error cannot be passed to a caller.
   }
 }

@@ -1,4 +1,7 @@
-/** Game servers that exist in memory only, for unit tests. Starts no process, opens no socket, uses only the given clock. */
+/**
+ * A backend for unit tests whose game servers exist only in memory. Starts no processes, opens no sockets, and uses only the
+ * given clock.
+ */
 import type { Backend } from '../../src/contracts/backend.js'
 import { throwIfAborted } from '../../src/contracts/errors.js'
 import type { RefLike } from '../../src/rules/model/resources.js'
@@ -9,17 +12,17 @@ import { MemoryServers } from './memory-servers.js'
 import { type MemoryBackendOptions, resolveMemoryOptions } from './options.js'
 
 export interface MemoryBackend extends Backend {
-  /** The server of that name, so that a test can act as its game. Throws `not-found`. */
+  /** Returns the server with that name, so that a test can act as its game. Throws `not-found`. */
   server(ref: RefLike): MemoryServer
-  /** All servers, or those of one build, oldest first, until they are destroyed. */
+  /** Returns all servers that have not been destroyed, or those of one build, oldest first. */
   servers(of?: { readonly build: RefLike }): readonly MemoryServer[]
-  /** The next `create` of a new server rejects with this error and starts nothing. Every call adds one failure. */
+  /** Makes the next `create` of a new server reject with this error and start nothing. Each call adds one failure. */
   failNextCreate(error: Error): void
 }
 
 /**
- * Servers outlive the fleet, as with every backend: a second `createFleet` with the same backend and store finds them.
- * `close` only ends the watches. Throws `invalid`, naming the option.
+ * Servers keep running when the fleet closes, as with every backend: a second `createFleet` with the same backend and store
+ * finds them. `close` only ends the watches. Throws `invalid`, naming the invalid option.
  */
 export function memoryBackend(options: MemoryBackendOptions = {}): MemoryBackend {
   const resolved = resolveMemoryOptions(options)

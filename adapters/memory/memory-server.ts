@@ -1,43 +1,43 @@
-/** One server of the memory backend, as a test controls it: the test acts as the game. */
+/** The interface with which a test controls one server of the memory backend: the test acts as the game. */
 import type { Instance, InstanceSpec } from '../../src/contracts/backend.js'
 import type { GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../src/rules/game/heartbeat.js'
 import type { Ref } from '../../src/rules/model/resources.js'
 
 export interface MemoryServer {
   readonly ref: Ref
-  /** The spec that it was created with. */
+  /** The spec that the server was created with. */
   readonly spec: InstanceSpec
-  /** As `list` returns it; the last known one when it is gone. */
+  /** The instance as returned by `list`; if the server is gone, its last known state. */
   readonly instance: Instance
-  /** `gone`: destroyed or vanished. */
+  /** `gone` means that the server was destroyed or has vanished. */
   readonly phase: Instance['phase'] | 'gone'
-  /** State in its heartbeats: Initializing, StandingBy, Active after the fleet's answer says so… */
+  /** The game state sent in heartbeats: Initializing, then StandingBy, then Active once the fleet's answer requests it… */
   readonly state: GameState
-  /** Health in its heartbeats. Healthy at first. */
+  /** The health sent in heartbeats. Initially Healthy. */
   readonly health: Heartbeat['health']
-  /** Connected players in its heartbeats. */
+  /** The connected players sent in heartbeats. */
   readonly connected: readonly string[]
-  /** The session that it received. */
+  /** The session that the server has received. */
   readonly session: SessionConfig | undefined
-  /** The last answer to a heartbeat. */
+  /** The fleet's answer to the last heartbeat. */
   readonly answer: HeartbeatAnswer | undefined
-  /** Resolves with its session; rejects with `closed` when it ends without one. */
+  /** Resolves with the server's session; rejects with `closed` if the server ends without receiving one. */
   readonly allocated: Promise<SessionConfig>
-  /** Sends a heartbeat with state StandingBy: ready for players. */
+  /** Sends a heartbeat with the state StandingBy, which means ready for players. */
   ready(): HeartbeatAnswer
   /**
-   * Sends a heartbeat now and, when the backend has a clock, regularly from now on. Later heartbeats repeat the changes.
-   * Throws `closed` when the server does not run and `unavailable` when no fleet listens.
+   * Sends a heartbeat now and, if the backend has a clock, at regular intervals from now on. Later heartbeats keep the
+   * changes. Throws `closed` if the server is not running and `unavailable` if no fleet is listening.
    */
   heartbeat(change?: Partial<Heartbeat>): HeartbeatAnswer
   /** Sends a heartbeat with these connected players. */
   players(players: readonly string[]): HeartbeatAnswer
-  /** Sends a heartbeat with health Unhealthy. */
+  /** Sends a heartbeat with the health Unhealthy. */
   unhealthy(): HeartbeatAnswer
-  /** Hangs: it keeps running but sends no heartbeat until the test sends one. */
+  /** Simulates a hang: the server keeps running but sends no heartbeats until the test sends one. */
   silence(): void
-  /** Its process exits with this code. Default 0. */
+  /** Makes the server's process exit with this code. Default 0. */
   exit(code?: number): void
-  /** It disappears without an exit, as when its machine is lost. */
+  /** Makes the server disappear without an exit, as if its machine were lost. */
   vanish(): void
 }

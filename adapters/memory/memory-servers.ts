@@ -1,4 +1,4 @@
-/** The servers of the memory backend, oldest first, until they are destroyed. */
+/** The servers of the memory backend that have not been destroyed, oldest first. */
 import type { InstanceSpec } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { keyOf, type Ref, type RefLike } from '../../src/rules/model/resources.js'
@@ -24,7 +24,7 @@ export class MemoryServers {
     this.#failures.push(error)
   }
 
-  /** Starts a server, or returns the one that this spec already has. Throws `conflict` and `ports-exhausted`. */
+  /** Starts a server, or returns the existing one for this spec. Throws `conflict` and `ports-exhausted`. */
   create(spec: InstanceSpec): ScriptedServer {
     const key = keyOf(spec.ref)
     const existing = this.#servers.get(key)
@@ -46,7 +46,7 @@ export class MemoryServers {
     return this.#servers.get(keyOf(ref))
   }
 
-  /** Throws `not-found`. */
+  /** Throws `not-found` if there is no such server. */
   get(ref: RefLike): ScriptedServer {
     const key = keyOf(fullRef(ref))
     const server = this.#servers.get(key)

@@ -1,10 +1,10 @@
-/** The nodes of the memory backend: where a server is placed and which public ports it holds. */
+/** The nodes of the memory backend. Decides on which node each server is placed and which public ports it gets. */
 import { FleetError } from '../../src/contracts/errors.js'
 import type { PortRange } from '../../src/rules/model/ports.js'
 import type { PortPair } from '../../src/rules/model/resources.js'
 import { PortRotation } from '../shared/port-rotation.js'
 
-/** A server's place on a node, held until it is released. */
+/** A server's node and ports, held until they are released. */
 export interface Placement {
   readonly node: string
   readonly address: string
@@ -35,7 +35,10 @@ export class Nodes {
     }))
   }
 
-  /** Places a server on the node with the fewest servers that has enough ports. Throws `ports-exhausted` when none has. */
+  /**
+   * Places a server on the node that has enough free ports and the fewest servers. Throws `ports-exhausted` if no node has
+   * enough.
+   */
   place(portsToExpose: readonly number[]): Placement {
     const { first, last } = this.#range
     let chosen: Node | undefined
@@ -72,7 +75,7 @@ function placementOn(node: Node, ports: readonly PortPair[]): Placement {
   }
 }
 
-/** 127.0.0.1, 127.0.0.2…, so that address and port identify a server. */
+/** Nodes get the addresses 127.0.0.1, 127.0.0.2…, so that address and port together identify a server. */
 function addressOf(index: number): string {
   const number = index + 1
   return `127.${(number >> 16) & 255}.${(number >> 8) & 255}.${number & 255}`

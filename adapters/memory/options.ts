@@ -5,43 +5,48 @@ import { FleetError } from '../../src/contracts/errors.js'
 import { defaultPortRange, type PortRange } from '../../src/rules/model/ports.js'
 import { shown } from '../../src/rules/validation/problem.js'
 
-/** How one server behaves without the test's help. */
+/** How a server behaves when the test does not control it. */
 export interface ServerScript {
-  /** False: it becomes ready only when the test calls `server.ready()`. Default true. */
+  /** If false, the server becomes ready only when the test calls `server.ready()`. Default true. */
   readonly autoReady?: boolean
-  /** It exits with this code, as soon as it runs or `exitsAfterMs` later. */
+  /** The server exits with this code, as soon as it is running or `exitsAfterMs` later. */
   readonly exitsWith?: number
-  /** Default 0; needs a clock. */
+  /** Delay of the exit. Default 0. Needs a clock. */
   readonly exitsAfterMs?: number
-  /** It cannot run, for this reason, like a server whose command does not exist. */
+  /** The server fails to start, for this reason, like a server whose command does not exist. */
   readonly cannotStart?: string
-  /** True: it ignores termination until its grace period is over. Default false: it exits with 0. */
+  /** If true, the server ignores termination until its grace period ends. If false, it exits with code 0. Default false. */
   readonly ignoresTerminate?: boolean
 }
 
 export interface MemoryBackendOptions {
   /**
-   * The fleet's clock: a `virtualClock` or `systemClock`. Without one nothing takes time and servers send heartbeats only
-   * when they become ready and when a test reads their session. The fleet treats them as crashed after
+   * The fleet's clock: a `virtualClock` or `systemClock`. Without a clock, delays are zero, and servers send heartbeats only
+   * when they become ready and when a test reads their session. The fleet treats such servers as crashed after
    * `limits.silenceMs`, so longer tests need a clock.
    */
   readonly clock?: Clock
   /**
-   * `auto` (default): servers become ready by themselves and receive their session. `manual`: they send no heartbeat until
-   * the test does so through `backend.server(name)`. A function: decides per server.
+   * `auto` (default): servers become ready and receive their session automatically. `manual`: a server sends no heartbeats
+   * until the test sends them through `backend.server(name)`. A function chooses the behaviour of each server.
    */
   readonly script?: 'auto' | 'manual' | ((spec: InstanceSpec) => ServerScript)
-  /** How long `create` takes. Default 0; needs a clock, as do the two below. */
+  /** How long `create` takes. Default 0. This option and the next two need a clock. */
   readonly createLatencyMs?: number
-  /** How long a new server stays `pending`. Default 0. */
+  /** How long a new server remains `pending`. Default 0. */
   readonly startLatencyMs?: number
-  /** How long a running server stays Initializing. Default 0. */
+  /** How long a running server remains Initializing. Default 0. */
   readonly readyAfterMs?: number
-  /** Heartbeat interval of servers. 0: no regular heartbeats. Default: the interval in the fleet's answers. Needs a clock. */
+  /**
+   * Servers' heartbeat interval; 0 disables regular heartbeats. Default: the interval in the fleet's answers. Needs a clock.
+   */
   readonly heartbeatIntervalMs?: number
-  /** Node names. Each node has all ports of the range and its own address, from 127.0.0.1 on. Default: one, `memory`. */
+  /**
+   * Node names. Each node offers all ports in the range and has its own address, starting from 127.0.0.1. Default: one node,
+   * `memory`.
+   */
   readonly nodes?: readonly string[]
-  /** Public ports of each node. Default 10000–12000. */
+  /** Range of public ports on each node. Default 10000–12000. */
   readonly portRange?: PortRange
 }
 
@@ -60,7 +65,7 @@ export interface ResolvedMemoryOptions {
 
 const times = ['createLatencyMs', 'startLatencyMs', 'readyAfterMs', 'heartbeatIntervalMs'] as const
 
-/** Throws `invalid`, naming the option. */
+/** Throws `invalid`, naming the invalid option. */
 export function resolveMemoryOptions(options: MemoryBackendOptions): ResolvedMemoryOptions {
   for (const name of times) checkTime(name, options[name] ?? 0, options.clock)
   const nodes = options.nodes ?? ['memory']

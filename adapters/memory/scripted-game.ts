@@ -1,4 +1,6 @@
-/** The game inside a server of the memory backend: remembers what a real SDK remembers and sends heartbeats to the listener. */
+/**
+ * The game on a server of the memory backend. Keeps the state that a real SDK keeps, and sends heartbeats to the listener.
+ */
 import { FleetError } from '../../src/contracts/errors.js'
 import type { GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../src/rules/game/heartbeat.js'
 import { callSafely, type DeferredListeners } from './deferred-listeners.js'
@@ -6,7 +8,7 @@ import type { ResolvedMemoryOptions, ResolvedServerScript } from './options.js'
 
 export interface ScriptedGameDependencies {
   readonly sessionHostId: string
-  /** Name of the server, for messages. */
+  /** Name of the server, used in messages. */
   readonly server: string
   readonly script: ResolvedServerScript
   readonly options: ResolvedMemoryOptions
@@ -23,11 +25,11 @@ export class ScriptedGame {
   #answer: HeartbeatAnswer | undefined
   #session: SessionConfig | undefined
   #allocated: Deferred<SessionConfig> | undefined
-  /** True from the first heartbeat on, until it is silenced. */
+  /** True from the first heartbeat until the game is silenced. */
   #isSending = false
   #cancelBeat: () => void = () => {}
   #cancelReady: () => void = () => {}
-  /** Why it no longer runs. */
+  /** Why the game is no longer running. */
   #end: FleetError | undefined
 
   constructor(deps: ScriptedGameDependencies) {
@@ -73,7 +75,7 @@ export class ScriptedGame {
     listeners.defer(() => this.beat())
   }
 
-  /** Sends a heartbeat for the test. */
+  /** Sends a heartbeat at the test's request. */
   heartbeat(change: Partial<Heartbeat>): HeartbeatAnswer {
     const { listeners, server, sessionHostId } = this.#deps
     const listener = listeners.current
@@ -90,7 +92,7 @@ export class ScriptedGame {
     return answer
   }
 
-  /** Sends a heartbeat by itself. */
+  /** Sends a heartbeat on the game's own initiative. */
   beat(): void {
     const { listeners, sessionHostId, isRunning } = this.#deps
     if (!isRunning() || !this.#isSending) return
@@ -104,7 +106,7 @@ export class ScriptedGame {
     this.#cancelBeat()
   }
 
-  /** It stays in the state that it has now. */
+  /** Cancels the pending change to StandingBy, so that the game remains in its current state. */
   cancelReady(): void {
     this.#cancelReady()
   }
@@ -135,7 +137,7 @@ export class ScriptedGame {
     return health === undefined ? { state, players } : { state, health, players }
   }
 
-  /** Does what an SDK does with an answer. */
+  /** Handles the fleet's answer as a real SDK does. */
   #handle(answer: HeartbeatAnswer): void {
     const { listeners, script, exit } = this.#deps
     this.#answer = answer
@@ -156,7 +158,7 @@ export class ScriptedGame {
     }
   }
 
-  /** Without a clock there are no regular heartbeats, so an idle server learns of its session when a test reads it. */
+  /** Without a clock there are no regular heartbeats, so an idle server receives its session only when a test reads it. */
   #pollSession(): void {
     const { options, script } = this.#deps
     if (!options.clock && script.autoReady && this.#state === 'StandingBy') this.beat()
@@ -176,7 +178,7 @@ function deferred<T>(): Deferred<T> {
     resolve = onResolve
     reject = onReject
   })
-  // A test that reads `allocated` without awaiting it must not fail by an unhandled rejection.
+  // A test that reads `allocated` without awaiting it must not fail because of an unhandled rejection.
   promise.catch(() => {})
   return { promise, resolve, reject }
 }

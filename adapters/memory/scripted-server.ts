@@ -1,4 +1,7 @@
-/** One server of the memory backend: an instance with its phases, running a scripted game. Uses no timer but the given clock's. */
+/**
+ * One server of the memory backend: an instance that changes phases and runs a scripted game. Uses only the given clock's
+ * timers.
+ */
 import type { Instance, InstanceSpec } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import type { GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../src/rules/game/heartbeat.js'
@@ -27,7 +30,7 @@ export class ScriptedServer implements MemoryServer {
   #cancelStart: () => void = () => {}
   #cancelExit: () => void = () => {}
   #cancelKill: () => void = () => {}
-  /** Set by the first `destroy` and shared by later ones, which may bring the deadline forward. */
+  /** Set by the first `destroy` call and shared by later calls, which may bring the deadline forward. */
   #destroyed: { readonly promise: Promise<void>; readonly resolve: () => void; deadlineMs: number } | undefined
 
   constructor(spec: InstanceSpec, placement: Placement, deps: ScriptedServerDependencies) {
@@ -110,7 +113,7 @@ export class ScriptedServer implements MemoryServer {
     this.#remove()
   }
 
-  /** Called once, by the backend. */
+  /** Must be called once, by the backend. */
   start(): void {
     const { clock, startLatencyMs } = this.#deps.options
     if (this.#script.cannotStart !== undefined) this.#end({ reason: this.#script.cannotStart })
@@ -121,7 +124,7 @@ export class ScriptedServer implements MemoryServer {
     }
   }
 
-  /** A host has started to listen. Without a clock servers send it a heartbeat at once, as none is scheduled. */
+  /** Call when a host starts listening. Without a clock no heartbeat is scheduled, so the server sends one immediately. */
   onListenerAdded(): void {
     const { options, listeners } = this.#deps
     if (!options.clock && this.#script.autoReady) listeners.defer(() => this.#game.beat())

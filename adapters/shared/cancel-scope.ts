@@ -1,4 +1,4 @@
-/** Calls, streams and sleeps that must end when their owner closes. */
+/** Tracks calls, streams and sleeps that must end when their owner closes. */
 import type { Clock } from '../../src/contracts/clock.js'
 
 export class CancelScope {
@@ -9,7 +9,7 @@ export class CancelScope {
     return this.#closed
   }
 
-  /** `cancel` is called on close, unless it is deleted before. */
+  /** Calls `cancel` on close, unless it is deleted first. */
   add(cancel: () => void): void {
     this.#cancels.add(cancel)
   }
@@ -18,7 +18,10 @@ export class CancelScope {
     this.#cancels.delete(cancel)
   }
 
-  /** Resolves after `ms`, or at once when the signal fires or the scope closes. Never rejects: the next call does. */
+  /**
+   * Resolves after `ms`, or immediately when the signal fires or the scope closes. Never rejects; the caller's next call
+   * does.
+   */
   sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
     if (this.#closed || signal?.aborted) return Promise.resolve()
     return new Promise((resolve) => {

@@ -1,6 +1,6 @@
 /**
- * The creations in progress, one per server and shared by its callers, and the instances that the orchestrator rejected
- * for good: these exist only here.
+ * The creations in progress, one per server and shared by all callers, and the instances that the orchestrator permanently
+ * rejected. Rejected instances exist only here.
  */
 import type { Instance, InstanceSpec } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
@@ -9,12 +9,12 @@ import { unlessAborted } from '../../src/util/signals.js'
 import { InFlight } from './in-flight.js'
 import type { Listeners } from './listeners.js'
 
-/** `rejected`: the orchestrator will never run this spec; the instance is `exited` and says why. */
+/** `rejected` means that the orchestrator will never run this spec; the instance is `exited` and contains the reason. */
 export type CreationOutcome = { readonly instance: Instance } | { readonly rejected: Instance }
 
 export interface Creation {
   readonly uid: string
-  /** Public ports reserved for the instance; they may change until the creation is done. */
+  /** Public ports reserved for the instance; they may change until the creation finishes. */
   readonly ports: readonly number[]
   run(): Promise<CreationOutcome>
 }
@@ -33,8 +33,8 @@ export class Creations<C extends Creation> {
   }
 
   /**
-   * Runs the creation that `begin` returns, or joins the one in progress. Rejects with `conflict` while an instance of the
-   * same name and another uid is being created, and as `Creation.run` does.
+   * Runs the creation that `begin` returns, or joins the one in progress. Rejects with `conflict` while an instance with the
+   * same name and a different uid is being created, and with any error from `Creation.run`.
    */
   async create(spec: InstanceSpec, signal: AbortSignal | undefined, begin: () => C): Promise<Instance> {
     const key = keyOf(spec.ref)
@@ -49,7 +49,7 @@ export class Creations<C extends Creation> {
     return this.#inFlight.start(key, creation, () => this.#run(key, creation))
   }
 
-  /** Resolves once the creation of this server, if one is in progress, has succeeded or failed. */
+  /** Resolves once any creation in progress for this server has succeeded or failed. */
   settled(key: string): Promise<void> {
     return this.#inFlight.settled(key)
   }

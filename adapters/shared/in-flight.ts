@@ -1,4 +1,4 @@
-/** Operations in progress, at most one per key, so that concurrent callers share one. */
+/** Operations in progress, at most one per key, so that concurrent callers share the same operation. */
 
 export interface Running<Operation, Result> {
   readonly operation: Operation
@@ -16,10 +16,10 @@ export class InFlight<Operation, Result> {
     return this.#running.get(key)
   }
 
-  /** Calls `run` at once and settles as it does, also when it throws. Until then `get` returns the operation. */
+  /** Calls `run` immediately and settles with its result, even if it throws. Until then, `get` returns the operation. */
   start(key: string, operation: Operation, run: () => Promise<Result>): Promise<Result> {
     const result = new Promise<Result>((resolve) => resolve(run()))
-    // Never called before the entry exists, even if `run` has thrown.
+    // The callback never runs before the entry exists, even if `run` throws.
     const done = result.finally(() => this.#running.delete(key))
     this.#running.set(key, { operation, done })
     return done
@@ -29,12 +29,12 @@ export class InFlight<Operation, Result> {
     return Array.from(this.#running.values(), ({ operation }) => operation)
   }
 
-  /** Resolves once the operation under this key, if any, has succeeded or failed. Never rejects. */
+  /** Resolves once any operation under this key has succeeded or failed. Never rejects. */
   async settled(key: string): Promise<void> {
     await this.#running.get(key)?.done.catch(() => {})
   }
 
-  /** Resolves once every operation that is in progress now has succeeded or failed. Never rejects. */
+  /** Resolves once all operations currently in progress have succeeded or failed. Never rejects. */
   async allSettled(): Promise<void> {
     await Promise.allSettled(Array.from(this.#running.values(), ({ done }) => done))
   }

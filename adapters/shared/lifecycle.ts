@@ -1,4 +1,4 @@
-/** The life of a backend: its first call opens it, listeners watch it, and it is closed once. */
+/** The lifecycle of a backend: the first call opens it, listeners watch it, and `close` ends it. */
 import type { BackendListener } from '../../src/contracts/backend.js'
 import type { Clock } from '../../src/contracts/clock.js'
 import { FleetError } from '../../src/contracts/errors.js'
@@ -6,7 +6,7 @@ import type { Logger } from '../../src/contracts/logger.js'
 import { Listeners } from './listeners.js'
 
 export interface BackendLifecycleDependencies<Opened> {
-  /** Name of the backend, for messages. */
+  /** Name of the backend, used in messages. */
   readonly backend: string
   readonly logger: Logger
   readonly open: () => Promise<Opened>
@@ -31,7 +31,9 @@ export class BackendLifecycle<Opened> {
     if (this.#closed) throw new FleetError('closed', `the ${this.#deps.backend} backend is closed`)
   }
 
-  /** Opens the backend once; after a failure the next call tries again. Rejects with `closed` once it is closed. */
+  /**
+   * Opens the backend once; if opening fails, the next call tries again. Rejects with `closed` once the backend is closed.
+   */
   async open(): Promise<Opened> {
     this.throwIfClosed()
     this.#opening ??= this.#deps.open().catch((error: unknown) => {
@@ -43,7 +45,7 @@ export class BackendLifecycle<Opened> {
     return opened
   }
 
-  /** Adds a listener, which gets a `resync` as soon as the backend is open. Returns what removes it. */
+  /** Adds a listener, which receives a `resync` as soon as the backend is open. Returns a function that removes it. */
   watch(listener: BackendListener): () => void {
     if (this.#closed) return () => {}
     const { backend, logger } = this.#deps
@@ -58,19 +60,19 @@ export class BackendLifecycle<Opened> {
     return remove
   }
 
-  /** From now on calls reject with `closed` and no listener is notified. */
+  /** From now on, calls reject with `closed` and listeners are not notified. */
   close(): void {
     this.#closed = true
     this.listeners.clear()
   }
 
-  /** Resolves once an opening in progress has succeeded or failed. Never rejects. */
+  /** Resolves once any opening in progress has succeeded or failed. Never rejects. */
   async settled(): Promise<void> {
     await Promise.allSettled([this.#opening])
   }
 }
 
-/** Resolves when `work` has settled or `ms` have passed, whichever comes first. */
+/** Resolves when `work` settles or after `ms`, whichever comes first. */
 export async function waitAtMost(clock: Clock, ms: number, work: Promise<unknown>): Promise<void> {
   let cancel = () => {}
   const timeout = new Promise<void>((resolve) => (cancel = clock.after(ms, resolve)))

@@ -1,4 +1,4 @@
-/** The listeners of a backend. One that throws affects neither the backend nor the other listeners. */
+/** The listeners of a backend. A listener that throws affects neither the backend nor the other listeners. */
 import type { BackendListener } from '../../src/contracts/backend.js'
 import type { Logger } from '../../src/contracts/logger.js'
 
@@ -12,7 +12,7 @@ export class Listeners {
     this.#logger = logger
   }
 
-  /** Returns what removes it. */
+  /** Adds a listener and returns a function that removes it. */
   add(listener: BackendListener): () => void {
     this.#listeners.add(listener)
     return () => {

@@ -1,4 +1,7 @@
-/** Reads the options of a backend. A wrong value is rejected with `invalid`, naming the option and what it must be. */
+/**
+ * Validates a backend's options. An invalid value is rejected with `invalid` and a message that names the option and the
+ * expected value.
+ */
 import { isIP } from 'node:net'
 import { FleetError } from '../../src/contracts/errors.js'
 import { isPort, type PortRange, readPortRange } from '../../src/rules/model/ports.js'
@@ -7,7 +10,7 @@ import { isObject, shown } from '../../src/rules/validation/problem.js'
 const hostPart = /^(?!-)[a-z0-9_-]{1,63}(?<!-)$/i
 
 export class OptionReader {
-  /** `owner`: the function that takes the options; every message begins with it. */
+  /** `owner` is the function that takes the options; every message starts with it. */
   constructor(readonly owner: string) {}
 
   rejectUnknown(options: object, known: readonly string[]): void {
@@ -39,11 +42,11 @@ export class OptionReader {
     return value
   }
 
-  /** A host name or an IP address. */
+  /** Accepts a host name or an IP address. */
   host(name: string, value: unknown): string {
     const isHost =
       typeof value === 'string' && value.length <= 253 && value.split('.').every((part) => hostPart.test(part))
-    // Digits and dots that are not a valid IP address are not a host name either.
+    // A value of digits and dots that is not a valid IP address is not a host name either.
     const isName = isHost && !/^[\d.]+$/.test(value)
     if (typeof value !== 'string' || (isIP(value) === 0 && !isName)) {
       this.reject(name, 'must be a host name or an IP address, without http:// and without a port', value)

@@ -1,4 +1,4 @@
-/** Converts port pairs to and from text, `7777:10000,7778:10001`, as labels and annotations store them. Pure. */
+/** Converts port pairs to and from the text stored in labels and annotations, such as `7777:10000,7778:10001`. Pure. */
 import { isPort } from '../../src/rules/model/ports.js'
 import type { PortPair } from '../../src/rules/model/resources.js'
 
@@ -6,7 +6,7 @@ export function formatPortPairs(ports: readonly PortPair[]): string {
   return ports.map((port) => `${port.container}:${port.public}`).join(',')
 }
 
-/** Undefined when the text is malformed. */
+/** Returns undefined if the text is malformed. */
 export function parsePortPairs(text: unknown): readonly PortPair[] | undefined {
   if (typeof text !== 'string') return undefined
   const pairs = text === '' ? [] : text.split(',').map((pair) => pair.split(':').map(Number))

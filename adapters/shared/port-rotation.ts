@@ -1,9 +1,12 @@
-/** What the port pools of all backends share: the rotation through a range, and ports that other programs hold. */
+/**
+ * Code shared by the port pools of all backends: rotation through a port range, and a record of ports that other programs
+ * hold.
+ */
 import type { Clock } from '../../src/contracts/clock.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { candidatePorts, type PortRange } from '../../src/rules/model/ports.js'
 
-/** Continues after the port taken last, so that a released port is reused as late as possible. */
+/** Starts after the last port taken, so that a released port is reused as late as possible. */
 export class PortRotation {
   readonly range: PortRange
   #last: number
@@ -13,7 +16,7 @@ export class PortRotation {
     this.#last = range.first - 1
   }
 
-  /** `count` ports that are not in `held`, or undefined when there are fewer. */
+  /** Returns `count` ports that are not in `held`, or undefined if there are not enough. */
   take(count: number, held: ReadonlySet<number>): readonly number[] | undefined {
     const taken: number[] = []
     if (count === 0) return taken
@@ -25,7 +28,7 @@ export class PortRotation {
     return undefined
   }
 
-  /** Every port that is not in `held`, in the order to try them. */
+  /** All ports that are not in `held`, in the order in which to try them. */
   candidates(held: ReadonlySet<number>): Generator<number> {
     return candidatePorts(this.range, held, this.#last)
   }
@@ -37,10 +40,10 @@ export class PortRotation {
 
 const foreignMs = 60_000
 
-/** Ports that turned out to be held by something outside the fleet; each is avoided for a minute. */
+/** Ports found to be in use outside the fleet; each one is avoided for a minute. */
 export class ForeignPorts {
   readonly #clock: Clock
-  /** Elapsed ms until which each port is avoided. */
+  /** Elapsed ms until which each port is avoided, by port. */
   readonly #until = new Map<number, number>()
 
   constructor(clock: Clock) {
@@ -58,7 +61,7 @@ export class ForeignPorts {
   }
 }
 
-/** `detail` says what holds the ports. */
+/** `detail` says what is using the ports. */
 export function portsExhausted({ first, last }: PortRange, count: number, detail: string): FleetError {
   return new FleetError(
     'ports-exhausted',

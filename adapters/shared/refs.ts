@@ -3,7 +3,7 @@ import { FleetError } from '../../src/contracts/errors.js'
 import { labelPattern } from '../../src/rules/model/names.js'
 import type { Ref } from '../../src/rules/model/resources.js'
 
-/** Throws `invalid` unless namespace and name are RFC 1123 labels. */
+/** Throws `invalid` unless both namespace and name are RFC 1123 labels. */
 export function checkRef(ref: Ref): void {
   if (isLabel(ref.namespace) && isLabel(ref.name)) return
   throw new FleetError(
@@ -12,12 +12,12 @@ export function checkRef(ref: Ref): void {
   )
 }
 
-/** `<namespace>.<name>`: unambiguous, since labels contain no dot. */
+/** Returns `<namespace>.<name>`, which is unambiguous because labels contain no dots. */
 export function dottedName(ref: Ref): string {
   return `${ref.namespace}.${ref.name}`
 }
 
-/** Undefined when the text is not a dotted name. */
+/** Returns undefined if the text is not a dotted name. */
 export function parseDottedName(text: string): Ref | undefined {
   const [namespace = '', name = '', ...rest] = text.split('.')
   return rest.length === 0 && isLabel(namespace) && isLabel(name) ? { namespace, name } : undefined

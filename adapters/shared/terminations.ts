@@ -1,4 +1,7 @@
-/** The terminations in progress: one per server, shared by its callers, with the shortest of their grace periods. */
+/**
+ * The terminations in progress, one per server and shared by all callers. Each uses the shortest of its callers' grace
+ * periods.
+ */
 import type { DestroyOptions } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
@@ -10,7 +13,7 @@ export interface Termination {
   readonly uid: string
   /** Brings the end of the grace period forward; never postpones it. */
   shorten(graceMs: number): void
-  /** Resolves once the instance is gone. */
+  /** Resolves once the instance no longer exists. */
   run(): Promise<void>
 }
 
@@ -29,7 +32,9 @@ export class Terminations<T extends Termination> {
     return this.#inFlight.operations()
   }
 
-  /** Runs the termination that `begin` returns, or joins the one in progress. Resolves once no instance of `uid` is left. */
+  /**
+   * Runs the termination that `begin` returns, or joins the one in progress. Resolves once no instance with this uid exists.
+   */
   async terminate(ref: Ref, uid: string, { graceMs, signal }: DestroyOptions, begin: () => T): Promise<void> {
     const key = keyOf(ref)
     const running = this.#inFlight.get(key)
@@ -40,7 +45,7 @@ export class Terminations<T extends Termination> {
         signal,
       )
     }
-    // Names are unique: while this uid is being terminated, no instance of another one exists.
+    // Names are unique: while one uid is being terminated, no instance of the server with another uid exists.
     if (running.operation.uid !== uid) return undefined
     running.operation.shorten(graceMs)
     return unlessAborted(running.done, signal)
@@ -51,7 +56,7 @@ export class Terminations<T extends Termination> {
   }
 }
 
-/** Throws `invalid`. */
+/** Throws `invalid` unless the grace period is a number ≥ 0. */
 export function checkGraceMs(graceMs: number): void {
   if (!(graceMs >= 0)) throw new FleetError('invalid', `graceMs must be a number ≥ 0, but is ${shown(graceMs)}`)
 }

@@ -9,7 +9,7 @@ const fleet = await createFleet({ backend, agent: { port: 0 } })
 const buildID = 'arena-1.0'
 const template = { spec: { containers: [{ name: 'game', command: ['node', 'examples/game-server/server.mjs'] }] } }
 const spec = { buildID, standingBy: 2, max: 10, portsToExpose: [7777], template }
-const builds = await fleet.builds.list() // an interrupted run may have left it
+const builds = await fleet.builds.list() // an interrupted run may have left the build behind
 if (builds.length === 0) await fleet.builds.create({ metadata: { name: 'arena' }, spec })
 
 // Allocate a server for a match. The same sessionID always returns the same server.

@@ -1,6 +1,6 @@
 /**
- * The conformance suite for backends, bundled or third-party, as cases for any test runner. Each case opens its own
- * backend, works with real instances and leaves none behind.
+ * The conformance suite for bundled and third-party backends, as cases that any test runner can run. Each case opens its
+ * own backend, creates real instances and leaves none behind.
  */
 import { FleetError } from '../contracts/errors.js'
 import type { BackendCase } from './backend-cases/case.js'
@@ -12,7 +12,7 @@ import { Subject, type SubjectOptions } from './backend-subject.js'
 import type { ConformanceCase } from './conformance.js'
 
 export interface BackendConformanceOptions extends SubjectOptions {
-  /** Cases to leave out because they cannot apply to this backend: case name to reason. */
+  /** Cases to skip because they do not apply to this backend, each with the reason. */
   readonly inapplicable?: Partial<Readonly<Record<BackendConformanceCase, string>>>
 }
 
@@ -20,7 +20,7 @@ const cases = { ...lifecycleCases, ...portCases, ...watchCases, ...restartCases 
 
 export type BackendConformanceCase = keyof typeof cases
 
-/** Throws `invalid` if `inapplicable` has an unknown case or an empty reason. */
+/** Throws `invalid` if `inapplicable` contains an unknown case or an empty reason. */
 export function backendConformance(options: BackendConformanceOptions): readonly ConformanceCase[] {
   const inapplicable = new Map(Object.entries(options.inapplicable ?? {}))
   for (const [name, reason] of inapplicable) {
@@ -38,7 +38,7 @@ async function runCase(options: BackendConformanceOptions, one: BackendCase): Pr
   try {
     await one.check(subject)
   } catch (error) {
-    // The failure of the case matters more than a failed cleanup.
+    // Report the failure of the case even if the cleanup fails too.
     await tearDown(subject).catch(() => {})
     throw error
   }

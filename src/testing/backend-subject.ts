@@ -1,6 +1,6 @@
 /**
- * The test harness of a backend conformance case: the backend under test, specs for instances, and waiting for conditions.
- * Waits in real time, since real engines do.
+ * The test harness for one backend conformance case: opens the backend under test, builds instance specs and waits for
+ * conditions. Waits in real time, since real engines do not run on a virtual clock.
  */
 import assert from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -8,32 +8,32 @@ import type { Backend, BackendListener, Instance, InstanceSpec } from '../contra
 import { FleetError, messageOf } from '../contracts/errors.js'
 import { keyOf, type PodTemplateSpec, type Ref } from '../rules/model/resources.js'
 
-/** Small programs that the suite runs in instances. */
+/** The small programs that the suite runs inside instances. */
 export type ConformanceProgram =
   /** Runs until it is terminated. */
   | 'runs'
-  /** Exits at once with the code. */
+  /** Exits immediately with this code. */
   | 'exits-0'
   | 'exits-3'
-  /** Runs for one or two seconds, then exits with 5. */
+  /** Runs for one to two seconds, then exits with code 5. */
   | 'exits-5-late'
-  /** Ignores termination until it is killed. */
+  /** Ignores the termination signal, so it has to be killed. */
   | 'ignores-terminate'
   | 'no-such-command'
 
 export interface OpenedBackend {
   readonly backend: Backend
-  /** Opens another backend over the same instances after the first was closed. */
+  /** Opens a new backend over the same instances. Called after the first backend was closed. */
   reopen(): Promise<Backend>
-  /** Called once at the end of the case, after the instances were destroyed and the backend was closed. */
+  /** Called once at the end of the case, after all instances were destroyed and the backend was closed. */
   cleanup(): Promise<void>
 }
 
 export interface SubjectOptions {
-  /** Opens a backend without instances. With `publicPorts`, it has exactly that many public ports. */
+  /** Opens a backend that has no instances and, if `publicPorts` is set, exactly that many public ports. */
   open(need: { readonly publicPorts?: number }): Promise<OpenedBackend>
   template(program: ConformanceProgram): PodTemplateSpec
-  /** Resolves when a running `ignores-terminate` has installed its signal handler. Default: at once. */
+  /** Resolves when a running `ignores-terminate` has installed its signal handler. Default: resolves immediately. */
   programUp?(instance: Instance): Promise<void>
   /** Passed to instances; nothing needs to listen there. Default `127.0.0.1:56001`. */
   readonly heartbeatEndpoint?: string
@@ -51,7 +51,7 @@ export interface SpecOverrides {
   readonly portsToExpose?: readonly number[]
 }
 
-/** Everything that a listener received. */
+/** The events that a listener has received. */
 export interface Received {
   readonly changed: readonly Instance[]
   readonly gone: readonly { readonly ref: Ref; readonly uid: string }[]
@@ -78,7 +78,7 @@ export class Subject {
     this.backend = opened.backend
   }
 
-  /** A spec for a new instance with a unique name. */
+  /** Returns a spec for a new instance with a unique name. */
   spec(kind: ConformanceProgram, overrides: SpecOverrides = {}): InstanceSpec {
     count++
     const namespace = overrides.namespace ?? this.namespaces[0]
@@ -151,7 +151,7 @@ export class Subject {
     }
   }
 
-  /** Records events for a new listener. An initial `resync` does not count. */
+  /** Adds a listener and records its events. Ignores an initial `resync`. */
   async watch(): Promise<Received & { readonly stop: () => void }> {
     const changed: Instance[] = []
     const gone: { readonly ref: Ref; readonly uid: string }[] = []
@@ -169,7 +169,7 @@ export class Subject {
     return Object.assign(received, { stop })
   }
 
-  /** Simulates a restart of the host: closes the backend and opens another over the same instances. */
+  /** Simulates a host restart: closes the backend and opens a new one over the same instances. */
   async reopen(): Promise<void> {
     await this.backend.close()
     this.backend = await this.#opened.reopen()
@@ -195,7 +195,7 @@ export async function rejectsWith(code: FleetError['code'], work: Promise<unknow
   assert.fail(`expected a FleetError '${code}', but it resolved with ${JSON.stringify(outcome)}`)
 }
 
-/** Has the format of the UUIDs that a fleet generates. */
+/** Returns a uid in the same format as those that a fleet generates. */
 function uidOf(number: number): string {
   return `00000000-0000-4000-8000-${number.toString(16).padStart(12, '0')}`
 }

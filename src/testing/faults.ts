@@ -1,6 +1,6 @@
 /**
- * Fault injection for calls of a contract: refused calls, lost or late replies, late effects, no reply. Used by
- * `faultyBackend` and `faultyStore`. Waits on the given clock only.
+ * Fault injection for store and backend calls: a call is refused, its reply is lost, late or never sent, or its effect is
+ * late. Used by `faultyBackend` and `faultyStore`. All delays use the given clock.
  */
 import type { Clock } from '../contracts/clock.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
@@ -10,24 +10,24 @@ import { seededRandom } from './random.js'
 export type CallFault =
   /** The call has no effect and rejects. */
   | { readonly kind: 'refuse'; readonly error?: Error }
-  /** The call takes effect but rejects, like a connection that breaks before the reply. */
+  /** The call takes effect but rejects, as when the connection breaks before the reply. */
   | { readonly kind: 'lose-reply'; readonly error?: Error }
   /** The call takes effect; the reply is delayed. */
   | { readonly kind: 'delay-reply'; readonly ms: number }
   /** The call rejects now but takes effect later. */
   | { readonly kind: 'delay-effect'; readonly ms: number; readonly error?: Error }
-  /** The call takes effect but never gets a reply. The caller's signal ends the wait. */
+  /** The call takes effect but never settles, unless the caller aborts it through its signal. */
   | { readonly kind: 'hang' }
 
-/** A call that may get a fault. */
+/** A call into which a fault may be injected. */
 export interface FaultyCall {
-  /** For example `create` or `servers.update`. */
+  /** The method name, such as `create` or `servers.update`. */
   readonly method: string
-  /** Absent for lists. */
+  /** The object of the call. Absent for `list`. */
   readonly ref?: Ref
 }
 
-/** Returns the fault for a call or an event; undefined for none. */
+/** Chooses the fault for a call or an event, or returns undefined for no fault. */
 export type FaultPlan<C, F> = (subject: C) => F | undefined
 
 export interface PlannedFault {
@@ -36,7 +36,7 @@ export interface PlannedFault {
   readonly fault: CallFault
 }
 
-/** Applies the faults in order, each to the next matching call. */
+/** Applies the faults in order, each to the next call that matches. */
 export function scriptedFaults(script: readonly PlannedFault[]): FaultPlan<FaultyCall, CallFault> {
   let at = 0
   return ({ method }) => {
@@ -47,7 +47,7 @@ export function scriptedFaults(script: readonly PlannedFault[]): FaultPlan<Fault
   }
 }
 
-/** Gives each call or event a random fault with this probability. The same seed gives the same faults. */
+/** Injects a random fault into each call or event with the given probability. The same seed yields the same faults. */
 export function randomFaults<F>(options: {
   readonly seed: number
   /** 0 to 1. */
@@ -64,11 +64,11 @@ export function randomFaults<F>(options: {
 
 export interface FaultOptions {
   readonly calls?: FaultPlan<FaultyCall, CallFault>
-  /** Required for faults that take time. */
+  /** Required for faults with a delay. */
   readonly clock?: Clock
 }
 
-/** Makes a call with the fault that the plan returns for it. */
+/** Runs `work` with the fault that the plan chooses for this call. */
 export async function withFaults<T>(
   options: FaultOptions,
   call: FaultyCall,
@@ -90,7 +90,7 @@ export async function withFaults<T>(
       return result
     }
     case 'delay-effect':
-      // The outcome is ignored, since the call has already failed.
+      // The caller has already received an error, so the late outcome is ignored.
       clockOf(options).after(fault.ms, () => void work().catch(() => {}))
       throw fault.error ?? injected(call, 'got no reply and will take effect later')
     case 'hang':

@@ -1,19 +1,19 @@
 /**
- * Wraps a Backend to inject faults into its calls and events, for tests of a fleet. All faults are within the contract:
- * calls may fail or hang, events may be late, duplicated, reordered or lost.
+ * Wraps a Backend to inject faults into its calls and events, for testing a fleet. The contract permits all of these faults:
+ * calls may fail or hang, and events may be late, duplicated, reordered or lost.
  */
 import type { Backend, BackendListener } from '../contracts/backend.js'
 import type { Ref } from '../rules/model/resources.js'
 import { clockOf, type FaultPlan, type FaultOptions, withFaults } from './faults.js'
 
 export type EventFault =
-  /** Never delivered. */
+  /** The event is never delivered. */
   | { readonly kind: 'drop' }
-  /** Delivered twice. */
+  /** The event is delivered twice. */
   | { readonly kind: 'duplicate' }
-  /** Delivered after the next event. */
+  /** The event is delivered after the next event. */
   | { readonly kind: 'reorder' }
-  /** Delivered later. */
+  /** The event is delivered after a delay. */
   | { readonly kind: 'delay'; readonly ms: number }
 
 export interface FaultyEvent {
@@ -22,11 +22,11 @@ export interface FaultyEvent {
 }
 
 export interface BackendFaults extends FaultOptions {
-  /** Faults of `changed` and `gone` events. `resync` and heartbeats are passed on unchanged. */
+  /** Faults for `changed` and `gone` events. `resync` and heartbeats are passed through unchanged. */
   readonly events?: FaultPlan<FaultyEvent, EventFault>
 }
 
-/** The methods are `create`, `destroy` and `list`; all others are passed on unchanged. */
+/** Injects call faults into `create`, `destroy` and `list` only; other calls are passed through unchanged. */
 export function faultyBackend(backend: Backend, faults: BackendFaults): Backend {
   return {
     name: backend.name,
@@ -50,7 +50,7 @@ export function faultyBackend(backend: Backend, faults: BackendFaults): Backend 
   }
 }
 
-/** Optional methods are passed on unchanged if the backend has them. */
+/** Passes through the optional methods that the backend implements. */
 function optionalMethods(backend: Backend): Partial<Backend> {
   const { check, prepare, protect, find, agentEndpoint, logs } = backend
   return {

@@ -1,9 +1,9 @@
-/** Wraps a Store to inject faults into its calls, for tests of a fleet. */
+/** Wraps a Store to inject faults into its calls, for testing a fleet. */
 import type { Ref } from '../rules/model/resources.js'
 import type { Collection, Store } from '../contracts/store.js'
 import { type FaultOptions, withFaults } from './faults.js'
 
-/** The methods have the collection as prefix: `servers.update`, `builds.list`. */
+/** Fault plans see method names with the collection as prefix, such as `servers.update` or `builds.list`. */
 export function faultyStore(store: Store, faults: FaultOptions): Store {
   return {
     builds: faultyCollection('builds', store.builds, faults),

@@ -1,4 +1,4 @@
-/** `gamekeeper/testing`: for tests of host apps, of adapters and of the fleet itself. */
+/** `gamekeeper/testing`: tools for testing host apps, adapters and the fleet itself. */
 export {
   backendConformance,
   type BackendConformanceCase,

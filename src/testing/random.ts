@@ -1,4 +1,4 @@
-/** Reproducible random numbers for tests. Not for secrets. */
+/** Reproducible random numbers for tests. Not suitable for secrets. */
 
 /** The mulberry32 generator: uniform numbers from 0 (inclusive) to 1 (exclusive). */
 export function seededRandom(seed: number): () => number {

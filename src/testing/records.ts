@@ -1,4 +1,4 @@
-/** Sample records for tests: `complete…` with every optional field, `minimal…` with none. Pure. */
+/** Sample records for tests: `complete…` sets every optional field, `minimal…` sets none. Pure. */
 import type { Build, Detail, Ref, Server } from '../rules/model/resources.js'
 
 export function completeBuild(ref: Ref): Build {

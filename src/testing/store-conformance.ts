@@ -1,5 +1,5 @@
 /**
- * The conformance suite for stores, as cases for any test runner. Each case opens its own store and closes it.
+ * The conformance suite for stores, as cases that any test runner can run. Each case opens and closes its own store.
  *
  *     for (const { name, run } of storeConformance({ open: () => myStore() })) test(name, run)
  */
@@ -15,13 +15,13 @@ import type { Kind, Scenario } from './store-cases/scenario.js'
 import { sharedScenarios } from './store-cases/shared.js'
 
 export interface StoreConformanceOptions {
-  /** Opens a store without records. */
+  /** Opens an empty store. */
   open(): Promise<Store>
-  /** Opens the records of a closed store again. Without it, durability is not tested. */
+  /** Reopens a closed store with its records. If absent, durability is not tested. */
   reopen?(closed: Store): Promise<Store>
-  /** Opens the records of an open store a second time, like another host. Without it, sharing is not tested. */
+  /** Opens an open store a second time, as another host would. If absent, sharing is not tested. */
   openShared?(open: Store): Promise<Store>
-  /** Two namespaces of the store. Default: `default` and `other`. */
+  /** Two namespaces that the store supports. Default: `default` and `other`. */
   readonly namespaces?: readonly [string, string]
 }
 

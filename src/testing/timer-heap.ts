@@ -1,15 +1,15 @@
-/** A priority queue of timers: earliest first, those with the same time in the order in which they were set. */
+/** A priority queue of timers: earliest first, and in the order in which they were set if they are due at the same time. */
 
 export interface Timer {
-  /** When it was set and when it is due, on the clock's `elapsed` scale. */
+  /** When the timer was set and when it is due, on the clock's `elapsed` scale. */
   readonly setMs: number
   readonly dueMs: number
   readonly order: number
-  /** Undefined once cancelled; the timer is then dropped when it comes up. */
+  /** Undefined once the timer is cancelled. The heap drops a cancelled timer when it reaches the top. */
   fn: (() => void) | undefined
 }
 
-/** A binary heap, since thousands of servers have thousands of timers. */
+/** Uses a binary heap, since thousands of servers have thousands of timers. */
 export class TimerHeap {
   readonly #timers: Timer[] = []
 
@@ -27,7 +27,7 @@ export class TimerHeap {
     timers[at] = timer
   }
 
-  /** The earliest timer that was not cancelled. */
+  /** Returns the earliest timer that was not cancelled. */
   peek(): Timer | undefined {
     while (this.#timers[0] && !this.#timers[0].fn) this.pop()
     return this.#timers[0]

@@ -1,8 +1,8 @@
 /**
- * A Clock for tests: time passes only when the test advances it, and random bytes come from a seed. Pass the same clock to
- * `createFleet` and `memoryBackend` to simulate an hour of a fleet in milliseconds, reproducibly.
+ * A Clock for tests: time passes only when the test advances the clock, and random bytes come from a seed. Pass the same clock
+ * to `createFleet` and `memoryBackend` to simulate an hour in milliseconds, reproducibly.
  *
- * All promises settle between two timers. The clock does not wait for real I/O.
+ * All pending promise jobs run between two timers. The clock does not wait for real I/O.
  */
 import { AssertionError } from 'node:assert'
 import type { Clock } from '../contracts/clock.js'
@@ -11,34 +11,34 @@ import { seededRandom } from './random.js'
 import { type Timer, TimerHeap } from './timer-heap.js'
 
 export interface VirtualClockOptions {
-  /** Initial wall time, in ms since 1970. Default: 2025-01-01T00:00:00Z. */
+  /** Initial wall-clock time, in ms since 1970. Default: 2025-01-01T00:00:00Z. */
   readonly now?: number
-  /** Seed of `randomBytes`. Default 1. */
+  /** Seed for `randomBytes`. Default 1. */
   readonly seed?: number
 }
 
 export interface VirtualClock extends Clock {
-  /** Number of timers that are set and have neither fired nor been cancelled. */
+  /** Number of timers that have neither fired nor been cancelled. */
   readonly pending: number
   /**
-   * Advances time by `ms` and fires all timers that become due, including timers set meanwhile. All promises settle before
-   * and after each timer. Concurrent calls run one after another. Rejects with the error that a timer throws.
+   * Advances the clock by `ms` and fires all timers that become due, including timers set meanwhile. Pending promise jobs run
+   * before and after each timer. Concurrent calls run one after another. If a timer throws, rejects with its error.
    */
   advance(ms: number): Promise<void>
-  /** Runs everything that needs no time: promises, immediates and timers that are due now. */
+  /** Runs everything that is due without advancing the clock: promise jobs, immediates and timers that are due now. */
   settle(): Promise<void>
-  /** Advances from timer to timer until the condition holds. Rejects after `limitMs` (default 60 s). */
+  /** Advances the clock from timer to timer until the condition holds. Rejects after `limitMs` of clock time (default 60 s). */
   until(condition: () => boolean | Promise<boolean>, limitMs?: number): Promise<void>
-  /** Changes the wall time only, as when an operator sets the clock. Timers are not affected. */
+  /** Changes only the wall-clock time, as when an operator sets the clock. Timers are not affected. */
   jumpWall(ms: number): void
-  /** Simulates a machine that sleeps for `ms`: timers that become due meanwhile fire late, after it wakes up. */
+  /** Simulates a machine that sleeps for `ms`: timers that become due meanwhile fire after it wakes up. */
   suspend(ms: number): Promise<void>
 }
 
-/** setTimeout fires at once for a longer delay, so this clock rejects it. */
+/** The maximum delay. For a longer one, `setTimeout` would fire immediately, so this clock rejects it. */
 const maxTimerMs = 2 ** 31 - 1
 
-/** More timers than this that set each other without a delay are an endless loop. */
+/** If more timers than this fire without time passing, they set each other in an endless loop. */
 const maxWithoutDelay = 100_000
 
 export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
@@ -68,13 +68,13 @@ export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
   }
 }
 
-/** Elapsed time and the timers on it. */
+/** The elapsed time and the timers that depend on it. */
 class VirtualTime {
   elapsedMs = 0
   pending = 0
   readonly #timers = new TimerHeap()
   #order = 0
-  /** The current call. The next one waits for it, since only one call may advance time. */
+  /** Settles when the current call ends. The next call waits for it, since only one call at a time may advance the clock. */
   #running: Promise<unknown> = Promise.resolve()
 
   after(ms: number, fn: () => void): () => void {
@@ -92,7 +92,7 @@ class VirtualTime {
 
   inTurn<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#running.then(work)
-    // The caller handles the rejection of `result`; the next call only waits for its end.
+    // The caller handles a rejection of `result`. The next call only waits until `result` settles.
     this.#running = result.catch(() => {})
     return result
   }
@@ -140,13 +140,13 @@ function duration(ms: number): number {
   throw new FleetError('invalid', `time can only advance, got ${ms} ms`)
 }
 
-/** Captured now, so that fake timers of a test runner do not affect this clock. */
+/** Captured when the module loads, so that a test runner's fake timers do not affect this clock. */
 const turn = setImmediate
 const maxTurns = 1_000
-/** Turns that all virtual clocks are waiting for: clocks must not wait for each other. */
+/** Number of event loop turns that virtual clocks are waiting for. Tracked so that clocks do not wait for each other. */
 let turnsAwaited = 0
 
-/** Waits until all promise jobs have run, and all immediates except those of virtual clocks. */
+/** Waits until all promise jobs have run, and all immediates except those set by virtual clocks. */
 async function allPromises(): Promise<void> {
   for (let turns = 0; turns < maxTurns; turns++) {
     turnsAwaited++

@@ -1,30 +1,30 @@
-/** Maps failed calls to FleetErrors, and keeps the API server's status and reason for callers that branch on them. */
+/** Maps failed calls to FleetErrors, and preserves the API server's status and reason for callers that need them. */
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 
-/** An error response of the API server: the cause of the FleetError that a call rejects with. */
+/** An error response from the API server. It is the `cause` of the FleetError that the call rejects with. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
 
   constructor(
     /** HTTP status. */
     readonly status: number,
-    /** The Status object's reason, such as `AlreadyExists`; empty when a proxy answered. */
+    /** The Status object's reason, such as `AlreadyExists`; empty if the response came from a proxy. */
     readonly reason: string,
     message: string,
-    /** Name of the object concerned, if given. */
+    /** Name of the object that the error concerns, if the response names one. */
     readonly object: string | undefined,
   ) {
     super(message)
   }
 }
 
-/** The HTTP status of the response; undefined when there was none. */
+/** The response's HTTP status, or undefined if there was no response. */
 export function statusOf(error: unknown): number | undefined {
   return apiErrorOf(error)?.status
 }
 
-/** `AlreadyExists`, `Conflict`, `NotFound`, `Expired`, `Forbidden`, `Invalid`… */
+/** The Status object's reason: `AlreadyExists`, `Conflict`, `NotFound`, `Expired`, `Forbidden`, `Invalid`… */
 export function reasonOf(error: unknown): string | undefined {
   return apiErrorOf(error)?.reason
 }
@@ -34,7 +34,7 @@ export function apiErrorOf(error: unknown): ApiError | undefined {
   return FleetError.is(error) && error.cause instanceof ApiError ? error.cause : undefined
 }
 
-/** Parses a Status object, or keeps the raw text of anything else. */
+/** Parses a Status object; for any other response, uses the raw text as the message. */
 export function parseApiError(status: number, text: string): ApiError {
   let body: unknown
   try {
@@ -46,7 +46,7 @@ export function parseApiError(status: number, text: string): ApiError {
   return apiErrorFrom(body, status)
 }
 
-/** From a parsed Status object, such as the one in an ERROR event of a watch. */
+/** Creates the error from a parsed Status object, such as the one in a watch's ERROR event. */
 export function apiErrorFrom(body: Readonly<Record<string, unknown>>, fallback: number): ApiError {
   const { code, reason, message, details } = body
   const name = isObject(details) ? details['name'] : undefined
@@ -58,25 +58,25 @@ export function apiErrorFrom(body: Readonly<Record<string, unknown>>, fallback: 
   )
 }
 
-/** The name is taken. Other 409s have other causes, such as a concurrent quota update. */
+/** Whether the name is already in use. Other 409 responses have other causes, such as a concurrent quota update. */
 export function isAlreadyExists(error: unknown): boolean {
   return statusOf(error) === 409 && reasonOf(error) === 'AlreadyExists'
 }
 
-/** The error of a failed creation, with any 409 but AlreadyExists made retryable. */
+/** The error to report for a failed creation. Makes every 409 except AlreadyExists retryable. */
 export function creationError(error: unknown): unknown {
   if (statusOf(error) !== 409 || isAlreadyExists(error)) return error
   return new FleetError('unavailable', messageOf(error), { cause: apiErrorOf(error) })
 }
 
-/** `what` is the operation: `create pod arena-x2x4q`. */
+/** `what` is the operation, as named in messages: `create pod arena-x2x4q`. */
 export function failedCall(error: ApiError, what: string, server: string): FleetError {
   const { status } = error
   const cause = { cause: error }
   const message = `failed to ${what} (Kubernetes API at ${server}): ${error.message}`
   switch (status) {
     case 404:
-      // Without an object's name, the resource type itself is unknown.
+      // If the response names no object, the server does not know the resource type.
       return error.object === undefined
         ? new FleetError('unavailable', `${message} (are the custom resource definitions installed?)`, cause)
         : new FleetError('not-found', message, cause)
@@ -93,7 +93,7 @@ export function failedCall(error: ApiError, what: string, server: string): Fleet
   }
 }
 
-/** There was no response. */
+/** The error for a call that received no response. */
 export function unreachable(error: unknown, what: string, server: string): FleetError {
   const message = `failed to ${what}: cannot reach the Kubernetes API at ${server} (${messageOf(error)})`
   return new FleetError('unavailable', message, { cause: error })

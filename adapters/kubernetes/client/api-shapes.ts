@@ -1,5 +1,5 @@
 /**
- * Building blocks for the types of API objects that are read: every field may be missing. What is not read is dropped, since
+ * Building blocks for the types of API objects. Every field may be missing. Fields that are not read are dropped, because
  * thousands of objects are cached. Pure.
  */
 import { isObject } from '../../../src/rules/validation/problem.js'
@@ -12,14 +12,14 @@ export type ObjectMeta = Optional<{
   uid: string
   labels: Readonly<Record<string, string>>
   annotations: Readonly<Record<string, string>>
-  /** RFC 3339: when the deletion was requested, plus its grace period. */
+  /** RFC 3339: the time at which deletion was requested plus the grace period. */
   deletionTimestamp: string
   deletionGracePeriodSeconds: number
 }>
 
 export type Condition = Optional<{ type: string; status: string; reason: string; message: string }>
 
-/** The API server guarantees the schema: it is enough to know that this is an object of the kind. */
+/** Checks only that the value looks like an object of the kind; the API server guarantees that it matches the schema. */
 export function hasObjectShape(value: unknown): boolean {
   return isObject(value) && isObject(value['metadata']) && (value['spec'] === undefined || isObject(value['spec']))
 }

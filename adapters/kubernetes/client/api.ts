@@ -1,6 +1,7 @@
 /**
- * The Kubernetes API client: HTTP with a KubeConfig's credentials over kept connections, with a timeout per call, a rate
- * limit over all calls, and FleetErrors for failures. Knows nothing of what the calls are for.
+ * The Kubernetes API client. Sends HTTP requests with a KubeConfig's credentials over keep-alive connections, applies a
+ * timeout to each call and a rate limit to all of them, and reports failures as FleetErrors. Independent of what the calls
+ * are used for.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError, throwIfAborted } from '../../../src/contracts/errors.js'
@@ -19,11 +20,11 @@ import type { WriteFence } from './write-fence.js'
 export interface KubernetesApiOptions {
   readonly config: KubeConfigLike
   readonly clock: Clock
-  /** Most calls per second; unlimited ones do not count. */
+  /** Maximum number of calls per second; unlimited calls are not counted. */
   readonly requestsPerSecond: number
-  /** Most concurrent calls, each on its own kept connection. */
+  /** Maximum number of concurrent calls, each on its own keep-alive connection. */
   readonly connections: number
-  /** Default timeout of a call, its time in the queue included. */
+  /** Default timeout of a call, including its time in the queue. */
   readonly callTimeoutMs: number
   /** Checked before each write. Default: writes are always allowed. */
   readonly fence?: WriteFence
@@ -34,20 +35,20 @@ export interface ListResult {
   readonly revision: string
 }
 
-/** The response, or how long to wait before a retry: the server was busy and did nothing. */
+/** The response, or the delay before a retry if the server was busy and did not execute the call. */
 type Outcome = { readonly json: unknown } | { readonly retryAfterMs: number }
 
 export class KubernetesApi {
   readonly #clock: Clock
   readonly #transport: Transport
   readonly #rateLimiter: RateLimiter
-  /** Calls, streams and pauses. */
+  /** Cancels calls, streams and pauses when the client closes. */
   readonly #scope = new CancelScope()
   readonly #limits: CallLimits
   readonly #http: HttpExchange
-  /** Origin of the API server, for messages. */
+  /** Origin of the API server, used in messages. */
   readonly server: string
-  /** Of the kubeconfig's context or the pod's service account. */
+  /** Namespace from the kubeconfig's context or the pod's service account. */
   readonly namespace: string | undefined
 
   constructor(options: KubernetesApiOptions) {
@@ -66,7 +67,10 @@ export class KubernetesApi {
     return this.#scope.closed
   }
 
-  /** Resolves with the response's JSON. Rejects with a FleetError; `statusOf` and `reasonOf` read the API server's answer. */
+  /**
+   * Resolves with the response's JSON. Rejects with a FleetError; `statusOf` and `reasonOf` return the API server's status
+   * and reason for it.
+   */
   async request(call: ApiCall): Promise<unknown> {
     if (this.#scope.closed) throw closed()
     throwIfAborted(call.signal)
@@ -80,21 +84,21 @@ export class KubernetesApi {
         if (!call.unlimited) this.#rateLimiter.done()
       }
       if ('json' in outcome) return outcome.json
-      // The slot is free for other calls meanwhile.
+      // Other calls can use the slot during the pause.
       await this.pause(outcome.retryAfterMs, call.signal)
       if (this.#scope.closed) throw closed()
       throwIfAborted(call.signal)
     }
   }
 
-  /** `request` for calls that return one object. */
+  /** `request`, for calls that return a single object. */
   async object(call: ApiCall): Promise<KubeObject> {
     const response = await this.request(call)
     if (isKubeObject(response)) return response
     throw this.#unexpected(call)
   }
 
-  /** `request` for calls that return a list. */
+  /** `request`, for calls that return a list. */
   async list(call: ApiCall): Promise<ListResult> {
     const response = await this.request({ timeoutMs: listTimeoutMs, ...call })
     if (!isObject(response) || !Array.isArray(response['items']) || !isObject(response['metadata'])) {
@@ -107,7 +111,7 @@ export class KubernetesApi {
     }
   }
 
-  /** Resolves with an open stream. The call's timeout covers the time until it opens. */
+  /** Resolves with an open stream. The call's timeout applies only until the stream opens. */
   async open(call: ApiCall): Promise<ApiStream> {
     if (this.#scope.closed) throw closed()
     throwIfAborted(call.signal)
@@ -122,18 +126,18 @@ export class KubernetesApi {
     }
   }
 
-  /** Rejects every call in flight and ends every stream. */
+  /** Rejects every call in progress and ends every stream. */
   close(): void {
     this.#scope.close()
     this.#transport.close()
   }
 
-  /** Resolves after `ms`, or at once when the signal fires or this is closed; callers check which. */
+  /** Resolves after `ms`, or immediately when the signal fires or the client closes; the caller must check which happened. */
   pause(ms: number, signal?: AbortSignal): Promise<void> {
     return this.#scope.sleep(this.#clock, ms, signal)
   }
 
-  /** Resolves when the call may start; the rate limiter's `done` must follow. */
+  /** Resolves when the call may start; the caller must then call the rate limiter's `done`. */
   #queue(call: ApiCall, endsAt: number): Promise<void> {
     return new Promise((resolve, reject) => {
       let dequeue = () => {}
@@ -145,7 +149,7 @@ export class KubernetesApi {
     })
   }
 
-  /** Waits for shared work within the call's limits; the work itself goes on for other callers. */
+  /** Waits for shared work within the call's limits. If the call gives up, the work continues for other callers. */
   #waitWithin<T>(call: ApiCall, remainingMs: number, work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const settle = this.#limits.bind(call, remainingMs, reject)
@@ -187,5 +191,5 @@ export class KubernetesApi {
   }
 }
 
-/** A large list takes long to serialize and to transfer. */
+/** A large list takes a long time to serialize and transfer. */
 const listTimeoutMs = 60_000

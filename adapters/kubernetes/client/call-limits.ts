@@ -1,4 +1,4 @@
-/** Settles a call early: on timeout, when its signal fires, or when the API client is closed. */
+/** Settles a call early: on timeout, when its signal fires, or when the API client closes. */
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import type { CancelScope } from '../../shared/cancel-scope.js'
@@ -9,7 +9,7 @@ export interface CallLimitsDependencies {
   readonly scope: CancelScope
   /** Default timeout of a call. */
   readonly timeoutMs: number
-  /** Origin of the API server, for messages. */
+  /** Origin of the API server, used in messages. */
   readonly server: string
 }
 
@@ -25,8 +25,8 @@ export class CallLimits {
   }
 
   /**
-   * Returns a function that settles the call with its own outcome. The first of that and `giveUp` wins; the other is never
-   * called.
+   * Returns a function that settles the call with its own result. Whichever comes first, that function or `giveUp`, settles
+   * the call; the other then has no effect.
    */
   bind(call: ApiCall, remainingMs: number, giveUp: (error: FleetError) => void): (settleWith: () => void) => void {
     const { clock, scope } = this.#deps
@@ -45,7 +45,7 @@ export class CallLimits {
     const cancel = clock.after(Math.max(0, remainingMs), () => settle(() => giveUp(this.#timedOut(call))))
     signal?.addEventListener('abort', abort, { once: true })
     scope.add(close)
-    // Either may have happened while credentials were being fetched.
+    // The client may have closed, or the signal fired, while credentials were being fetched.
     if (scope.closed) close()
     else if (signal?.aborted) abort()
     return settle

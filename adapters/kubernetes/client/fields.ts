@@ -1,4 +1,4 @@
-/** Typed reads of an object's untyped fields; a value of another type counts as missing. Pure. */
+/** Reads typed fields from an untyped object; a value with the wrong type counts as missing. Pure. */
 import { isObject } from '../../../src/rules/validation/problem.js'
 import type { KubeObject } from './kube-objects.js'
 
@@ -24,7 +24,7 @@ export function numberAt(fields: Fields, name: string): number | undefined {
   return typeof value === 'number' ? value : undefined
 }
 
-/** An RFC 3339 time in ms. */
+/** Parses an RFC 3339 time into Unix milliseconds. */
 export function timeAt(fields: Fields, name: string): number | undefined {
   const ms = Date.parse(textAt(fields, name) ?? '')
   return Number.isNaN(ms) ? undefined : ms

@@ -1,6 +1,6 @@
 /**
- * One HTTP request and its response, complete or as a stream. Settles within the call's limits however the connection fails,
- * and sends no write that the fence forbids.
+ * Sends one HTTP request and receives its response, either complete or as a stream. Settles within the call's limits even if
+ * the connection fails or hangs, and never sends a write that the fence forbids.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { FleetError } from '../../../src/contracts/errors.js'
@@ -15,7 +15,7 @@ export interface HttpExchangeDependencies {
   readonly limits: CallLimits
   readonly scope: CancelScope
   readonly fence: WriteFence | undefined
-  /** Origin of the API server, for messages. */
+  /** Origin of the API server, used in messages. */
   readonly server: string
 }
 
@@ -34,7 +34,7 @@ export class HttpExchange {
     return this.#exchange<ApiResponse>(call, endpoint, remainingMs, () => false)
   }
 
-  /** The call's timeout covers the time to the response headers. An error response is read to its end. */
+  /** Opens a stream. The call's timeout applies until the response headers arrive. An error response is read completely. */
   open(call: ApiCall, endpoint: Endpoint): Promise<ApiStream | ApiResponse> {
     const { limits, scope } = this.#deps
     const timeoutMs = limits.timeoutMs(call)
@@ -44,13 +44,13 @@ export class HttpExchange {
       resolve({ body: response, stop })
       scope.add(stop)
       response.once('close', () => scope.delete(stop))
-      // The reader gets the error; this keeps an abandoned stream from raising an unhandled one.
+      // The stream's reader receives the error; this listener prevents an unhandled error if the stream is abandoned.
       response.on('error', () => {})
       return true
     })
   }
 
-  /** `takeStream` returns true when it has resolved the call with the open response. */
+  /** `takeStream` returns true if it has resolved the call with the open response. */
   #exchange<T>(
     call: ApiCall,
     endpoint: Endpoint,
@@ -61,7 +61,7 @@ export class HttpExchange {
     return new Promise((resolve, reject) => {
       const request = this.#start(call, endpoint)
       const settle = limits.bind(call, remainingMs, (error) => {
-        // Destroying the request below emits an error that has no other listener by then.
+        // Destroying the request emits an error, which by then has no other listener.
         request.on('error', () => {})
         reject(error)
         request.destroy()
@@ -105,7 +105,9 @@ export class HttpExchange {
     return request
   }
 
-  /** Connecting may outlast the lease, so the fence is checked again before anything is sent. */
+  /**
+   * The lease may expire while the connection is being established, so the fence is checked again before anything is sent.
+   */
   #endWhenConnected(request: ClientRequest, call: ApiCall, text: string | undefined): void {
     const end = () => {
       const forbidden = this.#checkFence(call)

@@ -1,21 +1,21 @@
-/** The part of @kubernetes/client-node's KubeConfig that this adapter uses, and how the default one is loaded. */
+/** The part of @kubernetes/client-node's KubeConfig that this adapter uses, and the loading of the default configuration. */
 import type { RequestOptions } from 'node:https'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { loadOptionalPackage } from '../../../src/platform/optional-package.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 
-/** Address of and credentials for a cluster; a `KubeConfig` of @kubernetes/client-node satisfies it. */
+/** A cluster's address and credentials. A `KubeConfig` from @kubernetes/client-node satisfies this interface. */
 export interface KubeConfigLike {
   getCurrentCluster(): { readonly server: string; readonly proxyUrl?: string | undefined } | null
   getCurrentContext(): string
   getContextObject(name: string): { readonly namespace?: string | undefined } | null
-  /** Adds current headers, certificates and keys; refreshes expired tokens. */
+  /** Adds the current headers, certificates and keys to the options; refreshes expired tokens. */
   applyToHTTPSOptions(options: RequestOptions): Promise<void>
 }
 
 const packageName = '@kubernetes/client-node'
 
-/** KUBECONFIG, else ~/.kube/config, else the pod's service account. */
+/** Loads KUBECONFIG, else `~/.kube/config`, else the pod's service account. */
 export function defaultKubeConfig(): KubeConfigLike {
   const Config: unknown = Reflect.get(load(), 'KubeConfig')
   if (typeof Config !== 'function') throw unusable()
@@ -52,7 +52,7 @@ function hasDefault(config: object): config is { loadFromDefault(): void } {
   return 'loadFromDefault' in config && typeof config.loadFromDefault === 'function'
 }
 
-/** What the package falls back to when it finds no configuration: plain HTTP on localhost. */
+/** Detects the package's fallback when it finds no configuration: plain HTTP on localhost. */
 function isPlaceholder(config: KubeConfigLike): boolean {
   const cluster = config.getCurrentCluster()
   return (

@@ -1,4 +1,4 @@
-/** What all Kubernetes objects have in common, and their paths in the API. Pure. */
+/** Fields common to all Kubernetes objects, and the objects' API paths. Pure. */
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 
@@ -32,7 +32,7 @@ export interface KubeMeta {
   readonly ownerReferences?: readonly OwnerReference[]
 }
 
-/** An object of any kind, with metadata typed. */
+/** An object of any kind, with typed metadata. */
 export interface KubeObject {
   readonly metadata: KubeMeta
   readonly [field: string]: unknown
@@ -52,12 +52,12 @@ export function apiVersionOf({ group, version }: ResourceType): string {
   return group === '' ? version : `${group}/${version}`
 }
 
-/** `apiVersion` and `kind`, as they begin every object. */
+/** The `apiVersion` and `kind` fields of an object of this type. */
 export function typeMetaOf(type: ResourceType): { readonly apiVersion: string; readonly kind: string } {
   return { apiVersion: apiVersionOf(type), kind: type.kind }
 }
 
-/** Path of a collection, of an object in it, or of that object's subresource. */
+/** API path of a collection, of an object in it, or of a subresource of that object. */
 export function pathOf(
   resource: ResourceType,
   at: { readonly namespace?: string | undefined; readonly name?: string; readonly subresource?: string } = {},
@@ -77,12 +77,12 @@ export function refOf({ metadata }: KubeObject): Ref {
   return { namespace: metadata.namespace ?? '', name: metadata.name }
 }
 
-/** Map key of the object; equals `keyOf` of its record. */
+/** Key for the object in maps; equal to `keyOf` of its record. */
 export function keyFor(object: KubeObject): string {
   return keyOf(refOf(object))
 }
 
-/** Empty only in objects that did not come from the API server. */
+/** The object's resourceVersion. Empty only for objects that did not come from the API server. */
 export function revisionOf({ metadata }: { readonly metadata: KubeMeta }): string {
   return metadata.resourceVersion ?? ''
 }

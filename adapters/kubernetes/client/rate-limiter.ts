@@ -1,5 +1,5 @@
 /**
- * Limits calls per second and concurrent calls. First come, first served, except that calls with priority overtake all
+ * Limits calls per second and concurrent calls. Calls start in order of arrival, except that priority calls start before all
  * others and have some of the concurrency reserved for them.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
@@ -9,13 +9,13 @@ export interface RateLimits {
   readonly maxConcurrent: number
 }
 
-/** Share of `maxConcurrent` that only calls with priority may use. */
+/** Share of `maxConcurrent` reserved for calls with priority. */
 const reservedShare = 1 / 8
 
 export class RateLimiter {
   readonly #clock: Clock
   readonly #limits: RateLimits
-  /** Token bucket: calls that may start now. It holds at most one second's worth. */
+  /** Token bucket: the number of calls that may start now, limited to one second's worth. */
   #tokens: number
   #refilledAt: number
   #running = 0
@@ -30,12 +30,15 @@ export class RateLimiter {
     this.#refilledAt = clock.elapsed()
   }
 
-  /** True when the call may start at once; `done` must follow. */
+  /** Returns true if the call may start immediately; the caller must then call `done` when it ends. */
   tryStart(priority: boolean): boolean {
     return this.#priorityQueue.size === 0 && (priority || this.#queue.size === 0) && this.#start(priority)
   }
 
-  /** Calls `start` once the call may start; `done` must follow. The returned function removes it from the queue. */
+  /**
+   * Calls `start` once the call may start; the caller must call `done` when it ends. The returned function removes the call
+   * from the queue.
+   */
   enqueue(priority: boolean, start: () => void): () => void {
     const queue = priority ? this.#priorityQueue : this.#queue
     queue.add(start)
@@ -72,7 +75,7 @@ export class RateLimiter {
     if (this.#priorityQueue.size === 0) this.#startFrom(this.#queue, false)
     const waitsForToken =
       (this.#priorityQueue.size > 0 && this.#hasCapacity(true)) || (this.#queue.size > 0 && this.#hasCapacity(false))
-    // A call that waits for capacity is started by `done`.
+    // If the call is waiting for capacity instead, `done` starts it.
     if (!waitsForToken || this.#isScheduled) return
     this.#isScheduled = true
     this.#clock.after(Math.max(1, ((1 - this.#tokens) / this.#limits.perSecond) * 1_000), () => {

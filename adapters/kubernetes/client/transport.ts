@@ -1,6 +1,6 @@
 /**
- * Connections and credentials for the API server. Credentials are refreshed regularly, since tokens expire and are rotated;
- * connections are kept until their certificates change.
+ * Manages connections to the API server and the credentials for them. Credentials are refreshed regularly, because tokens
+ * expire and are rotated; connections stay open until their certificates change.
  */
 import http from 'node:http'
 import https from 'node:https'
@@ -8,25 +8,25 @@ import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import type { KubeConfigLike } from './kube-config.js'
 
-/** Where and with which credentials to send a request. */
+/** The server address to send a request to and the credentials to send with it. */
 export interface Endpoint {
   readonly headers: Readonly<Record<string, string>>
   readonly request: typeof https.request
   readonly protocol: string
   readonly hostname: string
   readonly port: string
-  /** Of the server URL; usually empty. */
+  /** Path of the server URL; usually empty. */
   readonly pathPrefix: string
-  /** At most as many connections as configured. */
+  /** Opens at most the configured number of connections. */
   readonly agent: http.Agent
-  /** For streams, and for calls that must not wait for a free connection. */
+  /** For streams and for calls that must not wait for a free connection. */
   readonly unlimitedAgent: http.Agent
 }
 
-/** Service account tokens are rotated about hourly, and the old one stays valid for a while. */
+/** Service account tokens are rotated about once an hour, and the old token remains valid for a while. */
 const credentialsMs = 60_000
 const credentialsTimeoutMs = 20_000
-/** Shorter than the idle timeout of servers and load balancers. */
+/** Shorter than the idle timeout of common servers and load balancers. */
 const idleMs = 30_000
 
 const tlsFields = ['ca', 'cert', 'key', 'pfx', 'passphrase', 'servername', 'rejectUnauthorized'] as const
@@ -49,20 +49,22 @@ export class Transport {
     this.#url = serverUrl(config)
   }
 
-  /** Origin of the API server, for messages. */
+  /** Origin of the API server, used in messages. */
   get server(): string {
     return this.#url.origin
   }
 
-  /** Returns current credentials, even while newer ones are being fetched. Rejects with `unavailable` when there are none. */
+  /**
+   * Returns the current credentials, even while newer ones are being fetched. Rejects with `unavailable` if there are none.
+   */
   endpoint(): Endpoint | Promise<Endpoint> {
     if (!this.#endpoint) return this.refresh()
-    // A failed refresh surfaces when the server rejects the old credentials.
+    // If the refresh fails, the error appears when the server rejects the old credentials.
     if (this.#clock.elapsed() >= this.#freshUntil) this.refresh().catch(() => {})
     return this.#endpoint
   }
 
-  /** Fetches new credentials; concurrent callers share one attempt. */
+  /** Fetches new credentials; concurrent callers share the same attempt. */
   refresh(): Promise<Endpoint> {
     this.#refreshing ??= this.#load().finally(() => {
       this.#refreshing = undefined
@@ -105,7 +107,7 @@ export class Transport {
     return endpoint
   }
 
-  /** A credential plugin may hang, or prompt for input. */
+  /** Limits the time, because a credential plugin may hang or prompt for input. */
   async #withTimeout(work: Promise<void>): Promise<void> {
     let cancel = () => {}
     const timeout = new Promise<never>((_, reject) => {
@@ -120,7 +122,7 @@ export class Transport {
   }
 
   #createAgents(options: https.RequestOptions, tls: TlsOptions): Pick<Endpoint, 'agent' | 'unlimitedAgent'> {
-    // Through a proxy, only the agent of @kubernetes/client-node can connect.
+    // With a proxy, only the agent from @kubernetes/client-node can connect.
     const { agent } = options
     if (this.#config.getCurrentCluster()?.proxyUrl && agent instanceof http.Agent) {
       return { agent, unlimitedAgent: agent }

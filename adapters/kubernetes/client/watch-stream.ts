@@ -1,4 +1,6 @@
-/** One watch connection: parses its JSON lines as events until the server ends it, it stalls, or it breaks. */
+/**
+ * Reads a single watch connection: parses its JSON lines as events until the server ends the watch, it stalls, or it breaks.
+ */
 import type { Clock } from '../../../src/contracts/clock.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 import type { ApiStream } from './api-call.js'
@@ -7,22 +9,24 @@ import { isKubeObject, type KubeObject, revisionOf } from './kube-objects.js'
 
 export type WatchEvent =
   | { readonly type: 'changed' | 'deleted' | 'other'; readonly object: KubeObject; readonly revision: string }
-  /** No change, only a newer revision. */
+  /** Reports a newer revision without a change. */
   | { readonly type: 'bookmark'; readonly revision: string | undefined }
 
 export interface WatchStreamInput {
   readonly stream: ApiStream
   readonly clock: Clock
-  /** The stream is closed when nothing arrives for this long. */
+  /** Closes the stream if no data arrives for this long. */
   readonly stallMs: number
-  /** What is watched, for messages: `pods`. */
+  /** The kind of objects watched, as named in messages: `pods`. */
   readonly what: string
-  /** Origin of the API server, for messages. */
+  /** Origin of the API server, used in messages. */
   readonly server: string
   readonly onEvent: (event: WatchEvent) => void
 }
 
-/** Resolves when the server has ended the watch, or when it has stalled. Rejects when it breaks or reports an error. */
+/**
+ * Resolves when the server ends the watch or the watch stalls. Rejects when the watch breaks or the server reports an error.
+ */
 export async function readWatchStream(input: WatchStreamInput): Promise<'ended' | 'stalled'> {
   const { clock, stallMs, onEvent } = input
   const { body, stop } = input.stream
@@ -44,7 +48,7 @@ export async function readWatchStream(input: WatchStreamInput): Promise<'ended' 
     }
     return 'ended'
   } catch (error) {
-    // Either dead or quiet: the API server may have nothing to send.
+    // The connection is either dead or merely quiet: the API server may have had nothing to send.
     if (isStalled) return 'stalled'
     throw error
   } finally {

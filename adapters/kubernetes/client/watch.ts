@@ -1,6 +1,7 @@
 /**
- * Follows a collection of the API server: lists it once, then watches it. A watch that ends is resumed from its last revision;
- * the collection is listed again only when the server no longer has, or never had, that revision.
+ * Follows a collection on the API server: lists it once, then watches it. A watch that ends is resumed from its last
+ * revision. The collection is listed again only if the server has discarded that revision or, after being restored from a
+ * backup, does not know it.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Logger } from '../../../src/contracts/logger.js'
@@ -15,50 +16,51 @@ export interface WatchOptions {
   readonly api: KubernetesApi
   readonly clock: Clock
   readonly logger: Logger
-  /** What is watched, for messages: `pods`. */
+  /** The kind of objects watched, as named in messages: `pods`. */
   readonly what: string
-  /** Of the collection. */
+  /** API path of the collection. */
   readonly path: string
   /** Selectors, if any. */
   readonly query?: Readonly<Record<string, string>>
-  /** A connection without data for this long is reopened, whether dead or merely quiet. Default 90 s. */
+  /** A connection that receives no data for this long is reopened, whether it is dead or merely quiet. Default 90 s. */
   readonly stallMs?: number
 }
 
 export interface WatchListener {
   /**
-   * All objects as of this revision; any other object is gone. Called at the start, and whenever changes may have been missed.
+   * Receives all objects at this revision; any other object is deleted. Called at the start, and whenever changes may have
+   * been missed.
    */
   listed(objects: readonly KubeObject[], revision: string): void
   /**
-   * Revisions have gone back, since the cluster was restored from a backup: older and newer revisions can no longer be
-   * compared. A list follows.
+   * The cluster was restored from a backup and its revisions went back, so revisions from before and after cannot be
+   * compared. A call to `listed` follows.
    */
   restored?(): void
-  /** New or changed. */
+  /** The object is new or has changed. */
   changed(object: KubeObject): void
-  /** Gone; its last state. */
+  /** The object was deleted; this is its last state. */
   deleted(object: KubeObject): void
-  /** The watch is interrupted, and why. May be called repeatedly; missed changes are reported later. */
+  /** The watch is interrupted, for the given reason. May be called repeatedly; missed changes are reported later. */
   broken?(error: unknown): void
-  /** The watch is open (again): missed changes have been listed or are about to be reported. */
+  /** The watch is open (again). Missed changes have been listed or are about to be reported. */
   followed?(): void
 }
 
 const defaultStallMs = 90_000
 const initialPauseMs = 500
 const maxPauseMs = 30_000
-/** A connection that lasted this long counts as a success, however it ends. */
+/** A connection that stays open this long counts as a success, even if it then breaks. */
 const settledMs = 10_000
-/** The server ends each watch after a random time in this range, so that not all are reopened at once. */
+/** The server ends each watch after a random time in this range, so that watches are not all reopened simultaneously. */
 const minWatchSeconds = 300
 const watchSpreadSeconds = 300
 
-/** Starts at once and goes on until the returned function is called. Never throws, never gives up. */
+/** Starts immediately and continues until the returned function is called. Never throws and never gives up. */
 export function watchCollection(options: WatchOptions, listener: WatchListener): () => void {
   const watch = new CollectionWatch(options, listener)
   void watch.run().catch((error: unknown) => {
-    // A listener has thrown, which is a bug here; it must not take the host down.
+    // A listener threw an error. That is a bug in this library, but it must not crash the host.
     options.logger.error({ err: error, what: options.what }, 'watch failed')
   })
   return () => watch.stop()
@@ -69,12 +71,12 @@ class CollectionWatch {
   readonly #listener: WatchListener
   readonly #stallMs: number
   readonly #aborter = new AbortController()
-  /** The last one seen. */
+  /** The last revision received. */
   #revision = ''
   #mustList = true
-  /** The server may have been restored to a state before `#revision`. */
+  /** Set when the server may have been restored to a state older than `#revision`. */
   #mustVerify = false
-  /** One at a time: more would only add load to a slow server. */
+  /** Only one check runs at a time: more would only add load to a slow server. */
   #isVerifying = false
   #failures = 0
   #closeStream = () => {}
@@ -130,18 +132,21 @@ class CollectionWatch {
 
   #verifyInBackground(): void {
     this.#verify().catch((err: unknown) => {
-      // Retried with the next connection.
+      // The check is retried with the next connection.
       if (!this.#isOver()) this.#options.logger.debug({ err, what: this.#options.what }, 'revision check failed')
     })
   }
 
-  /** A restored server accepts a watch from a revision that it has yet to reach, and stays silent until then. */
+  /**
+   * Checks whether the server was restored from a backup. A restored server accepts a watch that starts at a revision it has
+   * not reached yet, and sends nothing until it does.
+   */
   async #verify(): Promise<void> {
     const { api, what, path } = this.#options
     const { signal } = this.#aborter
     this.#isVerifying = true
     try {
-      // Repeated when the watch has broken meanwhile: the response may be older than that.
+      // Repeat if the watch broke in the meantime: the response may be older than the interruption.
       while (this.#mustVerify && !this.#mustList && !this.#isOver()) {
         this.#mustVerify = false
         const from = this.#revision
@@ -159,7 +164,7 @@ class CollectionWatch {
     }
   }
 
-  /** Resolves when the watch has ended, has stalled, or must give way to a list. */
+  /** Resolves when the watch ends, stalls, or must be replaced by a list. */
   async #follow(): Promise<void> {
     const { api, clock, what, path, query } = this.#options
     const { signal } = this.#aborter
@@ -181,7 +186,7 @@ class CollectionWatch {
     try {
       if ((await this.#read(stream)) !== 'ended') return
       this.#mustVerify = true
-      // Counts as a failure, or the loop would reconnect without pause.
+      // Counted as a failure; otherwise the loop would reconnect without a pause.
       if (!this.#isOver() && openMs() < initialPauseMs) throw new Error('the server ended the watch at once')
     } finally {
       this.#closeStream = () => {}

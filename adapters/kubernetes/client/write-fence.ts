@@ -1,13 +1,13 @@
 /**
- * Blocks writes once this host's lease has expired. Checked against the clock right before each write is sent: a process that
- * was suspended may read responses before its timers fire, so a timer alone cannot stop it.
+ * Blocks writes once this host's lease has expired. The lease is checked against the clock immediately before each write is
+ * sent. A timer alone is not enough: after being suspended, a process may handle responses before its timers fire.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 
 /**
- * A point in time by both clocks: the monotonic clock stops during suspend on some systems, and the wall clock may be set
- * back.
+ * A point in time on both clocks. Both are needed: on some systems the monotonic clock stops during suspend, and the wall
+ * clock may be set back.
  */
 export interface TimePoint {
   readonly elapsed: number
@@ -16,7 +16,7 @@ export interface TimePoint {
 
 export class WriteFence {
   readonly #clock: Clock
-  /** Undefined: no lease is in use, and something else elects the leader. */
+  /** When the lease ends. Undefined if no lease is used and something else elects the leader. */
   #end: TimePoint | undefined
   #onExpired = () => {}
 
@@ -28,13 +28,13 @@ export class WriteFence {
     return { elapsed: this.#clock.elapsed(), now: this.#clock.now() }
   }
 
-  /** What is left of `ms` counted from `start`. */
+  /** How much of `ms`, counted from `start`, remains. */
   remainingMs(start: TimePoint, ms: number): number {
     const { elapsed, now } = this.timePoint()
     return ms - Math.max(elapsed - start.elapsed, now - start.now)
   }
 
-  /** Allows writes until `ms` after `start`. The first check after that calls `onExpired`. */
+  /** Allows writes until `ms` after `start`. The first check after that time calls `onExpired`. */
   open(start: TimePoint, ms: number, onExpired: () => void): void {
     this.#end = { elapsed: start.elapsed + ms, now: start.now + ms }
     this.#onExpired = onExpired
@@ -45,7 +45,7 @@ export class WriteFence {
     this.#onExpired = () => {}
   }
 
-  /** The error to reject a write with; undefined when writes are allowed. */
+  /** Returns the error with which to reject a write, or undefined if writes are allowed. */
   check(): FleetError | undefined {
     if (!this.#end) return undefined
     if (this.#clock.elapsed() < this.#end.elapsed && this.#clock.now() < this.#end.now) return undefined

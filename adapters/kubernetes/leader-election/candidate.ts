@@ -1,6 +1,6 @@
 /**
- * One host's part in an election. Whether a lease has expired depends on when this host saw it change, never on other hosts'
- * clocks. A leader that could not renew its lease in time stops leading.
+ * One host's candidacy in an election. Decides whether a lease has expired by the time at which this host saw it change,
+ * never by other hosts' clocks. A leader that cannot renew its lease in time stops leading.
  */
 import type { ElectionListener } from '../../../src/contracts/elector.js'
 import { randomFraction } from '../client/jitter.js'
@@ -10,9 +10,9 @@ import { OwnLease, type OwnLeaseDependencies } from './own-lease.js'
 import { type Rival, RivalLeases } from './rival-leases.js'
 
 export interface CandidateDependencies extends OwnLeaseDependencies {
-  /** Open only while this host holds the lease. */
+  /** Allows writes only while this host holds the lease. */
   readonly fence?: WriteFence
-  /** Whether anything exists that only a leader can have created. Default: no. */
+  /** Whether any object exists that only a leader can have created. Default: none exists. */
   readonly hasRun?: (signal: AbortSignal) => Promise<boolean>
 }
 
@@ -24,13 +24,13 @@ export class Candidate {
   readonly #lease: OwnLease
   readonly #rivals: RivalLeases | undefined
   #observed: ObservedLease | undefined
-  /** The one that kept this host from leading at the last attempt. */
+  /** The overlapping fleet's leader that prevented this host from leading at the last attempt. */
   #rival: Rival | undefined
-  /** Elapsed ms at which the Lease was first found missing; -Infinity when there never was one. */
+  /** Elapsed ms at which the Lease was first found missing; -Infinity if no leader can have existed. */
   #missingSince: number | undefined
   #leads = false
   #hasNotified = false
-  /** As last passed to the listener. */
+  /** The leader last reported to the listener. */
   #notifiedLeader: string | undefined
   /** Cancels the timer that ends leadership. */
   #cancelDeadline = () => {}
@@ -68,10 +68,10 @@ export class Candidate {
       } catch (error) {
         if (signal.aborted) return
         logger.warn({ err: error }, this.#leads ? 'cannot renew the leader lease' : 'cannot acquire the leader lease')
-        // The first result may be awaited: report that this host does not lead.
+        // A caller may be awaiting the first result, so report that this host is not the leader.
         if (!this.#hasNotified) this.#lose(undefined)
       }
-      // A leader has three attempts per lease; the other hosts are spread by jitter.
+      // A leader makes at least three attempts per lease; jitter spreads out the other hosts' attempts.
       const pauseMs = this.#leads ? leaseMs / 4 : (leaseMs / 5) * (0.8 + 0.4 * randomFraction(clock))
       await api.pause(Math.min(pauseMs, this.#msUntilFree()), signal)
     }
@@ -92,20 +92,23 @@ export class Candidate {
     else this.#lose(otherHost(observed.holder, identity))
   }
 
-  /** An unreleased lease must expire, even if it names no holder: after a manual edit, the actual leader may still lead. */
+  /**
+   * Whether the lease may be taken. A lease that was not released must expire first, even if it names no holder: someone may
+   * have edited it while its holder is still leading.
+   */
   #isFree(observed: ObservedLease): boolean {
     if (observed.isReleased || this.#lease.isOwnWrite(observed)) return true
     return this.#deps.clock.elapsed() - observed.at >= this.#longestLeaseMs()
   }
 
   /**
-   * A leader may create the Lease again and go on. Other hosts wait for one lease duration: by then a leader, if there is one,
-   * has created it again or noticed that it no longer leads.
+   * Handles a missing Lease. A leader may recreate it and continue. Other hosts wait for one lease duration: by then, any
+   * leader has either recreated it or noticed that it lost leadership.
    */
   async #createMissing(): Promise<void> {
     const { clock, hasRun } = this.#deps
     if (this.#leads) {
-      // Unless another host created it first, and leads.
+      // If another host created the Lease first, that host leads.
       if (!(await this.#renew(undefined))) this.#lose(undefined)
       return
     }
@@ -123,7 +126,7 @@ export class Candidate {
     return start !== undefined
   }
 
-  /** Rivals are checked again after the write, since two hosts may take overlapping leases at the same time. */
+  /** Checks for rivals again after the write, because two hosts may take overlapping leases simultaneously. */
   async #take(observed: ObservedLease | undefined): Promise<void> {
     if (await this.#hasRival()) return
     const start = await this.#write(observed)
@@ -144,10 +147,10 @@ export class Candidate {
     return this.#rival !== undefined
   }
 
-  /** When the lease started. Undefined when another host was faster. */
+  /** Returns when the lease started, or undefined if another host wrote it first. */
   async #write(observed: ObservedLease | undefined): Promise<TimePoint | undefined> {
     const { clock, leaseMs } = this.#deps
-    // Before the request: no other host can have seen the write earlier.
+    // Taken before the request, so that it is earlier than any host can see the write.
     const start = this.#fence.timePoint()
     const lease = await this.#lease.write(observed, this.#aborter.signal)
     if (!lease) return undefined
@@ -190,16 +193,18 @@ export class Candidate {
     return end === undefined ? Infinity : Math.max(50, end - this.#deps.clock.elapsed())
   }
 
-  /** Of this host's lease duration and the observed one. */
+  /** The longer of this host's lease duration and the observed one. */
   #longestLeaseMs(): number {
     return Math.max(this.#deps.leaseMs, this.#observed?.leaseMs ?? 0)
   }
 }
 
-/** Undefined when the Lease names no holder, or this host, which may not lead in spite of that. */
+/** Undefined if the Lease names no holder, or names this host although it may not lead. */
 function otherHost(holder: string, identity: string): string | undefined {
   return holder === '' || holder === identity ? undefined : holder
 }
 
-/** A leader stops this early, since its clock may run slower than those of hosts that wait to take over. */
+/**
+ * A leader stops at this share of its lease, because its clock may run slower than those of the hosts waiting to take over.
+ */
 const safeShare = 0.9

@@ -1,4 +1,4 @@
-/** Sets up leader election from the backend's options. */
+/** Creates the elector from the backend's options. */
 import { hostname } from 'node:os'
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Elector } from '../../../src/contracts/elector.js'
@@ -15,14 +15,14 @@ export interface CreateElectorInput {
   readonly logger: Logger
   readonly fence: WriteFence
   readonly scope: Scope
-  /** Of the Lease. */
+  /** Namespace of the Lease. */
   readonly namespace: string
   readonly leaseMs: number
-  /** Default: the host name and a random suffix. */
+  /** Default: the host name plus a random suffix. */
   readonly identity: string | undefined
-  /** Name of this host's pod, to be labelled while it leads. */
+  /** Name of the pod that this host runs in, which is labelled while this host leads. */
   readonly pod: string | undefined
-  /** Key of that label. */
+  /** Key of the leader label. */
   readonly label: string
   readonly hasRun: (signal: AbortSignal) => Promise<boolean>
 }

@@ -1,10 +1,10 @@
-/** The elector of the Kubernetes backend: hosts compete for a Lease. */
+/** The Kubernetes backend's elector: hosts compete for a Lease. */
 import type { ElectionListener, Elector } from '../../../src/contracts/elector.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
 import { Candidate, type CandidateDependencies } from './candidate.js'
 
 export interface LeaseElector extends Elector {
-  /** `namespace/name` of the Lease: the same on all hosts of a fleet. */
+  /** `namespace/name` of the Lease; the same on all hosts of a fleet. */
   readonly lease: string
 }
 

@@ -1,6 +1,6 @@
 /**
- * Labels the leader's pod, for Services to select: all hosts are ready, and requests reach only the one that can serve them.
- * Until a new leader has its label, new connections are refused.
+ * Labels the leader's pod so that a Service can select it. All hosts are ready, but requests reach only the leader, which can
+ * serve them. Until a new leader's pod is labelled, new connections are refused.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { ElectionListener, Elector } from '../../../src/contracts/elector.js'
@@ -16,17 +16,19 @@ export interface LeaderLabelDependencies {
   readonly logger: Logger
   /** Key of the label. */
   readonly label: string
-  /** The one that this host runs in. */
+  /** The pod that this host runs in. */
   readonly pod: { readonly namespace: string; readonly name: string }
 }
 
 const retryLimits = { initialMs: 500, maxMs: 30_000 }
-/** It is written again at this interval, in case it was removed by hand. A write without a change makes no new revision. */
+/**
+ * The label is rewritten at this interval in case someone removed it. A write that changes nothing creates no new revision.
+ */
 const rewriteMs = 30_000
-/** A host that closes waits no longer than this: the label goes with the pod. */
+/** A closing host waits no longer than this for the label's removal: the label disappears with the pod anyway. */
 const removalTimeoutMs = 2_000
 
-/** An elector that labels this host's pod while it leads. */
+/** Wraps an elector so that this host's pod is labelled while it leads. */
 export function withLeaderLabel(elector: LeaseElector, deps: LeaderLabelDependencies): Elector {
   return Object.freeze({
     run(listener: ElectionListener) {
@@ -51,12 +53,12 @@ export function withLeaderLabel(elector: LeaseElector, deps: LeaderLabelDependen
 }
 
 class LeaderLabel {
-  /** Written beside the label: hosts of several fleets may share a namespace. */
+  /** Stored in an annotation next to the label, because hosts of several fleets may share a namespace. */
   readonly #lease: string
   readonly #deps: LeaderLabelDependencies
   readonly #stop = new AbortController()
   #wanted = false
-  /** The label was removed from all other pods since the last election. */
+  /** Whether the label has been removed from all other pods since this host was elected. */
   #isExclusive = false
   #cancelRewrite = () => {}
   #running: Promise<void> | undefined
@@ -78,7 +80,7 @@ class LeaderLabel {
     this.#cancelRewrite()
   }
 
-  /** After `stop`. Never rejects. */
+  /** Removes the label from this host's pod. Call it after `stop`. Never rejects. */
   async remove(): Promise<void> {
     await this.#running
     try {
@@ -110,7 +112,7 @@ class LeaderLabel {
         failures = 0
       } catch (error) {
         if (signal.aborted || api.closed) return
-        // Otherwise the failed write is obsolete: leadership has changed meanwhile.
+        // If leadership has changed in the meantime, the failed write is obsolete and is not counted.
         if (wanted === this.#wanted) failures++
         const message = wanted
           ? 'cannot set the leader label; will retry'
@@ -121,7 +123,10 @@ class LeaderLabel {
     }
   }
 
-  /** A leader that was killed or disconnected could not remove its label. One without the annotation is of an older version. */
+  /**
+   * Removes the label from this fleet's other pods: a leader that was killed or disconnected could not remove its own. A
+   * labelled pod without the annotation was labelled by an older version.
+   */
   async #clearOthers(): Promise<void> {
     const { api, label, pod } = this.#deps
     const path = pathOf(pods, { namespace: pod.namespace })
@@ -139,14 +144,14 @@ class LeaderLabel {
     await api.request({
       ...{ what: `label pod ${name}`, method: 'PATCH', path: pathOf(pods, { namespace: pod.namespace, name }) },
       body: { metadata: { labels: { [label]: value }, annotations } },
-      // A host that no longer leads may remove its own label.
+      // A host that is no longer the leader may remove its own label.
       unfenced: value === null && name === pod.name,
       ...(timeoutMs !== undefined && { timeoutMs }),
     })
   }
 }
 
-/** Key of the annotation that goes with the label. */
+/** Key of the annotation that names the Lease. */
 function leaseAnnotation(label: string): string {
   return `${label}-lease`
 }

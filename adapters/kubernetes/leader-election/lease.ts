@@ -1,34 +1,34 @@
-/** Reads Lease objects: the holder, when this host saw it change, and which namespaces its fleet covers. Pure. */
+/** Reads Lease objects: their holder, when this host saw them change, and which namespaces their fleet covers. Pure. */
 import { createHash } from 'node:crypto'
 import { fieldsAt, numberAt, textAt } from '../client/fields.js'
 import { type KubeObject, revisionOf } from '../client/kube-objects.js'
 
-/** What a fleet covers; undefined namespaces: all of the cluster. */
+/** The API group and namespaces that a fleet covers. Undefined namespaces mean all in the cluster. */
 export interface Scope {
   readonly group: string
   readonly namespaces: readonly string[] | undefined
 }
 
 export interface ObservedLease {
-  /** Empty: none. */
+  /** Identity of the holder; empty if there is none. */
   readonly holder: string
-  /** Changes with every renewal. */
+  /** Changes whenever the Lease is renewed. */
   readonly revision: string
   /** Elapsed ms at which this host first saw this revision. */
   readonly at: number
   readonly transitions: number
   /** The longest duration seen since the last renewal: a manual edit must not shorten a lease that its holder relies on. */
   readonly leaseMs: number
-  /** The holder's `renewTime`, which a manual edit leaves alone. */
+  /** The `renewTime` written by the holder; manual edits normally leave it unchanged. */
   readonly renewTime: string
-  /** Released by its holder, which had stopped leading before. */
+  /** Whether its holder released it, having already stopped leading. */
   readonly isReleased: boolean
 }
 
-/** Duration of a released Lease, in seconds. Held ones last at least 2 s. */
+/** Duration that marks a Lease as released, in seconds. Held leases last at least 2 s. */
 export const releasedSeconds = 1
 
-/** `leaseMs` is the duration of a Lease that names none. */
+/** `leaseMs` is the duration to assume for a Lease that specifies none. */
 export function observe(
   lease: KubeObject,
   before: ObservedLease | undefined,
@@ -50,21 +50,21 @@ export function observe(
   }
 }
 
-/** The same on all hosts of a fleet. */
+/** Name of the fleet's Lease; the same on all of its hosts. */
 export function leaseName({ group, namespaces }: Scope): string {
   if (!namespaces) return group
   const hash = createHash('sha256').update(namespaces.toSorted().join(' ')).digest('hex')
   return `${group}.${hash.slice(0, 8)}`
 }
 
-/** Annotation by which other fleets recognize an overlap with this scope. */
+/** The annotation by which other fleets detect that their scope overlaps with this one. */
 export function scopeAnnotation({ group, namespaces }: Scope): Readonly<Record<string, string>> {
   return { [annotationKey(group)]: namespaces?.toSorted().join(',') ?? allNamespaces }
 }
 
 /**
- * The scope of the fleet that uses this Lease; undefined when it is not a fleet of this group. Leases without the annotation,
- * of older versions, show by their name only whether they cover all namespaces.
+ * The scope of the fleet that uses this Lease, or undefined if the Lease does not belong to a fleet in this group. Leases
+ * written by older versions lack the annotation; their name shows only whether they cover all namespaces.
  */
 export function scopeOf(lease: KubeObject, group: string): Scope | 'unknown' | undefined {
   const { name, annotations = {} } = lease.metadata
@@ -76,7 +76,7 @@ export function scopeOf(lease: KubeObject, group: string): Scope | 'unknown' | u
   return { group, namespaces: written === allNamespaces ? undefined : written.split(',') }
 }
 
-/** Whether both are known to cover a common namespace. */
+/** Whether both scopes are known to have a namespace in common. */
 export function overlaps(own: Scope, other: Scope | 'unknown'): boolean {
   if (!own.namespaces) return true
   if (other === 'unknown') return false

@@ -1,4 +1,4 @@
-/** The Lease by which the hosts of one fleet elect their leader: reads, writes and releases it. */
+/** Reads, writes and releases the Lease that the hosts of one fleet use to elect their leader. */
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
@@ -12,36 +12,39 @@ export interface OwnLeaseDependencies {
   readonly clock: Clock
   readonly logger: Logger
   readonly namespace: string
-  /** Of the Lease. */
+  /** Name of the Lease. */
   readonly name: string
-  /** Name of this host, unique among the fleet's hosts. */
+  /** Name of this host, unique within the fleet. */
   readonly identity: string
-  /** A leader that has not renewed for this long no longer leads; others take over within this time plus a second. */
+  /**
+   * A leader that has not renewed the Lease for this long is no longer the leader; another host takes over at most a second
+   * later.
+   */
   readonly leaseMs: number
-  /** Default: no other fleet can overlap. */
+  /** Default: no other fleet can overlap with this one. */
   readonly scope?: Scope
 }
 
 export class OwnLease {
   readonly #deps: OwnLeaseDependencies
-  /** `renewTime` of this host's last write, or attempt. */
+  /** The `renewTime` of this host's last write, whether or not it succeeded. */
   #renewTime: string | undefined
 
   constructor(deps: OwnLeaseDependencies) {
     this.#deps = deps
   }
 
-  /** Leaves time for several attempts within a lease. */
+  /** Short enough for several attempts within one lease duration. */
   get callTimeoutMs(): number {
     return this.#deps.leaseMs / 4
   }
 
-  /** This host was the last one to write it. */
+  /** Whether this host was the last to write the Lease. */
   isOwnWrite({ holder, renewTime }: ObservedLease): boolean {
     return holder === this.#deps.identity && renewTime === this.#renewTime
   }
 
-  /** Undefined when there is no such Lease. */
+  /** Returns undefined if the Lease does not exist. */
   async read(signal?: AbortSignal): Promise<KubeObject | undefined> {
     const { api, namespace, name } = this.#deps
     const path = pathOf(leases, { namespace, name })
@@ -54,7 +57,7 @@ export class OwnLease {
     }
   }
 
-  /** Takes or renews it by compare-and-swap. Undefined when another host was faster. */
+  /** Takes or renews the Lease by compare-and-swap. Returns undefined if another host wrote it first. */
   async write(observed: ObservedLease | undefined, signal: AbortSignal): Promise<KubeObject | undefined> {
     const { api, clock, namespace, name, identity, leaseMs } = this.#deps
     const now = new Date(clock.now()).toISOString().replace('Z', '000Z')
@@ -83,7 +86,7 @@ export class OwnLease {
     }
   }
 
-  /** Does nothing when another host holds it. Never rejects: an unreleased lease expires. */
+  /** Does nothing if another host holds the Lease. Never rejects: a lease that is not released simply expires. */
   async release(): Promise<void> {
     const { api, namespace, name, identity, logger, leaseMs } = this.#deps
     try {
@@ -110,5 +113,5 @@ export class OwnLease {
   }
 }
 
-/** Lease calls never queue, and every host makes them. */
+/** Lease calls never wait in a queue, and every host may make them, not only the leader. */
 const callFlags = { unlimited: true, unfenced: true } as const

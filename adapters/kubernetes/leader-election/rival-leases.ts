@@ -1,6 +1,6 @@
 /**
- * Leases of other fleets in the same group, whose hosts are configured with other namespaces. While such a lease is held and
- * its scope overlaps, leading would put two leaders in charge of the same builds.
+ * Finds Leases of other fleets in the same group whose hosts are configured with different namespaces. If such a fleet has a
+ * leader and its scope overlaps with this fleet's, this host must not lead: the same builds would have two leaders.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Logger } from '../../../src/contracts/logger.js'
@@ -15,7 +15,7 @@ export interface RivalLeasesDependencies {
   readonly clock: Clock
   readonly logger: Logger
   readonly namespace: string
-  /** Of this host's own Lease. */
+  /** Name of this host's own Lease. */
   readonly name: string
   readonly scope: Scope
   readonly leaseMs: number
@@ -23,7 +23,7 @@ export interface RivalLeasesDependencies {
 
 export interface Rival {
   readonly holder: string
-  /** Elapsed ms at which its lease expires, unless it is renewed. */
+  /** Elapsed ms at which the rival's lease expires unless it is renewed. */
   readonly endsAt: number
 }
 
@@ -33,7 +33,7 @@ export class RivalLeases {
   readonly #deps: RivalLeasesDependencies
   /** Leases with overlapping scopes, by name. */
   readonly #observed = new Map<string, ObservedRival>()
-  /** Name of the Lease last warned of. */
+  /** Name of the Lease in the last warning. */
   #warnedOf: string | undefined
   #warnedOfMissingPermission = false
 
@@ -41,7 +41,10 @@ export class RivalLeases {
     this.#deps = deps
   }
 
-  /** A leader, or possible leader, with an overlapping scope. Lists all Leases: call it only before taking the lead. */
+  /**
+   * Returns an actual or possible leader whose scope overlaps with this fleet's. Lists all Leases, so call it only before
+   * taking the lead.
+   */
   async find(options: Pick<ApiCall, 'unlimited' | 'timeoutMs' | 'signal'>): Promise<Rival | undefined> {
     const items = await this.#list(options)
     if (!items) return undefined
@@ -57,7 +60,7 @@ export class RivalLeases {
     return undefined
   }
 
-  /** Undefined without the permission to list. */
+  /** Returns undefined if this host lacks the permission to list Leases. */
   async #list(
     options: Pick<ApiCall, 'unlimited' | 'timeoutMs' | 'signal'>,
   ): Promise<readonly KubeObject[] | undefined> {
@@ -86,7 +89,7 @@ export class RivalLeases {
       listed.add(name)
       this.#observed.set(name, { ...observe(item, this.#observed.get(name), at, leaseMs), isMissing: false })
     }
-    // A leader whose Lease was deleted creates it again within its duration.
+    // A leader whose Lease was deleted recreates it within the lease duration, so keep the rival until then.
     for (const [name, rival] of this.#observed) {
       if (!listed.has(name) && !rival.isMissing) this.#observed.set(name, { ...rival, at, isMissing: true })
     }

@@ -1,4 +1,4 @@
-/** Finds the address at which pods reach the agent, by comparing the nodes' addresses with this machine's. */
+/** Finds an address of this machine at which pods can reach the agent, by comparing the nodes' addresses with its own. */
 import type { AgentEndpoint } from '../../../src/contracts/backend.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { isLoopback, isOwnAddress } from '../../../src/platform/own-address.js'
@@ -11,7 +11,7 @@ export interface AgentEndpointInput {
   readonly nodes: Iterable<Node>
 }
 
-/** Rejects with `invalid` when the address must be configured. */
+/** Rejects with `invalid` if no address can be detected and one must be configured. */
 export async function findAgentEndpoint({ host, nodes }: AgentEndpointInput): Promise<AgentEndpoint> {
   const isWildcard = host === '0.0.0.0' || host === '::'
   const isLocal = host !== undefined && isLoopback(host)

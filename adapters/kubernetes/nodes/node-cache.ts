@@ -11,7 +11,7 @@ export interface NodeCacheDependencies {
   readonly api: KubernetesApi
   readonly clock: Clock
   readonly logger: Logger
-  /** The node's address or readiness has changed. */
+  /** Called when the node's address or readiness has changed. */
   readonly onChange: (name: string) => void
 }
 
@@ -31,13 +31,13 @@ export class NodeCache {
     return this.#nodes.values()
   }
 
-  /** Rejects with the API server's error. */
+  /** Loads all nodes into the cache. Rejects with the API server's error. */
   async list(): Promise<void> {
     const { items } = await this.#deps.api.list({ what: 'list nodes', method: 'GET', path: pathOf(nodeType) })
     this.#setAll(items)
   }
 
-  /** Until the returned function is called. */
+  /** Keeps the cache current until the returned function is called. */
   follow(): () => void {
     const { api, clock, logger } = this.#deps
     return watchCollection(
@@ -59,7 +59,7 @@ export class NodeCache {
     const before = this.#nodes.get(name)
     if (node) this.#nodes.set(name, node)
     else this.#nodes.delete(name)
-    // Nodes change all the time; pods depend on these two only.
+    // Nodes change constantly, but pods depend only on their node's address and readiness.
     const isSame = before && node && nodeAddress(before) === nodeAddress(node) && isReady(before) === isReady(node)
     if (!isSame && (before || node)) this.#deps.onChange(name)
   }

@@ -1,4 +1,4 @@
-/** The part of a Node object that is read. Pure. */
+/** The fields of a Node object that this adapter reads. Pure. */
 import {
   type Condition,
   conditionsOfTypes,

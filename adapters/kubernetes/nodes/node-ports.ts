@@ -1,7 +1,8 @@
 /**
- * Allocates public ports on many nodes. Each node has the whole range, and the scheduler picks the node after the ports: so
- * ports that are free on every node come first, and only when there are none left, ports that are free on one node that the
- * pod may be scheduled to. The scheduler then avoids the others. Pure but for the clock.
+ * Allocates public ports across many nodes. Every node offers the full port range, but the scheduler picks the node only
+ * after the ports are chosen. So ports that are free on every node are used first. When none are left, ports are chosen that
+ * are free on one node that accepts the pod; the scheduler then avoids nodes where they are taken. Pure, except that it reads
+ * the clock.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { FleetError } from '../../../src/contracts/errors.js'
@@ -10,13 +11,13 @@ import { ForeignPorts, PortRotation, portsExhausted } from '../../shared/port-ro
 
 export interface HeldPort {
   readonly port: number
-  /** Undefined until its pod has a node, which may be any. */
+  /** The pod's node. Undefined until the pod is scheduled: the port may then be needed on any node. */
   readonly node: string | undefined
 }
 
 type PortsByNode = ReadonlyMap<string | undefined, ReadonlySet<number>>
 
-/** Keeps no state about held ports: they are read from the pods each time, so none can leak. */
+/** Keeps no list of held ports: they are derived from the pods each time, so none can leak. */
 export class NodePorts {
   readonly #rotation: PortRotation
   readonly #held: () => Iterable<HeldPort>
@@ -29,8 +30,8 @@ export class NodePorts {
   }
 
   /**
-   * Synchronous, so that concurrent callers get different ports. `nodes` are those that the pod may be scheduled to, `fixed`
-   * the host ports of its template. Throws `ports-exhausted`.
+   * Takes `count` ports. Synchronous, so that concurrent callers get different ports. `nodes` are the nodes that accept the
+   * pod, `fixed` the host ports that its template requests. Throws `ports-exhausted`.
    */
   take(count: number, nodes: readonly string[], fixed: readonly number[] = []): readonly number[] {
     if (count === 0) return []
@@ -48,12 +49,15 @@ export class NodePorts {
     return taken
   }
 
-  /** Pods outside the fleet use these ports on every node that the pod could be scheduled to. */
+  /** Records that pods outside the fleet use these ports on every node to which the pod could be scheduled. */
   markForeign(ports: readonly number[]): void {
     this.#foreign.mark(ports)
   }
 
-  /** Emptiest node first. All ports come from one node, so that at least one node can take the pod. */
+  /**
+   * Tries the node with the fewest held ports first. All ports come from one node, so that at least that node can run the
+   * pod.
+   */
   #takeOnOneOf(
     nodes: readonly string[],
     count: number,
@@ -64,7 +68,7 @@ export class NodePorts {
     const unscheduled = byNode.get(undefined) ?? []
     for (const node of nodes.toSorted((a, b) => heldOn(a).size - heldOn(b).size)) {
       const own = [...heldOn(node), ...unscheduled, ...fixed]
-      // As a last resort, ports that others used within the last minute.
+      // As a last resort, include ports that pods outside the fleet used within the last minute.
       const taken =
         this.#rotation.take(count, new Set([...own, ...foreign])) ?? this.#rotation.take(count, new Set(own))
       if (taken) return taken

@@ -1,11 +1,11 @@
-/** Reads a node's addresses, readiness, and which pods it accepts. Pure. */
+/** Reads a node's addresses and readiness, and decides which pods it accepts. Pure. */
 import { isIPv4 } from 'node:net'
 import type { PodTemplateSpec } from '../../../src/rules/model/resources.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 import { objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
 import type { Node, Taint } from './node-objects.js'
 
-/** Where players connect: the ExternalIP, or else the InternalIP. */
+/** The address that players connect to: the node's ExternalIP, or its InternalIP if it has none. */
 export function nodeAddress(node: Node): string | undefined {
   return addressOfType(node, 'ExternalIP') ?? internalAddress(node)
 }
@@ -14,20 +14,20 @@ export function internalAddress(node: Node): string | undefined {
   return addressOfType(node, 'InternalIP')
 }
 
-/** IPv4 first: the API and the games' SDKs have a field for IPv4 only. */
+/** Prefers IPv4: the API and the game SDKs only have a field for an IPv4 address. */
 function addressOfType({ status }: Node, wanted: string): string | undefined {
   const found = status?.addresses?.flatMap(({ type, address }) => (type === wanted && address ? [address] : []))
   return found?.find(isIPv4) ?? found?.[0]
 }
 
-/** False when its kubelet has stopped reporting: the state of its pods is unknown. */
+/** Whether the node is ready. If not, its kubelet may have stopped reporting, and the state of its pods is unknown. */
 export function isReady({ status }: Node): boolean {
   return status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'True'
 }
 
 /**
- * Whether a pod of this template may be scheduled there now, by cordon, taints and labels. Required affinities are ignored: at
- * worst a port is considered free on a node that the pod never gets.
+ * Whether a pod with this template can currently be scheduled to the node, judging by cordon, taints and node selector.
+ * Required affinities are ignored: at worst, a port counts as free because of a node that never runs the pod.
  */
 export function acceptsPod({ metadata, spec = {} }: Node, template: PodTemplateSpec): boolean {
   if (spec.unschedulable) return false

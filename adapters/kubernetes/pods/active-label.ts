@@ -1,4 +1,4 @@
-/** Labels a pod as active, so that node autoscalers and disruption budgets spare it. */
+/** Labels a pod as active, so that node autoscalers and PodDisruptionBudgets protect it from eviction. */
 import { statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
 import { pathOf, pods as podType } from '../client/kube-objects.js'
@@ -10,7 +10,7 @@ export interface ActiveLabelDependencies {
   readonly names: Names
 }
 
-/** Does nothing when the pod has the label already or is gone. */
+/** Does nothing if the pod already has the label or no longer exists. */
 export async function labelActive(
   { identity, pod, podUid }: PodSnapshot,
   { api, names }: ActiveLabelDependencies,
@@ -25,7 +25,7 @@ export async function labelActive(
     await api.request({ what, method: 'PATCH', path: pathOf(podType, ref), body: { metadata }, signal })
   } catch (error) {
     const status = statusOf(error)
-    // Gone, or replaced by another pod.
+    // The pod was deleted, or replaced by another pod.
     if (status !== 404 && status !== 409) throw error
   }
 }

@@ -1,4 +1,4 @@
-/** Checks with the API server, not the cache, whether the fleet has pods. */
+/** Checks whether the fleet has any pods. Reads from the API server, not from the cache. */
 import type { KubernetesApi } from '../client/api.js'
 import { pathOf, pods as podType } from '../client/kube-objects.js'
 import type { Names } from './labels.js'
@@ -6,13 +6,13 @@ import type { Names } from './labels.js'
 export interface AnyPodsInput {
   readonly api: KubernetesApi
   readonly names: Names
-  /** Undefined: all. */
+  /** Undefined means all namespaces. */
   readonly namespaces: readonly string[] | undefined
   readonly timeoutMs: number
   readonly signal: AbortSignal | undefined
 }
 
-/** Unlimited, since leader election must not wait for other calls. */
+/** Bypasses the rate and connection limits, since leader election must not wait for other calls. */
 export async function hasAnyPods({ api, names, namespaces, timeoutMs, signal }: AnyPodsInput): Promise<boolean> {
   const query = { labelSelector: names.server, limit: 1 }
   for (const namespace of namespaces ?? [undefined]) {

@@ -2,7 +2,7 @@
 import type { Identity } from './labels.js'
 import type { ContainerStatus, Pod } from './pod-objects.js'
 
-/** Of the game server's container. */
+/** The status of the game server's container. */
 export function gameStatusOf({ status }: Pod, { container }: Identity): ContainerStatus | undefined {
   return status?.containerStatuses?.find(({ name }) => name === container)
 }
@@ -12,7 +12,7 @@ export function failedInitContainerOf({ status }: Pod): ContainerStatus | undefi
   return status.initContainerStatuses?.find(({ state }) => (state?.terminated?.exitCode ?? 0) !== 0)
 }
 
-/** No container of it has run yet; none will before its SDK secret exists. */
+/** Whether no container in the pod has run yet. None can run before the pod's SDK secret exists. */
 export function isUnstarted({ status }: Pod): boolean {
   if (status?.phase !== undefined && status.phase !== 'Pending') return false
   const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])]

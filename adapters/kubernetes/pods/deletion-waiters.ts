@@ -1,16 +1,16 @@
-/** Callers that wait for a pod to be gone. Each checks when woken, and when its time is up. */
+/** Callers that wait until a pod is deleted. Each one checks again when woken and when its wait time is over. */
 import type { Clock } from '../../../src/contracts/clock.js'
 
 export class DeletionWaiters {
   readonly #clock: Clock
-  /** By the pod's uid. */
+  /** Wake-up functions by pod uid. */
   readonly #wakeUps = new Map<string, Set<() => void>>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** Resolves with true once it is gone; with false after `ms`, or when woken before it is gone. */
+  /** Resolves with true once the pod is deleted. Resolves with false after `ms`, or if woken while the pod still exists. */
   until(uid: string, isGone: () => boolean, ms: number): Promise<boolean> {
     if (isGone()) return Promise.resolve(true)
     return new Promise((resolve) => {

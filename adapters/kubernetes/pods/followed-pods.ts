@@ -1,4 +1,4 @@
-/** Follows the fleet's pods in one namespace, or in all of them, and knows up to which revision the pod cache is complete. */
+/** Follows the fleet's pods in one namespace or in all, and tracks the revision up to which the pod cache is complete. */
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import type { Ref } from '../../../src/rules/model/resources.js'
@@ -11,18 +11,21 @@ export interface FollowedPodsDependencies {
   readonly clock: Clock
   readonly logger: Logger
   readonly labelSelector: string
-  /** Undefined: all namespaces. */
+  /** Undefined means all namespaces. */
   readonly namespace: string | undefined
   readonly sink: PodSink
 }
 
-/** Receives what is listed and watched. */
+/** Receives the listed pods and the changes that the watch reports. */
 export interface PodSink {
-  /** These were all pods in the scope as of this revision. */
+  /** The complete list of pods in the scope at this revision. */
   replaceAll(scope: FollowedPods, objects: readonly KubeObject[], revision: number): void
   changed(object: KubeObject): void
   deleted(object: KubeObject): void
-  /** Revisions went back: those of cached pods in the scope no longer say what is newer. */
+  /**
+   * The cluster's revisions went back (restored from a backup), so the revisions of cached pods in this scope cannot be
+   * compared with new ones.
+   */
   resetRevisions(scope: FollowedPods): void
 }
 
@@ -34,11 +37,11 @@ export class FollowedPods {
   readonly #path: string
   /** Why the watch is interrupted; undefined while it is open. */
   #interruption: unknown = notListed
-  /** Of the cache, when this was listed last. */
+  /** The cache's generation at the time of the last list. */
   #generation: number
-  /** The cache is complete up to here: a pod that it lacks and that is no newer is gone. */
+  /** The cache is complete up to this revision: a pod that is missing from it and has no newer revision is deleted. */
   #knownRevision = 0
-  /** Of the watch alone. It only grows, unless the cluster was restored from a backup. */
+  /** The latest revision that the watch reported. It only increases, unless the cluster was restored from a backup. */
   #watchedRevision = 0
 
   constructor(deps: FollowedPodsDependencies, generation: number) {
@@ -53,7 +56,7 @@ export class FollowedPods {
     return this.#knownRevision
   }
 
-  /** The watch is open. */
+  /** Whether the watch is open. */
   get isCurrent(): boolean {
     return this.#interruption === undefined
   }
@@ -62,7 +65,7 @@ export class FollowedPods {
     return this.#deps.namespace === undefined || this.#deps.namespace === namespace
   }
 
-  /** Lists unless the watch is open and the last list is of this generation. */
+  /** Lists the pods, unless the watch is open and the last list belongs to this generation. */
   async refresh(generation: number, signal: AbortSignal | undefined): Promise<void> {
     if (this.isCurrent && this.#generation >= generation) return
     await this.list(signal)
@@ -76,7 +79,7 @@ export class FollowedPods {
     this.#takeList(items, Number(revision))
   }
 
-  /** Until the returned function is called. */
+  /** Watches the pods until the returned function is called. */
   follow(): () => void {
     const { api, clock, logger, labelSelector, sink } = this.#deps
     return watchCollection(

@@ -1,21 +1,21 @@
-/** Host ports of a pod, and whether they are why it cannot be scheduled. Pure. */
+/** Determines a pod's host ports and whether they prevent it from being scheduled. Pure. */
 import type { Identity } from './labels.js'
 import type { Pod } from './pod-objects.js'
 
-/** Host ports that the template itself requests: the fleet cannot choose others. */
+/** Host ports that the template itself requests. The fleet cannot choose others instead. */
 export function templateHostPorts({ spec }: Pod, { ports }: Identity): readonly number[] {
-  // The scheduler counts the ports of sidecars, which are init containers that are always restarted.
+  // The scheduler also counts ports of sidecars, which are init containers with restart policy `Always`.
   const sidecars = spec?.initContainers?.filter(({ restartPolicy }) => restartPolicy === 'Always') ?? []
   const requested = [...(spec?.containers ?? []), ...sidecars].flatMap((container) => container.ports ?? [])
   const allocated = new Set(ports.map((port) => port.public))
   return [...new Set(requested.flatMap(({ hostPort }) => hostPort ?? []))].filter((port) => !allocated.has(port))
 }
 
-/** On every node that the pod could be scheduled to, other pods use one of its host ports. */
+/** Whether, on every node that the pod could be scheduled to, other pods already use one of its host ports. */
 export function isBlockedByHostPorts({ status }: Pod): boolean {
   const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled')
   if (scheduled?.status !== 'False') return false
-  // The first sentence counts each node once; later ones are about preemption.
+  // The message's first sentence counts each node once; later sentences are about preemption.
   const [, nodes, reasons = ''] =
     /^0\/(\d+) nodes are available: (.*?)(?:\.(?: |$)|$)/s.exec(scheduled.message ?? '') ?? []
   const withoutFreePorts = countOf(reasons, new RegExp(`(\\d+) node\\(s\\) ${noFreePorts}`, 'g'))
@@ -26,10 +26,10 @@ export function mentionsHostPorts(schedulerMessage: string): boolean {
   return schedulerMessage.includes(noFreePorts)
 }
 
-/** In the scheduler's message. */
+/** Text in the scheduler's message. */
 const noFreePorts = "didn't have free ports"
 
-/** Nodes that are excluded whatever ports the pod requests. */
+/** Nodes excluded for reasons other than the requested ports. */
 const otherwiseExcluded =
   /(\d+) node\(s\) (?:didn't match (?:node selector|Pod's node affinity|the requested)|had (?:untolerated )?taint|were unschedulable)/g
 

@@ -1,6 +1,6 @@
 /**
- * Restores the fleet's labels and annotations on pods where they were edited. A watch reports a pod that no longer matches the
- * selector as deleted, so this reads the pod from the API server.
+ * Restores the fleet's labels and annotations on pods if someone changed them. When a pod's labels no longer match the
+ * selector, the watch reports the pod as deleted, so its actual state is read from the API server.
  */
 import type { Logger } from '../../../src/contracts/logger.js'
 import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
@@ -10,7 +10,7 @@ import { type KubeObject, pathOf, pods as podType } from '../client/kube-objects
 import { missingLabelsOf, type Names } from './labels.js'
 import type { PodSnapshot } from './pod-snapshot.js'
 
-/** The part of the pod cache that is needed here. */
+/** The methods of the pod cache that label repair needs. */
 export interface RepairablePods {
   find(ref: Ref): PodSnapshot | undefined
   fetch(ref: Ref, signal: AbortSignal | undefined): Promise<PodSnapshot | undefined>
@@ -29,16 +29,16 @@ const retryLimits = { initialMs: 500, maxMs: 30_000 }
 export class LabelRepair {
   readonly #deps: LabelRepairDependencies
   readonly #aborter = new AbortController()
-  /** Pods being checked, by the pod's uid. */
+  /** Uids of the pods being checked. */
   readonly #checking = new Set<string>()
-  /** How often each pod was repaired; present once a warning was logged. */
+  /** Number of repairs by pod uid. A pod gets an entry when its warning is logged. */
   readonly #repairs = new Map<string, number>()
 
   constructor(deps: LabelRepairDependencies) {
     this.#deps = deps
   }
 
-  /** Runs in the background. The cached snapshot stays until the pod is known to be gone, or repaired. */
+  /** Checks the pod in the background. Its cached snapshot is kept until the pod is repaired or known to be deleted. */
   check(snapshot: PodSnapshot): void {
     const { podUid } = snapshot
     if (this.#checking.has(podUid) || this.#aborter.signal.aborted) return
@@ -68,14 +68,14 @@ export class LabelRepair {
       } catch (error) {
         if (signal.aborted) return
         failures++
-        // Expected on hosts that do not lead: only the leader may patch pods.
+        // Expected on hosts that are not the leader: only the leader may patch pods.
         logger.debug({ err: error, pod: keyOf(snapshot.identity.ref) }, 'pod labels not repaired yet; will retry')
         await api.pause(pauseMs(failures, retryLimits), signal)
       }
     }
   }
 
-  /** False when the pod was repaired and has to be checked once more. */
+  /** Returns false if the pod was repaired and must be checked again. */
   async #checkOnce({ identity, podUid }: PodSnapshot): Promise<boolean> {
     const { api, logger, names, pods } = this.#deps
     const { signal } = this.#aborter
@@ -83,14 +83,14 @@ export class LabelRepair {
     const current = await pods.fetch(ref, signal)
     if (current?.podUid !== podUid) return true
     const missing = missingLabelsOf(names, identity, current.pod)
-    // Intact: the watch reports it, or is about to.
+    // The labels are intact, so the watch has reported the pod or will do so.
     if (!missing) return true
     const repairs = this.#repairs.get(podUid) ?? 0
     if (!this.#repairs.has(podUid)) {
       this.#repairs.set(podUid, 0)
       logger.warn({ pod: keyOf(ref), keys: missing.keys }, 'pod labels or annotations were changed; restoring them')
     }
-    // Backs off when something keeps changing them.
+    // Back off if something keeps changing the labels.
     await api.pause(pauseMs(repairs, retryLimits), signal)
     const { labels, annotations } = missing
     const repaired = await api.object({

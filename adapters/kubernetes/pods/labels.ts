@@ -8,23 +8,23 @@ import { type Pod, podIn } from './pod-objects.js'
 
 export interface Identity {
   readonly ref: Ref
-  /** Of the server, not of the pod. */
+  /** The server's uid, not the pod's. */
   readonly uid: string
-  /** The container whose exit ends the server. */
+  /** Name of the container whose exit ends the server. */
   readonly container: string
-  /** In the order of `portsToExpose`. */
+  /** In the same order as `portsToExpose`. */
   readonly ports: readonly PortPair[]
 }
 
-/** Prefixed with the API group, so that fleets of different groups do not see each other's pods. */
+/** Label keys are prefixed with the API group, so that fleets with different groups do not see each other's pods. */
 export interface Names {
   readonly build: string
   readonly server: string
   readonly uid: string
   readonly ports: string
-  /** `true` once players may be connected; PodDisruptionBudgets select it. */
+  /** Label set to `true` when players may be connected; PodDisruptionBudgets select it. */
   readonly active: string
-  /** `true` on the leader's own pod; Services select it. */
+  /** Label set to `true` on the leader's own pod; Services select it. */
   readonly leader: string
 }
 
@@ -39,10 +39,10 @@ export function namesOf(group: string): Names {
   }
 }
 
-/** Selects the container whose log kubectl shows. In a template it names the game server's container. */
+/** Selects the container whose log kubectl shows by default. In a template, it names the game server's container. */
 export const containerAnnotation = 'kubectl.kubernetes.io/default-container'
 
-/** Read by the cluster autoscaler. */
+/** Tells the cluster autoscaler whether it may evict the pod. */
 export const evictAnnotation = 'cluster-autoscaler.kubernetes.io/safe-to-evict'
 
 export function labelsOf(names: Names, build: string, { ref, uid }: Identity): Readonly<Record<string, string>> {
@@ -53,7 +53,7 @@ export function annotationsOf(names: Names, { ports, container }: Identity): Rea
   return { [names.ports]: formatPortPairs(ports), [containerAnnotation]: container }
 }
 
-/** Undefined when the pod is not of this fleet. */
+/** Returns undefined if the pod does not belong to this fleet. */
 export function identityOf(names: Names, { metadata = {}, spec }: Pod): Identity | undefined {
   const { name, namespace, labels = {}, annotations = {} } = metadata
   const uid = labels[names.uid]
@@ -63,8 +63,8 @@ export function identityOf(names: Names, { metadata = {}, spec }: Pod): Identity
 }
 
 /**
- * Identity of a pod that has a known server's name, even when its labels were changed. Undefined when it is another server's
- * pod.
+ * Recovers the identity of a pod that has a known server's name, even if its labels were changed. Returns undefined if the
+ * pod belongs to another server.
  */
 export function recoverIdentity(
   names: Names,
@@ -84,12 +84,12 @@ export function recoverIdentity(
 export interface MissingLabels {
   /** Keys of the labels and annotations that were changed or removed. */
   readonly keys: readonly string[]
-  /** What they should be. */
+  /** The correct values of these labels and annotations. */
   readonly labels: Readonly<Record<string, string>>
   readonly annotations: Readonly<Record<string, string>>
 }
 
-/** What it takes to identify the pod by its labels again. Undefined when they are intact. */
+/** The labels and annotations to restore so that the pod can be identified again. Undefined if all are intact. */
 export function missingLabelsOf(names: Names, identity: Identity, pod: Pod): MissingLabels | undefined {
   const { labels = {}, annotations = {} } = pod.metadata ?? {}
   const { ref, uid } = identity

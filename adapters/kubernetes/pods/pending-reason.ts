@@ -1,22 +1,22 @@
-/** Why a pod's game does not run yet, and whether someone has to act. Pure. */
+/** Explains why a pod's game is not running yet and whether someone must act. Pure. */
 import type { Instance } from '../../../src/contracts/backend.js'
 import { gameStatusOf, isUnstarted } from './container-status.js'
 import { mentionsHostPorts, templateHostPorts } from './host-ports.js'
 import type { Identity } from './labels.js'
 import type { Pod } from './pod-objects.js'
 
-/** A pod that has had a node for this long and has not started may need help. */
+/** A pod that has been on a node for this long without starting may need attention. */
 export const slowStartMs = 60_000
 
-/** Problems of a start that the pod's own status does not show. */
+/** Problems that prevent the start but do not appear in the pod's own status. */
 export interface StartProblems {
   /** Why the API server repeatedly rejected its SDK secret. */
   readonly secretError?: string | undefined
-  /** It has had its node for `slowStartMs`. */
+  /** Whether the pod has been on its node for at least `slowStartMs`. */
   readonly isSlow?: boolean
 }
 
-/** Waiting reasons of a normal start. */
+/** Waiting reasons that are part of a normal start. */
 const transient: ReadonlySet<string> = new Set(['PodInitializing', 'ContainerCreating', ''])
 
 export function pendingReason(

@@ -1,4 +1,4 @@
-/** The fleet's pods, kept current by watches. Falls back to listing when a watch is interrupted. */
+/** A cache of the fleet's pods, kept current by watches. While a watch is interrupted, it falls back to listing. */
 import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Logger } from '../../../src/contracts/logger.js'
@@ -24,13 +24,13 @@ export interface PodCacheDependencies {
   readonly clock: Clock
   readonly logger: Logger
   readonly names: Names
-  /** Undefined: all. */
+  /** Undefined means all namespaces. */
   readonly namespaces: readonly string[] | undefined
-  /** Where players connect, whatever the node. */
+  /** The address that players connect to on all nodes; undefined to use the node's own address. */
   readonly publicAddress: string | undefined
-  /** Of the pod with this uid. */
+  /** Returns the start problems of the pod with this uid. */
   readonly startProblemsOf?: (podUid: string) => StartProblems
-  /** The pod is new, or its instance or node has changed. */
+  /** Called when a pod is new, or when its instance or node has changed. */
   readonly onChange: (snapshot: PodSnapshot, before: PodSnapshot | undefined) => void
   readonly onGone: (snapshot: PodSnapshot) => void
 }
@@ -43,7 +43,7 @@ export class PodCache {
   readonly #deletions: DeletionWaiters
   readonly #stops: (() => void)[] = []
   #followed: readonly FollowedPods[] = []
-  /** Counts calls of `invalidate`. */
+  /** Number of calls to `invalidate`. */
   #generation = 0
 
   constructor(deps: PodCacheDependencies) {
@@ -54,12 +54,12 @@ export class PodCache {
     this.#labelRepair = new LabelRepair({ api, logger, names, pods: this })
   }
 
-  /** Resolves once everything is listed. Rejects with the API server's error; then it can be started again. */
+  /** Resolves once everything is listed. Rejects with the API server's error; `start` can then be called again. */
   async start(): Promise<void> {
     const { api, clock, logger, names, namespaces = [undefined] } = this.#deps
     const deps = { api, clock, logger, labelSelector: names.server, sink: this.#sink() }
     this.#followed = namespaces.map((namespace) => new FollowedPods({ ...deps, namespace }, this.#generation))
-    // Listed here, so that errors reach the caller: watches only retry.
+    // Listed here so that errors reach the caller: a watch would only retry.
     await this.#nodes.list()
     for (const followed of this.#followed) await followed.list(undefined)
     for (const followed of this.#followed) this.#stops.push(followed.follow())
@@ -76,24 +76,24 @@ export class PodCache {
     return this.#snapshots.get(keyOf(ref))
   }
 
-  /** The next `list` asks the API server: the watch may be dead without having ended. */
+  /** Makes the next `list` query the API server, because a watch may be dead without having ended. */
   invalidate(): void {
     this.#generation++
   }
 
-  /** All current pods. Asks the API server only when the cache was invalidated or a watch is interrupted. */
+  /** Returns all current pods. Queries the API server only if the cache was invalidated or a watch is interrupted. */
   async list(signal: AbortSignal | undefined): Promise<readonly PodSnapshot[]> {
     const generation = this.#generation
     for (const followed of this.#followed) await followed.refresh(generation, signal)
     return [...this.#snapshots.values()]
   }
 
-  /** Every watch is open. */
+  /** Whether every watch is open. */
   get isCurrent(): boolean {
     return this.#followed.every(({ isCurrent }) => isCurrent)
   }
 
-  /** Asks the API server for one pod. `identify` recovers its identity when its labels are lost. */
+  /** Reads one pod from the API server. `identify` recovers its identity if its labels were lost. */
   async fetch(
     ref: Ref,
     signal: AbortSignal | undefined,
@@ -107,29 +107,29 @@ export class PodCache {
     } catch (error) {
       if (statusOf(error) !== 404) throw error
       const cached = this.find(ref)
-      // Unless a new pod of that name was created meanwhile.
+      // Forget the cached pod, unless a new pod with that name was created in the meantime.
       if (cached && cached.podUid === before?.podUid) this.#forget(cached)
       return this.find(ref)
     }
   }
 
-  /** Adds the response to a write. Undefined when the pod is gone again already. */
+  /** Adds the pod returned by a write. Returns undefined if that pod has been deleted since. */
   add(object: KubeObject): PodSnapshot | undefined {
     const snapshot = this.#apply(object)
     return snapshot?.podUid === object.metadata.uid ? snapshot : undefined
   }
 
-  /** Resolves with true once it is gone; with false after `ms`, or when woken before it is gone. */
+  /** Resolves with true once the pod is deleted. Resolves with false after `ms`, or if woken while the pod still exists. */
   untilGone({ podUid, identity }: PodSnapshot, ms: number): Promise<boolean> {
     return this.#deletions.until(podUid, () => this.find(identity.ref)?.podUid !== podUid, ms)
   }
 
-  /** Makes waiters in `untilGone` check again. */
+  /** Makes callers of `untilGone` check again. */
   wake({ podUid }: PodSnapshot): void {
     this.#deletions.wake(podUid)
   }
 
-  /** The pod's start problems have changed. */
+  /** Call when the pod's start problems have changed. */
   reevaluate(ref: Ref): void {
     const snapshot = this.find(ref)
     if (snapshot) this.#store(snapshot)
@@ -141,7 +141,7 @@ export class PodCache {
     }
   }
 
-  /** Another pod of the fleet has one of its public ports, on any node. */
+  /** Whether another pod of the fleet, on any node, has one of this pod's public ports. */
   sharesPort({ podUid, identity }: PodSnapshot): boolean {
     const own = new Set(identity.ports.map((port) => port.public))
     for (const other of this.#snapshots.values()) {
@@ -154,14 +154,14 @@ export class PodCache {
     return this.#nodes.all()
   }
 
-  /** Where players connect; undefined until known. */
+  /** The address that players connect to, or undefined if it is not known yet. */
   addressOf({ spec, status }: Pod): string | undefined {
     if (spec?.nodeName === undefined) return undefined
     const node = this.#nodes.get(spec.nodeName)
     return this.#deps.publicAddress ?? (node && nodeAddress(node)) ?? status?.hostIP
   }
 
-  /** False when the pod's node is gone or not ready: no kubelet ends the pod. */
+  /** Returns false if the pod's node is deleted or not ready: then no kubelet can stop the pod. */
   isNodeReady({ pod }: PodSnapshot): boolean {
     const name = pod.spec?.nodeName
     if (name === undefined) return true
@@ -194,7 +194,7 @@ export class PodCache {
     }
   }
 
-  /** The list may be older than the cache: newer snapshots stay. */
+  /** The list may be older than the cache, so newer snapshots are kept. */
   #replaceAll(scope: FollowedPods, objects: readonly KubeObject[], revision: number): void {
     const listed = new Set(objects.map(({ metadata }) => metadata.uid))
     for (const snapshot of [...this.#snapshots.values()]) {
@@ -204,19 +204,20 @@ export class PodCache {
     for (const object of objects) this.#apply(object)
   }
 
-  /** Returns the cached pod of that name, which may be newer than the object. */
+  /** Returns the cached pod with that name, which may be newer than the object. */
   #apply(object: KubeObject, recovered?: Identity): PodSnapshot | undefined {
     const { names } = this.#deps
     const pod = podIn(object)
     const podUid = object.metadata.uid ?? ''
-    // A pod's identity never changes, whatever happens to its labels.
+    // A pod keeps its identity even if its labels change.
     const identity = this.#sameAs(object)?.identity ?? recovered ?? (pod && identityOf(names, pod))
     if (!pod || !identity) return undefined
     const before = this.find(identity.ref)
     const revision = Number(revisionOf(object))
     if (before && revision <= before.revision) return before
     if (before?.podUid !== podUid) {
-      // Without its labels, no list or watch can have reported it.
+      // A pod without its labels cannot have appeared in a list or watch, so it may be missing from the cache despite its old
+      // revision.
       const isHidden = !before && recovered && missingLabelsOf(names, recovered, pod)
       if (!isHidden && revision <= this.#knownRevisionAt(identity.ref)) return before
       if (before) this.#forget(before)
@@ -242,13 +243,16 @@ export class PodCache {
     return this.#followed.find((followed) => followed.contains(ref))?.knownRevision ?? 0
   }
 
-  /** The snapshot of this very pod. */
+  /** The cached snapshot of the same pod, not just of one with the same name. */
   #sameAs(object: KubeObject): PodSnapshot | undefined {
     const cached = this.find(refOf(object))
     return cached?.podUid === object.metadata.uid ? cached : undefined
   }
 
-  /** The fleet's label no longer selects it: it is gone, or its labels were changed. `last`: its last labelled state. */
+  /**
+   * The fleet's label selector no longer matches the pod: it was deleted, or its labels were changed. `last` is its last
+   * known state with labels.
+   */
   #unlisted(snapshot: PodSnapshot, last: Pod): void {
     const wasDeleting = last.metadata?.deletionTimestamp !== undefined
     if (wasDeleting || instanceOf(last, snapshot.identity, { address: undefined }).phase === 'exited') {

@@ -1,4 +1,4 @@
-/** Streams the log of a game's container line by line, and resumes after broken connections. */
+/** Streams the log of a game's container line by line, and resumes after the connection breaks. */
 import type { LogsOptions } from '../../../src/contracts/backend.js'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
@@ -11,25 +11,25 @@ import type { PodSnapshot } from './pod-snapshot.js'
 export interface LogSource {
   readonly api: KubernetesApi
   readonly snapshot: PodSnapshot
-  /** Whether more lines may come. */
+  /** Whether the log may still grow. */
   isRunning(): boolean
 }
 
 const initialPauseMs = 100
 const maxPauseMs = 5_000
 
-/** Ends without an error when the signal fires, and, with `follow`, when the pod is gone. */
+/** Ends without an error when the signal fires or, with `follow`, when the pod is deleted. */
 export async function* podLogs(source: LogSource, options: LogsOptions): AsyncGenerator<string> {
   const { follow = false, tail, signal } = options
   const { api } = source
-  /** Timestamp of the last line, in nanoseconds. */
+  /** Timestamp of the last line, with nanosecond precision. */
   let since: string | undefined
-  /** Number of lines yielded with that timestamp. */
+  /** Number of lines with that timestamp yielded so far. */
   let yieldedAtSince = 0
   let hasBegun = false
   let pauseMs = initialPauseMs
   while (!signal?.aborted) {
-    // A resumed log begins with lines that were yielded already.
+    // A resumed log starts with lines that have already been yielded; they are skipped.
     let isRepeating = since !== undefined
     let repeatsAtSince = yieldedAtSince
     try {

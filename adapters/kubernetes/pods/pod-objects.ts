@@ -1,4 +1,4 @@
-/** The part of a Pod object that is read. Pure. */
+/** The fields of a Pod object that this adapter reads. Pure. */
 import {
   type Condition,
   conditionsOfTypes,

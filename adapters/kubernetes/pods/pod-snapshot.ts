@@ -7,7 +7,7 @@ export interface PodSnapshot {
   readonly identity: Identity
   readonly pod: Pod
   readonly instance: Instance
-  /** Of the pod, not of the server. */
+  /** The pod's uid, not the server's. */
   readonly podUid: string
   /** The pod's resourceVersion, as a number. */
   readonly revision: number

@@ -1,4 +1,4 @@
-/** Derives an instance from its pod: pending, running or exited, and why. Pure. */
+/** Derives an instance from its pod: its phase (pending, running or exited) and the reason. Pure. */
 import type { Instance } from '../../../src/contracts/backend.js'
 import type { Condition } from '../client/api-shapes.js'
 import { failedInitContainerOf, gameStatusOf } from './container-status.js'
@@ -6,9 +6,9 @@ import type { Identity } from './labels.js'
 import { pendingReason, type StartProblems } from './pending-reason.js'
 import type { ContainerStatus, Pod } from './pod-objects.js'
 
-/** What the pod itself does not say. */
+/** Information that the pod itself does not contain. */
 export interface InstanceContext extends StartProblems {
-  /** Where players connect. */
+  /** The address that players connect to. */
   readonly address: string | undefined
 }
 
@@ -29,7 +29,7 @@ type Life = Pick<Instance, 'phase' | 'exitCode' | 'interrupted' | 'reason' | 'bl
 function lifeOf(pod: Pod, identity: Identity, problems: StartProblems): Life {
   const exit = ownExitOf(pod, identity)
   if (exit) return exit
-  // A deletion cannot be undone: whatever still runs is about to end.
+  // A deletion cannot be undone: any process still running in the pod is about to be stopped.
   if (pod.metadata?.deletionTimestamp !== undefined) {
     return { phase: 'exited', interrupted: true, reason: deletionReason(pod) }
   }
@@ -42,13 +42,13 @@ function lifeOf(pod: Pod, identity: Identity, problems: StartProblems): Life {
   return { phase: 'pending', ...pendingReason(pod, identity, problems) }
 }
 
-/** The game, or an init container before it, has exited by itself. */
+/** Returns the exit of the game, or of an init container that ran before it, unless the node or a deletion caused it. */
 function ownExitOf(pod: Pod, identity: Identity): Life | undefined {
   const gameExit = gameStatusOf(pod, identity)?.state?.terminated
   const init = gameExit ? undefined : failedInitContainerOf(pod)
   const exit = gameExit ?? init?.state?.terminated
   if (!exit || isByDeletion(pod, exit.finishedAt)) return undefined
-  // When the node ends a whole pod, the exit code is not the game's own.
+  // When the node terminates a whole pod, the exit code is not the game's own.
   if (isEndedByNode(pod)) return undefined
   const { exitCode } = exit
   const why = exitReason(pod, identity, exit)
@@ -72,11 +72,11 @@ function exitReason(pod: Pod, { container }: Identity, { reason, message, exitCo
   const [, program, why] = /exec: "([^"]*)": (.*?)(?:: unknown)?$/.exec(message?.trim() ?? '') ?? []
   if (program !== undefined) return `cannot run ${program}: ${why}`
   if (message) return message.trim()
-  // These two add nothing to the exit code.
+  // Neither reason adds anything to the exit code.
   return reason === 'Error' || reason === 'Completed' || exitCode === 0 ? undefined : reason
 }
 
-/** Since Kubernetes 1.26: what is about to end the pod, and why. */
+/** The condition, set since Kubernetes 1.26, that says what is about to terminate the pod and why. */
 function disruptionOf({ status }: Pod): Condition | undefined {
   return status?.conditions?.find((condition) => condition.type === 'DisruptionTarget' && condition.status === 'True')
 }
@@ -85,7 +85,7 @@ function joined({ reason, message }: Pick<Condition, 'reason' | 'message'> = {})
   return [reason, message].filter((text) => text !== undefined && text !== '').join(': ')
 }
 
-/** Evicted, preempted, or ended with its node. */
+/** Whether the pod was evicted, preempted, or terminated together with its node. */
 function isEndedByNode(pod: Pod): boolean {
   const { phase, reason } = pod.status ?? {}
   if (phase !== 'Failed' || reason === 'DeadlineExceeded') return false
@@ -96,7 +96,7 @@ function isByDeletion({ metadata }: Pod, finishedAt: string | undefined): boolea
   if (metadata?.deletionTimestamp === undefined) return false
   const graceMs = (metadata.deletionGracePeriodSeconds ?? 0) * 1000
   const requestedAt = Date.parse(metadata.deletionTimestamp) - graceMs
-  // Timestamps have whole seconds: an exit in the second of the deletion counts as caused by it.
+  // Timestamps have a resolution of one second: an exit in the same second as the deletion counts as caused by it.
   return finishedAt === undefined || Date.parse(finishedAt) >= requestedAt
 }
 
@@ -110,7 +110,7 @@ function deletionReason(pod: Pod): string {
   return isNodeSilent ? 'pod deleted because its node does not respond' : 'pod deleted'
 }
 
-/** The game runs, but another container of its pod has failed. */
+/** The failure of another container in the pod while the game is running. */
 function sidecarFailure(pod: Pod, identity: Identity): Pick<Life, 'reason'> {
   const failed = pod.status?.containerStatuses?.find(
     ({ name, state }) => name !== identity.container && (state?.terminated?.exitCode ?? 0) !== 0,

@@ -1,4 +1,4 @@
-/** Completes a container of the template: environment, ports and mounts of the SDK. Pure. */
+/** Adds the SDK's environment variables, ports and mounts to a container from the template. Pure. */
 import type { InstanceSpec } from '../../../src/contracts/backend.js'
 import { sdkEnvironment } from '../../../src/rules/game/sdk-config.js'
 import type { PortPair } from '../../../src/rules/model/resources.js'
@@ -13,7 +13,9 @@ export interface ContainerSpecInput {
   readonly secret: string
 }
 
-/** `main`: not an init container, so its ports are exposed. `game`: the game server's own container. */
+/**
+ * `game`: the game server's container. `main`: any other container that is not an init container; its ports are exposed too.
+ */
 export type ContainerRole = 'game' | 'main' | 'init'
 
 export function completeContainer(container: Fields, input: ContainerSpecInput, role: ContainerRole): object {
@@ -26,8 +28,8 @@ export function completeContainer(container: Fields, input: ContainerSpecInput, 
 }
 
 /**
- * The SDK's variables come first, so that the template's values can refer to them. They also win, except empty ones that the
- * template sets.
+ * The SDK's variables come first, so that values in the template can refer to them. They override variables of the same name
+ * in the template, except where the SDK's value is empty.
  */
 function environmentOf(container: Fields, { spec, ports, secret }: ContainerSpecInput): readonly object[] {
   const hostNetwork = isOnHostNetwork(spec.template)
@@ -57,10 +59,10 @@ function sourceOf(name: string, value: string, secret: string): object {
   return { value }
 }
 
-/** Every exposed port is opened for both, since a build's ports name no protocol. */
+/** Every exposed port is opened for both protocols, because a build's ports do not specify one. */
 const protocols = ['TCP', 'UDP'] as const
 
-/** An exposed port belongs to the container that declares it, or else to the game's. */
+/** An exposed port belongs to the container that declares it, or to the game's container if none does. */
 function portsOf(container: Fields, { spec, ports }: ContainerSpecInput, isGame: boolean): readonly object[] {
   const hostNetwork = isOnHostNetwork(spec.template)
   const containers = objectsAt(objectAt(spec.template, 'spec'), 'containers')
@@ -73,7 +75,7 @@ function portsOf(container: Fields, { spec, ports }: ContainerSpecInput, isGame:
   )
   const others = declared.filter((entry) => !exposed.some((port) => port.container === entry['containerPort']))
   const opened = exposed.flatMap((port) => {
-    // On the host network there is no mapping: the game listens on the public port itself.
+    // On the host network ports are not mapped: the game listens on the public port itself.
     const numbers = { containerPort: hostNetwork ? port.public : port.container, hostPort: port.public }
     const entries = declared.filter(({ containerPort }) => containerPort === port.container)
     const missing = protocols.filter((protocol) => !entries.some((entry) => (entry['protocol'] ?? 'TCP') === protocol))

@@ -1,6 +1,6 @@
 /**
- * Finds and removes pods whose SDK secret will never be created, because the host that created them stopped in between. No
- * listener ever hears of such a pod; the fleet creates the server again.
+ * Finds and removes pods whose SDK secret will never be created because their host stopped between creating the pod and the
+ * secret. Listeners are never notified of these pods; the fleet creates a new pod for the server.
  */
 import type { Logger } from '../../../src/contracts/logger.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
@@ -18,18 +18,18 @@ export interface IncompletePodsDependencies {
   readonly pods: PodCache
   readonly secrets: SdkSecrets
   readonly fence: WriteFence
-  /** How long to wait for a removed pod to be gone. */
+  /** How long to wait until a removed pod is deleted. */
   readonly timeoutMs: number
   readonly logger: Logger
-  /** This host is creating the pod of that server. */
+  /** Whether this host is currently creating the pod of the server with this key. */
   readonly isCreating: (key: string) => boolean
 }
 
 export class IncompletePods {
   readonly #deps: IncompletePodsDependencies
-  /** By the pod's uid. */
+  /** Removals in progress, by pod uid. */
   readonly #removing = new Map<string, Promise<void>>()
-  /** Pods with a logged warning, by the pod's uid. */
+  /** Uids of the pods for which a warning was logged. */
   readonly #warned = new Set<string>()
 
   constructor(deps: IncompletePodsDependencies) {
@@ -40,22 +40,22 @@ export class IncompletePods {
     return this.#removing.has(podUid)
   }
 
-  /** The pod is gone. True when it was being removed here. */
+  /** Call when the pod is deleted. Returns true if it was being removed here. */
   forget({ podUid }: PodSnapshot): boolean {
     this.#warned.delete(podUid)
     return this.#removing.delete(podUid)
   }
 
-  /** Resolves once the removal of this pod, if one is in progress, is over. */
+  /** Resolves once the removal of this pod has finished, or at once if none is in progress. */
   async removed(snapshot: PodSnapshot | undefined): Promise<void> {
     await this.#removing.get(snapshot?.podUid ?? '')
   }
 
-  /** False for an incomplete pod, after an attempt to remove it. Never rejects. */
+  /** Returns false if the pod is incomplete, after trying to remove it. Never rejects. */
   async isComplete(snapshot: PodSnapshot): Promise<boolean> {
     const { fence, isCreating } = this.#deps
     const { pod, podUid, identity } = snapshot
-    // A host that does not lead cannot tell them from pods that the leader is creating.
+    // A host that is not the leader cannot distinguish incomplete pods from pods that the leader is creating.
     if (fence.check()) return true
     if (!this.isRemoving(snapshot)) {
       const isWaiting = isUnstarted(pod) && pod.metadata?.deletionTimestamp === undefined
@@ -67,7 +67,7 @@ export class IncompletePods {
     return false
   }
 
-  /** Also true when the check fails: keeping an incomplete pod for a while does no harm. */
+  /** Also returns true if the check fails: keeping an incomplete pod for a while is harmless. */
   async #mayHaveSecret(snapshot: PodSnapshot): Promise<boolean> {
     try {
       return await this.#deps.secrets.isProvided(snapshot)
@@ -87,7 +87,7 @@ export class IncompletePods {
       })
     } catch (error) {
       const status = statusOf(error)
-      // Otherwise it is gone, or replaced by another pod.
+      // For 404 or 409, the pod was deleted or replaced by another one.
       if (status !== 404 && status !== 409) {
         this.#removing.delete(podUid)
         return this.#warn(snapshot, 'cannot remove a pod without SDK secret; will retry with the next list', error)
@@ -96,7 +96,7 @@ export class IncompletePods {
     await pods.untilGone(snapshot, timeoutMs)
   }
 
-  /** Once per pod, since every list tries again. */
+  /** Logs once per pod, because every list tries the removal again. */
   #warn({ podUid, identity }: PodSnapshot, message: string, error: unknown): void {
     if (this.#warned.has(podUid)) return
     this.#warned.add(podUid)

@@ -1,4 +1,4 @@
-/** Creates the pod of one server. Repeatable: the pod has its server's name, so there is never a second one. */
+/** Creates the pod for one server. Safe to repeat: the pod has the server's name, so a second one cannot be created. */
 import type { Instance, InstanceSpec } from '../../../src/contracts/backend.js'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { keyOf, type PortPair } from '../../../src/rules/model/resources.js'
@@ -28,9 +28,9 @@ export interface PodCreationDependencies {
 
 export interface PodCreationInput {
   readonly spec: InstanceSpec
-  /** Name for its SDK secret, not in use. */
+  /** Unused name for the pod's SDK secret. */
   readonly secret: string
-  /** The GameServer object, if there is one. */
+  /** Reference to the GameServer object, if it exists. */
   readonly owner: OwnerReference | undefined
   readonly signal: AbortSignal | undefined
 }
@@ -53,7 +53,7 @@ export class PodCreation implements Creation {
   async run(): Promise<CreationOutcome> {
     const { pods, secrets, incompletePods, instanceOf } = this.#deps
     const { spec } = this.#input
-    // An incomplete pod of that name must be gone first.
+    // An incomplete pod with that name must be deleted first.
     await incompletePods.removed(pods.find(spec.ref))
     const created = await this.#create()
     if ('rejected' in created) return created
@@ -83,7 +83,7 @@ export class PodCreation implements Creation {
     }
   }
 
-  /** Synchronous, so that no other creation takes the same ports. */
+  /** Synchronous, so that no other creation can take the same ports. */
   #podWithPorts(): object {
     const { pods, ports, group, scheduling } = this.#deps
     const { spec, secret, owner } = this.#input
@@ -104,7 +104,9 @@ export class PodCreation implements Creation {
     throw new FleetError('conflict', message, { cause: error })
   }
 
-  /** The pod of that name: this very server's, from an earlier attempt, or another one's. */
+  /**
+   * Handles an existing pod with that name: it belongs to this server, created by an earlier attempt, or to another server.
+   */
   #adopt(snapshot: PodSnapshot): PodSnapshot {
     const { spec } = this.#input
     const isDeleting = snapshot.pod.metadata?.deletionTimestamp !== undefined
@@ -113,7 +115,7 @@ export class PodCreation implements Creation {
     throw new FleetError('conflict', `cannot create pod ${keyOf(spec.ref)}: an earlier pod of that name ${why}`)
   }
 
-  /** The API server will never accept this pod. */
+  /** Called when the API server rejects the pod for a reason that a retry cannot fix. */
   #rejected(error: unknown): Instance {
     const { ref, uid } = this.#input.spec
     const reason = `pod rejected by the API server: ${apiErrorOf(error)?.message ?? messageOf(error)}`

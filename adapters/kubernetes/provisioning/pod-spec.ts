@@ -1,4 +1,4 @@
-/** Makes a server's pod: the whole template of its build, plus what the fleet adds. Pure. */
+/** Builds the pod for a server from its build's complete template, plus what the fleet adds. Pure. */
 import { type Fields, objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
 import { graceSecondsOf } from '../../../src/rules/validation/template.js'
 import { type OwnerReference, pods as podType, typeMetaOf } from '../client/kube-objects.js'
@@ -7,13 +7,16 @@ import { completeContainer, type ContainerSpecInput } from './container-spec.js'
 import { sdkVolumes } from './sdk-files.js'
 import { gameContainerName } from './template.js'
 
-/** `packed`: prefer nodes that run servers already, so that empty nodes can be removed. `distributed`: no preference. */
+/** `packed`: prefer nodes that already run servers, so that empty nodes can be removed. `distributed`: no preference. */
 export const schedulings = ['packed', 'distributed'] as const
 export type Scheduling = (typeof schedulings)[number]
 
 export interface PodSpecInput extends ContainerSpecInput {
   readonly group: string
-  /** The GameServer object, so that the garbage collector deletes the pod with it even when no host runs. */
+  /**
+   * Reference to the GameServer object. With it, the garbage collector deletes the pod when that object is deleted, even if
+   * no host is running.
+   */
   readonly owner: OwnerReference | undefined
   readonly scheduling: Scheduling
 }
@@ -31,16 +34,17 @@ export function podOf(input: PodSpecInput): object {
   return {
     ...typeMetaOf(podType),
     metadata: {
-      // Only labels and annotations come from the template: its other metadata would be another object's.
+      // Only labels and annotations are copied from the template's metadata; other fields, such as its name, do not apply to
+      // the pod.
       ...{ name: spec.ref.name, namespace: spec.ref.namespace },
       labels: { ...objectAt(metadata, 'labels'), ...labelsOf(names, spec.build.name, identity) },
       annotations: { [evictAnnotation]: 'true', ...annotations, ...annotationsOf(names, identity) },
-      // `controller` tells `kubectl drain` that the pod will be replaced.
+      // `controller` tells `kubectl drain` that the pod is managed and may be evicted.
       ...(owner && { ownerReferences: [{ ...owner, controller: true, blockOwnerDeletion: false }] }),
     },
     spec: {
       ...pod,
-      // The fleet decides about replacements.
+      // The fleet itself replaces servers that exit.
       restartPolicy: 'Never',
       terminationGracePeriodSeconds: graceSecondsOf(template),
       containers: objectsAt(pod, 'containers').map((one) => completeContainer(one, input, roleOf(one))),
@@ -53,7 +57,7 @@ export function podOf(input: PodSpecInput): object {
   }
 }
 
-/** Adds a preference for nodes that run servers of the fleet already. */
+/** Adds a preference for nodes that already run servers of the fleet. */
 function packedAffinity(affinity: Fields, names: Names): object {
   const podAffinity = objectAt(affinity, 'podAffinity')
   const preferred = 'preferredDuringSchedulingIgnoredDuringExecution'

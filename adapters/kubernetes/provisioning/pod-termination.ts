@@ -1,4 +1,4 @@
-/** Deletes the pod of one server and waits until it is gone. */
+/** Deletes the pod of one server and waits until the pod no longer exists. */
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
@@ -13,15 +13,15 @@ export interface PodTerminationDependencies {
   readonly api: KubernetesApi
   readonly pods: PodCache
   readonly clock: Clock
-  /** How long a pod may take to be gone beyond its grace period. */
+  /** How long the deletion may take after the grace period has ended. */
   readonly timeoutMs: number
-  /** Resolves once a creation of that server in progress has settled. */
+  /** Resolves once any creation in progress for that server has settled. */
   readonly creationSettled: (key: string) => Promise<void>
-  /** Forgets the server if the API server rejected its pod. */
+  /** Forgets the server if the API server had rejected its pod. */
   readonly forgetRejected: (ref: Ref, uid: string) => void
 }
 
-/** A pod whose node is not ready is force-deleted this long after its grace period. */
+/** If the pod's node is not ready, the pod is force-deleted this long after its grace period. */
 const forceDeleteMs = 5_000
 
 export class PodTermination implements Termination {
@@ -31,7 +31,7 @@ export class PodTermination implements Termination {
   readonly #aborter = new AbortController()
   /** Elapsed ms at which the grace period ends. */
   #deadline: number
-  /** The deadline that the API server knows. */
+  /** The deadline last sent to the API server. */
   #requestedDeadline = Infinity
   #isClosed = false
 
@@ -47,7 +47,7 @@ export class PodTermination implements Termination {
     this.#wake()
   }
 
-  /** The host is closing: `run` stops waiting. A pod that was not deleted yet is left to the next leader. */
+  /** Called when the host closes: `run` stops waiting. If the pod has not been deleted yet, the next leader deletes it. */
   close(): void {
     this.#isClosed = true
     this.#wake()
@@ -59,19 +59,22 @@ export class PodTermination implements Termination {
     this.#aborter.abort()
   }
 
-  /** Rejects with `closed` when the host closes before the pod is gone, and with `unavailable` when it takes too long. */
+  /**
+   * Rejects with `closed` if the host closes before the pod is deleted, and with `unavailable` if the deletion takes too
+   * long.
+   */
   async run(): Promise<void> {
     const { pods, creationSettled, forgetRejected } = this.#deps
     await creationSettled(keyOf(this.#ref))
     forgetRejected(this.#ref, this.uid)
-    // Its creation may have succeeded without a response.
+    // The pod may have been created although the response was lost.
     const snapshot = pods.find(this.#ref) ?? (await pods.fetch(this.#ref, undefined))
     if (snapshot?.identity.uid === this.uid) await this.#untilGone(snapshot)
   }
 
   async #untilGone(snapshot: PodSnapshot): Promise<void> {
     const { clock, timeoutMs, pods } = this.#deps
-    // Already being deleted with a grace period of its own, which another request could only shorten.
+    // The pod is already being deleted with its own grace period; another request could only shorten it.
     if (snapshot.pod.metadata?.deletionTimestamp !== undefined) this.#requestedDeadline = this.#deadline
     while (pods.find(snapshot.identity.ref)?.podUid === snapshot.podUid) {
       if (this.#isClosed) throw new FleetError('closed', `backend closed while pod ${keyOf(this.#ref)} was terminating`)
@@ -85,7 +88,7 @@ export class PodTermination implements Termination {
     }
   }
 
-  /** At least 1: with 0 the API server forgets a pod whose process still runs and holds its ports. */
+  /** At least 1: with 0, the API server removes the pod object while its process may still be running and using its ports. */
   #graceSeconds(): number {
     return Math.max(1, Math.ceil((this.#deadline - this.#deps.clock.elapsed()) / 1000))
   }
@@ -110,7 +113,7 @@ export class PodTermination implements Termination {
         this.#requestedDeadline = Infinity
         throw error
       }
-      // Gone, or replaced by another pod: the cache is behind.
+      // The pod was deleted or replaced by another one, so the cache is out of date.
       await pods.fetch(ref, signal).catch((cause: unknown) => {
         if (!signal.aborted) throw cause
       })

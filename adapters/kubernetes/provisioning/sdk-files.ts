@@ -1,4 +1,4 @@
-/** The folders, volumes and secret keys through which a pod's containers get their SDK configuration. Pure. */
+/** The folders, volumes and secret keys that pass the SDK configuration to a pod's containers. Pure. */
 import type { SdkConfigInput } from '../../../src/rules/game/sdk-config.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 import { objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
@@ -15,7 +15,10 @@ export const folders: SdkConfigInput['folders'] = Object.freeze({
   sharedContent: `${root}/GameSharedContent`,
 })
 
-/** Variables that come from the secret, with their keys there: they are confidential, or known only once the pod has a node. */
+/**
+ * Environment variables read from the secret, with their keys in it. They are confidential, or known only after the pod is
+ * scheduled.
+ */
 export const secretKeys = { SESSION_HOST_ID: 'sessionHostId', PUBLIC_IPV4_ADDRESS: 'publicAddress' } as const
 
 const volumeNames = {

@@ -1,6 +1,6 @@
 /**
- * Creates the secrets with the games' SDK configuration. Each pod is created first and waits for its secret, which contains
- * the address of the pod's node.
+ * Creates the secrets that contain the games' SDK configuration. Each pod is created first and waits for its secret, because
+ * the secret contains the address of the pod's node.
  */
 import type { InstanceSpec } from '../../../src/contracts/backend.js'
 import type { Clock } from '../../../src/contracts/clock.js'
@@ -24,23 +24,23 @@ export interface SdkSecretsDependencies {
 }
 
 const retryLimits = { initialMs: 200, maxMs: 10_000 }
-/** Rejections before the pod is reported as blocked: the first ones may be temporary. */
+/** Number of rejections tolerated before the pod is reported as blocked: the first ones may be temporary. */
 const toleratedRejections = 2
 
 interface Rejection {
   readonly times: number
-  /** The API server's latest. */
+  /** The latest error message from the API server. */
   readonly message: string
 }
 
 export class SdkSecrets {
   readonly #deps: SdkSecretsDependencies
-  /** Specs of the pods that wait for their secret, by the pod's uid. */
+  /** Specs of the pods that are waiting for their secret, by pod uid. */
   readonly #pending = new Map<string, InstanceSpec>()
   readonly #creating = new Set<string>()
-  /** Unstarted pods whose secret exists, by the pod's uid. */
+  /** Uids of unstarted pods whose secret exists. */
   readonly #provided = new Set<string>()
-  /** By the pod's uid. */
+  /** Rejected attempts to create the secret, by pod uid. */
   readonly #rejections = new Map<string, Rejection>()
   #onIdle = () => {}
 
@@ -48,14 +48,14 @@ export class SdkSecrets {
     this.#deps = deps
   }
 
-  /** Creates the pod's secret once it has a node. */
+  /** Creates the pod's secret as soon as the pod has a node. */
   provide(snapshot: PodSnapshot, spec: InstanceSpec): void {
     if (this.#provided.has(snapshot.podUid) || !isUnstarted(snapshot.pod)) return
     this.#pending.set(snapshot.podUid, spec)
     this.podChanged(snapshot)
   }
 
-  /** Never throws: failures are retried for as long as the pod waits. */
+  /** Never throws: failed attempts are retried while the pod waits. */
   podChanged(snapshot: PodSnapshot): void {
     if (!isUnstarted(snapshot.pod)) return this.forget(snapshot)
     if (!this.#pending.has(snapshot.podUid) || snapshot.pod.spec?.nodeName === undefined) return
@@ -64,7 +64,7 @@ export class SdkSecrets {
     void this.#createWithRetries(snapshot)
   }
 
-  /** Why the pod's secret cannot be created; undefined unless it was rejected repeatedly. */
+  /** Why the pod's secret cannot be created, or undefined unless it was rejected repeatedly. */
   errorOf(podUid: string): string | undefined {
     const rejection = this.#rejections.get(podUid)
     return rejection && rejection.times > toleratedRejections ? rejection.message : undefined
@@ -85,7 +85,7 @@ export class SdkSecrets {
     this.#checkIdle()
   }
 
-  /** Whether an unstarted pod has its secret, or this host is creating it. Rejects when the API server does not answer. */
+  /** Whether an unstarted pod has its secret or this host is creating it. Rejects if the API server does not respond. */
   async isProvided({ pod, podUid, identity }: PodSnapshot): Promise<boolean> {
     if (this.#pending.has(podUid) || this.#provided.has(podUid)) return true
     const name = secretNameOf(pod)
@@ -123,11 +123,11 @@ export class SdkSecrets {
   }
 
   #failed({ podUid, identity }: PodSnapshot, error: unknown): void {
-    // The pod is gone.
+    // The pod was deleted in the meantime.
     if (!this.#pending.has(podUid)) return
     const { logger, pods } = this.#deps
     const rejection = apiErrorOf(error)
-    // Without a response, nothing is known about the secret itself.
+    // Without a response it is unknown whether the API server would reject the secret, so only responses count.
     const times = (this.#rejections.get(podUid)?.times ?? 0) + (rejection ? 1 : 0)
     const level = rejection && times === toleratedRejections + 1 ? 'warn' : 'debug'
     logger[level]({ err: error, pod: keyOf(identity.ref) }, 'cannot create SDK secret; will retry')
@@ -136,7 +136,7 @@ export class SdkSecrets {
     pods.reevaluate(identity.ref)
   }
 
-  /** False when the node's address is not known yet. */
+  /** Returns false if the node's address is not known yet. */
   async #create({ pod, podUid, identity }: PodSnapshot, spec: InstanceSpec): Promise<boolean> {
     const { api, pods } = this.#deps
     const name = secretNameOf(pod)
@@ -147,10 +147,11 @@ export class SdkSecrets {
     const body = secretOf(name, spec, identity.ports, { uid: podUid, node, address })
     const path = pathOf(secrets, { namespace: identity.ref.namespace })
     try {
-      // Unfenced: what a pod runs is settled when it is created, whichever host leads by now.
+      // Unfenced: the pod already exists and its secret does not depend on who leads, so any host may complete it.
       await api.request({ what: `create secret ${name}`, method: 'POST', path, body, unfenced: true })
     } catch (error) {
-      // It exists: an earlier call succeeded without a response. The name is unique to this pod.
+      // On 409 the secret exists already: an earlier call succeeded but its response was lost. The name is unique to this
+      // pod.
       if (statusOf(error) !== 409) throw error
     }
     this.#pending.delete(podUid)

@@ -1,4 +1,4 @@
-/** Makes the secret with a game's SDK configuration, which is complete only once the pod has a node. Pure. */
+/** Builds the secret with a game's SDK configuration, which can be completed only after the pod is scheduled. Pure. */
 import type { InstanceSpec } from '../../../src/contracts/backend.js'
 import { portName, sdkConfigFile, type SdkConfigInput } from '../../../src/rules/game/sdk-config.js'
 import type { PortPair } from '../../../src/rules/model/resources.js'
@@ -11,11 +11,11 @@ import { gameContainerName, isOnHostNetwork } from './template.js'
 export interface ScheduledPod {
   readonly uid: string
   readonly node: string
-  /** Where players connect. */
+  /** The address that players connect to. */
   readonly address: string
 }
 
-/** Owned by its pod, so that it is deleted with it. */
+/** The pod owns the secret, so that both are deleted together. */
 export function secretOf(name: string, spec: InstanceSpec, ports: readonly PortPair[], pod: ScheduledPod): object {
   const { template, ref } = spec
   const hostNetwork = isOnHostNetwork(template)
@@ -34,7 +34,7 @@ export function secretOf(name: string, spec: InstanceSpec, ports: readonly PortP
   }
   return {
     ...typeMetaOf(secrets),
-    // The kubelet keeps a watch open for every mutable secret that a pod mounts.
+    // The kubelet keeps a watch open for each mutable secret that a pod mounts; immutable secrets avoid that load.
     immutable: true,
     metadata: {
       ...{ name, namespace: ref.namespace },
@@ -48,7 +48,10 @@ export function secretOf(name: string, spec: InstanceSpec, ports: readonly PortP
   }
 }
 
-/** For the ports' names: another container may open a port for the game. */
+/**
+ * Returns the game's container with the ports of all containers added, to find the ports' names: another container may
+ * declare a port for the game.
+ */
 function withPortsOfAllContainers(template: InstanceSpec['template']): ReturnType<typeof gameContainerOf> {
   const containers = objectsAt(objectAt(template, 'spec'), 'containers')
   const game = containers.find(({ name }) => name === gameContainerName(template)) ?? {}

@@ -1,6 +1,6 @@
 /**
- * Detects pods that have had a node for a long time without starting. Causes such as a missing volume or a network failure appear in
- * Kubernetes Events only: the pod's status stays ContainerCreating.
+ * Detects pods that have been on a node for a long time without starting. Some causes, such as a missing volume or a network
+ * failure, appear only in Kubernetes Events: the pod's status remains ContainerCreating.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Ref } from '../../../src/rules/model/resources.js'
@@ -11,7 +11,7 @@ import type { PodSnapshot } from '../pods/pod-snapshot.js'
 export class SlowStarts {
   readonly #clock: Clock
   readonly #onSlow: (ref: Ref) => void
-  /** Cancels the timer, by the pod's uid. */
+  /** Functions that cancel a pod's timer, by pod uid. */
   readonly #timers = new Map<string, () => void>()
   readonly #slow = new Set<string>()
 
@@ -24,7 +24,7 @@ export class SlowStarts {
     return this.#slow.has(podUid)
   }
 
-  /** The time counts from when this host first sees the pod on its node. */
+  /** Counts the time from when this host first sees the pod on its node. */
   podChanged(snapshot: PodSnapshot): void {
     const { pod, podUid, identity } = snapshot
     if (!isUnstarted(pod)) return this.forget(snapshot)

@@ -1,10 +1,10 @@
-/** Reads from a build's template what decides how its pod is made. Pure. */
+/** Reads the parts of a build's template that determine how its pod is built. Pure. */
 import type { InstanceSpec } from '../../../src/contracts/backend.js'
 import type { PodTemplateSpec } from '../../../src/rules/model/resources.js'
 import { objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
 import { containerAnnotation } from '../pods/labels.js'
 
-/** The game server's container: the one that the template's annotation names, else the first. */
+/** Name of the game server's container: the one named by the template's annotation, or the first container. */
 export function gameContainerName(template: PodTemplateSpec): string {
   const named = objectAt(objectAt(template, 'metadata'), 'annotations')[containerAnnotation]
   const names = objectsAt(objectAt(template, 'spec'), 'containers').map(
@@ -17,7 +17,7 @@ export function isOnHostNetwork(template: PodTemplateSpec): boolean {
   return objectAt(template, 'spec')['hostNetwork'] === true
 }
 
-/** Host ports that the template itself requests, except those that the fleet replaces. */
+/** Host ports that the template itself requests, except those that the fleet replaces with its own. */
 export function fixedHostPorts({ template, portsToExpose }: InstanceSpec): readonly number[] {
   const pod = objectAt(template, 'spec')
   const containers = [...objectsAt(pod, 'containers'), ...objectsAt(pod, 'initContainers')]

@@ -1,6 +1,6 @@
 /**
- * Builds as GameServerBuild objects: spec and status are written separately, and so are the counts for kubectl, which change
- * often and must not count as changes of the record.
+ * Stores builds as GameServerBuild objects. Spec and status are written separately. So are the counts shown by kubectl, which
+ * change often and must not count as changes to the record.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { CallOptions } from '../../../src/contracts/call-options.js'
@@ -33,12 +33,15 @@ export class BuildCollection extends CustomCollection<Build> {
     this.#identities = identities
   }
 
-  /** Owner reference for what belongs to the build of that name. Undefined when it was not seen. */
+  /** Owner reference for objects that belong to the build with this name. Undefined if this host has not seen the build. */
   owner(ref: Ref): OwnerReference | undefined {
     return this.#known.get(keyOf(ref))?.owner
   }
 
-  /** Owner reference for what belongs to this very build, which may be deleted by now. Undefined when it was not seen. */
+  /**
+   * Owner reference for objects that belong to the build with this uid, even if it has been deleted. Undefined if this host
+   * has not seen the build.
+   */
   ownerByUid(namespace: string, uid: string): OwnerReference | undefined {
     return this.#known.ownerByUid(namespace, uid)
   }
@@ -53,7 +56,7 @@ export class BuildCollection extends CustomCollection<Build> {
       this.#identities.creationEnded(key)
       return revision
     } catch (error) {
-      // After any other error the object may exist, or appear later, without a status.
+      // After any other error, the object may exist or appear later, still without a status.
       if (FleetError.is(error, 'conflict') || FleetError.is(error, 'invalid')) this.#identities.creationEnded(key)
       throw error
     }
@@ -66,7 +69,7 @@ export class BuildCollection extends CustomCollection<Build> {
     const key = keyOf(versioned.record)
     const owner = ownerReferenceTo(this.#resources.builds, object)
     const known = this.#known.get(key)
-    // Older than this host's own last write.
+    // The object is no newer than this host's latest known revision.
     if (known && !isNewer(revision, known.objectRevision)) return current(known)
     const uid = statusUid(object)
     const sameObject = known?.owner?.uid === owner?.uid ? known : undefined
@@ -74,7 +77,7 @@ export class BuildCollection extends CustomCollection<Build> {
     const record = recovered ? { ...versioned.record, ...recovered } : versioned.record
     const hasIdentity = uid !== undefined || recovered !== undefined
     const isSame = known !== undefined && isDeepStrictEqual(known.record, record)
-    // When only counts or other fields have changed, the record keeps its revision.
+    // If only counts or fields outside the record have changed, the record keeps its revision.
     const kept = isSame ? known : { record, recordRevision: revision }
     const next: KnownBuild = { ...kept, objectRevision: revision, owner, hasIdentity }
     this.#known.set(key, next)
@@ -89,7 +92,7 @@ export class BuildCollection extends CustomCollection<Build> {
   override forget(ref: Ref, last?: KubeObject): void {
     const key = keyOf(ref)
     const known = this.#known.get(key)
-    // A new build of that name exists already.
+    // A new build with that name already exists.
     if (known && last && isNewer(known.objectRevision, revisionOf(last))) return
     this.#known.delete(key)
     this.#counts.delete(key)
@@ -119,12 +122,12 @@ export class BuildCollection extends CustomCollection<Build> {
     await super.delete(ref, known?.recordRevision === revision ? known.objectRevision : revision, options)
   }
 
-  /** Undefined when the build was not seen. */
+  /** Returns undefined if this host has not seen the build. */
   objectRevision(ref: Ref): string | undefined {
     return this.#known.get(keyOf(ref))?.objectRevision
   }
 
-  /** Writes counts without changing the record. False when the build is gone or was changed concurrently. */
+  /** Writes the counts without changing the record. Returns false if the build was deleted or changed concurrently. */
   async writeCounts(ref: Ref, counts: BuildCounts): Promise<boolean> {
     const key = keyOf(ref)
     this.#counts.set(key, counts)
@@ -143,7 +146,7 @@ export class BuildCollection extends CustomCollection<Build> {
     return this.#identities.loadMissing(objects, (key) => this.#known.get(key), options)
   }
 
-  /** In the background. When it fails, the identity is written with the next status. */
+  /** Runs in the background. If it fails, the next status write includes the identity. */
   #restoreIdentity(ref: Ref): void {
     void this.writeCounts(ref, this.#counts.get(keyOf(ref)) ?? {}).catch(() => false)
   }
@@ -153,7 +156,7 @@ export class BuildCollection extends CustomCollection<Build> {
     return this.putStatus(record, basedOn, status, options)
   }
 
-  /** The build if its record is still at this revision. */
+  /** Returns the build if its record still has this revision. */
   async #knownAt(record: Build, revision: string, options: CallOptions | undefined): Promise<KnownBuild> {
     const known = this.#known.get(keyOf(record))
     if (known?.recordRevision === revision) return known
@@ -170,7 +173,7 @@ function current({ record, recordRevision }: KnownBuild): Versioned<Build> {
   return { record, revision: recordRevision }
 }
 
-/** Equal apart from the spec. */
+/** Whether the records are equal apart from their specs. */
 function isSameStatus({ spec: _a, ...before }: Build, { spec: _b, ...after }: Build): boolean {
   return before.crashes === after.crashes && isDeepStrictEqual(before, after)
 }

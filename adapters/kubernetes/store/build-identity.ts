@@ -1,6 +1,6 @@
 /**
- * Recovers the uid of builds whose status does not contain it: those just being created, and those whose status was cleared
- * with kubectl. Servers refer to their build by that uid.
+ * Recovers the uid of builds whose status does not contain it, because the build is just being created or its status was
+ * cleared with kubectl. Servers refer to their build by this uid.
  */
 import type { CallOptions } from '../../../src/contracts/call-options.js'
 import type { Build } from '../../../src/rules/model/resources.js'
@@ -15,9 +15,9 @@ export type BuildIdentity = Pick<Build, 'uid' | 'createdAt'>
 export class BuildIdentities {
   readonly #api: KubernetesApi
   readonly #resources: FleetResources
-  /** Records being created, whose object may not have a status yet. */
+  /** Records whose creation is in progress; their objects may not have a status yet. */
   readonly #creating = new Map<string, Build>()
-  /** The uid that a build's servers refer to, by the uid of the build's object. */
+  /** The build uid that the servers refer to, by the uid of the build's object. */
   readonly #fromServers = new Map<string, string>()
 
   constructor(api: KubernetesApi, resources: FleetResources) {
@@ -37,7 +37,7 @@ export class BuildIdentities {
     return this.#creating.get(keyFor(object))
   }
 
-  /** Lists the servers of builds whose identity this host cannot know otherwise. */
+  /** Loads the servers of builds whose identity this host cannot determine in any other way. */
   async loadMissing(
     objects: readonly KubeObject[],
     knownAt: (key: string) => KnownBuild | undefined,
@@ -48,7 +48,10 @@ export class BuildIdentities {
     await Promise.all(unknown.map((object) => this.#loadFromServers(object, options)))
   }
 
-  /** The identity to use instead of the one read from the object; undefined when that one is right. `known`: the same object. */
+  /**
+   * Returns the identity to use instead of the one read from the object, or undefined if that one is correct. `known` is the
+   * cached state of the same object.
+   */
   recovered(
     record: Build,
     known: KnownBuild | undefined,
@@ -73,7 +76,7 @@ export class BuildIdentities {
   }
 }
 
-/** The record's uid as the object's status has it. */
+/** The record's uid stored in the object's status. */
 export function statusUid(object: KubeObject): string | undefined {
   return textAt(fieldsAt(object, 'status'), 'uid')
 }

@@ -23,12 +23,12 @@ export class CollectionFollower {
     this.#deps = deps
   }
 
-  /** Something is being followed, and every watch is open. */
+  /** Whether at least one collection is being followed and every watch is open. */
   get isCurrent(): boolean {
     return this.#open.size > 0 && [...this.#open.values()].every(Boolean)
   }
 
-  /** Until the returned function is called. */
+  /** Reports changes until the returned function is called. */
   follow<T extends Ref>(
     collection: CustomCollection<T>,
     resource: ResourceType,

@@ -1,4 +1,4 @@
-/** A store collection of custom resources: a record's revision is its object's resourceVersion. */
+/** A store collection backed by custom resources. The revision of a record is its object's resourceVersion. */
 import type { CallOptions } from '../../../src/contracts/call-options.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import type { Collection, Versioned } from '../../../src/contracts/store.js'
@@ -7,18 +7,18 @@ import type { ApiCall } from '../client/api-call.js'
 import { type KubeObject, type ResourceType, revisionOf } from '../client/kube-objects.js'
 import { CustomObjects, type CustomObjectsDependencies } from './custom-objects.js'
 
-/** How records of one kind are represented as objects. */
+/** Converts records of one kind to and from objects. */
 export interface Mapping<T extends Ref> {
   readonly resource: ResourceType
-  /** Undefined when the object is not a valid record. */
+  /** Returns undefined if the object is not a valid record. */
   read(object: KubeObject): T | undefined
-  /** The object to create for a new record. */
+  /** Returns the object to create for a new record. */
   create(record: T): object
-  /** The status of a new object, which is written separately. Undefined when there is none. */
+  /** Returns the status to write, separately, to a new object. Undefined if there is none. */
   initialStatus?(record: T, basedOn: string): object | undefined
 }
 
-/** Other revisions are never sent: the API server takes some of them, such as `0`, to mean any revision. */
+/** Other revisions are never sent, because the API server accepts some of them, such as `0`, as "any revision". */
 const revisionPattern = /^[1-9]\d*$/
 
 export abstract class CustomCollection<T extends Ref> implements Collection<T> {
@@ -30,7 +30,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
     this.#mapping = mapping
   }
 
-  /** Of the collections to watch. */
+  /** API paths of the collections to watch. */
   paths(): readonly string[] {
     return this.objects.paths()
   }
@@ -66,7 +66,10 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
     this.forget(ref)
   }
 
-  /** The record of an object from the API server. Undefined when it has none, or is being deleted, which is final. */
+  /**
+   * Reads the record from an API object. Returns undefined if the object is invalid or is being deleted, which cannot be
+   * undone.
+   */
   versioned(object: KubeObject): Versioned<T> | undefined {
     this.observe(object)
     if (object.metadata.deletionTimestamp !== undefined) return undefined
@@ -74,21 +77,21 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
     return record && { record, revision: revisionOf(object) }
   }
 
-  /** False for revisions that this store has seen or written already, and for older ones. */
+  /** Returns false if the store has already seen or written this revision or a newer one. */
   isUnseen(_object: KubeObject): boolean {
     return true
   }
 
-  /** The object is gone. `last`: its last state, if known. */
+  /** Call when the object is deleted. `last` is its last state, if known. */
   forget(_ref: Ref, _last?: KubeObject): void {}
 
-  /** Revisions went back: cached ones no longer say what is newer. */
+  /** Call when the cluster's revisions have gone back: cached revisions cannot be compared with new ones. */
   forgetAll(): void {}
 
-  /** Called with listed objects before their records are read. */
+  /** Called with the listed objects before their records are read. */
   protected async beforeRead(_objects: readonly KubeObject[], _options: CallOptions | undefined): Promise<void> {}
 
-  /** Called with every object that the API server returns. */
+  /** Called with each object that the API server returns. */
   protected observe(_object: KubeObject): void {}
 
   /** Throws `conflict` for a revision that the API server cannot have assigned. */
@@ -118,7 +121,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
   }
 }
 
-/** For the second of two writes that make one change: its failure does not mean that nothing was written. */
+/** Wraps the second of two writes that together make one change: if it fails, the first write has still taken effect. */
 export async function secondWrite<T>(write: Promise<T>): Promise<T> {
   try {
     return await write

@@ -1,6 +1,6 @@
 /**
- * Calls for the objects of one custom resource. Every write states the revision that it replaces, also in the object itself:
- * the API server assigns no new revision to a write without a change.
+ * API calls for the objects of one custom resource. Every write includes the revision that it replaces, both as a
+ * precondition and in the object itself: the API server assigns no new revision to a write that changes nothing.
  */
 import type { CallOptions } from '../../../src/contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../../../src/contracts/errors.js'
@@ -12,9 +12,9 @@ import { type KubeObject, pathOf, type ResourceType, typeMetaOf } from '../clien
 
 export interface CustomObjectsDependencies {
   readonly api: KubernetesApi
-  /** Undefined: all. */
+  /** Undefined means all namespaces. */
   readonly namespaces: readonly string[] | undefined
-  /** Throws `closed`. */
+  /** Throws `closed` if the store is closed. */
   readonly throwIfClosed: () => void
 }
 
@@ -29,14 +29,14 @@ export class CustomObjects {
     this.#resource = resource
   }
 
-  /** Of the collections that are listed and watched. */
+  /** API paths of the collections to list and watch. */
   paths(): readonly string[] {
     const { namespaces } = this.#deps
     if (!namespaces) return [pathOf(this.#resource)]
     return namespaces.map((namespace) => pathOf(this.#resource, { namespace }))
   }
 
-  /** Outside its namespaces the fleet neither has objects nor, usually, permissions. */
+  /** Outside these namespaces the fleet has no objects and, usually, no permissions. */
   includes(namespace: string): boolean {
     return this.#deps.namespaces?.includes(namespace) ?? true
   }
@@ -54,7 +54,7 @@ export class CustomObjects {
     return this.#object('GET', ref, {}, options)
   }
 
-  /** Rejects with `invalid` when the namespace is not the fleet's or does not exist. */
+  /** Rejects with `invalid` if the namespace does not belong to the fleet or does not exist. */
   async create(ref: Ref, body: object, options: CallOptions | undefined): Promise<KubeObject> {
     this.#check(options)
     const { namespace, name } = ref
@@ -84,7 +84,7 @@ export class CustomObjects {
     return this.#object('PUT', ref, { body, subresource: 'status', priority }, options)
   }
 
-  /** Replaces the spec only: labels, annotations and status may be someone else's. */
+  /** Replaces only the spec: other clients may own the labels, annotations and status. */
   patchSpec(ref: Ref, revision: string, spec: object, options: CallOptions | undefined): Promise<KubeObject> {
     const body = [
       { op: 'replace', path: '/metadata/resourceVersion', value: revision },
@@ -93,7 +93,7 @@ export class CustomObjects {
     return this.#object('PATCH', ref, { body, contentType: 'application/json-patch+json' }, options)
   }
 
-  /** An absent object is success. */
+  /** Succeeds if the object does not exist. */
   async delete(ref: Ref, revision: string, options: CallOptions | undefined): Promise<void> {
     const body = { preconditions: { resourceVersion: revision }, propagationPolicy: 'Background' }
     try {

@@ -1,4 +1,4 @@
-/** Details as GameServerDetail objects. */
+/** Stores details as GameServerDetail objects. */
 import type { CallOptions } from '../../../src/contracts/call-options.js'
 import type { Detail } from '../../../src/rules/model/resources.js'
 import { CustomCollection } from './custom-collection.js'

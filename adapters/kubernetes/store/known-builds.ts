@@ -1,20 +1,26 @@
-/** The builds that this host has seen or written, with the revision of each record and of its object. */
+/** The builds that this host has read or written, with the revisions of each record and of its object. */
 import { type Build, keyOf } from '../../../src/rules/model/resources.js'
 import type { OwnerReference } from '../client/kube-objects.js'
 
 export interface KnownBuild {
   readonly record: Build
   readonly objectRevision: string
-  /** Older than `objectRevision` when only counts were written since. */
+  /** Older than `objectRevision` if only counts have been written since. */
   readonly recordRevision: string
   readonly owner: OwnerReference | undefined
-  /** Its uid is settled: once read from its status or written there, it stays even when the status is cleared. */
+  /**
+   * Whether the uid is final. Once read from the build's status or written to it, it stays the same even if the status is
+   * cleared.
+   */
   readonly hasIdentity: boolean
 }
 
 export class KnownBuilds {
   readonly #byKey = new Map<string, KnownBuild>()
-  /** By namespace and uid. Deleted builds stay, so that servers still being created for them are deleted as well. */
+  /**
+   * Owner references by namespace and uid. Deleted builds remain here, so that servers still being created for them refer to
+   * the deleted owner and are deleted too.
+   */
   readonly #owners = new Map<string, OwnerReference>()
 
   get(key: string): KnownBuild | undefined {
@@ -27,14 +33,14 @@ export class KnownBuilds {
     if (owner) this.#owners.set(ownerKey(record.namespace, record.uid), owner)
   }
 
-  /** This host has written the record. A watch may have reported this revision, or a later one, before the response. */
+  /** Call after this host has written the record. A watch may already have reported this revision or a later one. */
   written(key: string, known: KnownBuild, record: Build, revision: string): void {
     const current = this.#byKey.get(key)
     if (current && isNewer(current.objectRevision, revision)) return
     this.set(key, { ...known, record, objectRevision: revision, recordRevision: revision })
   }
 
-  /** This host has written counts, and `known` was the build before. */
+  /** Call after this host has written counts. `known` is the build before the write. */
   countsWritten(key: string, known: KnownBuild, revision: string): void {
     if (this.#byKey.get(key) !== known) return
     this.#byKey.set(key, { ...known, objectRevision: revision, hasIdentity: true })
@@ -53,7 +59,7 @@ export class KnownBuilds {
   }
 }
 
-/** Revisions of one object are increasing numbers. */
+/** Compares two revisions of the same object, which are increasing numbers. */
 export function isNewer(a: string, b: string): boolean {
   return Number(a) > Number(b)
 }

@@ -1,4 +1,4 @@
-/** Servers as GameServer objects. An allocation is one conditional status write: the hot path of the fleet. */
+/** Stores servers as GameServer objects. An allocation is a single conditional status write: the hot path of the fleet. */
 import type { CallOptions } from '../../../src/contracts/call-options.js'
 import { keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
 import { fieldsAt, textAt } from '../client/fields.js'
@@ -16,7 +16,7 @@ import {
 } from './objects/server-object.js'
 
 interface CachedServer {
-  /** Of the record. */
+  /** The record's uid. */
   readonly uid: string | undefined
   readonly owner: OwnerReference | undefined
   readonly revision: number
@@ -42,16 +42,19 @@ export class ServerCollection extends CustomCollection<Server> {
     this.#resources = resources
   }
 
-  /** Owner reference for what belongs to the server. Undefined when its object, or that of this uid, was not seen. */
+  /**
+   * Owner reference for objects that belong to the server. Undefined if this host has not seen the server's object, or if the
+   * object has a different uid.
+   */
   owner(ref: Ref, uid?: string): OwnerReference | undefined {
     const cached = this.#cached.get(keyOf(ref))
     return uid === undefined || cached?.uid === uid ? cached?.owner : undefined
   }
 
-  /** The spec, a server's identity, never changes: one status write is enough. */
+  /** A server's spec contains only its identity, which never changes, so a single status write is enough. */
   async update(record: Server, revision: string, options?: CallOptions): Promise<string> {
     const basedOn = this.checkedRevision(revision, record)
-    // Players wait for allocations only.
+    // Only allocations get priority, because players are waiting for them.
     const priority = record.state === 'Active'
     return this.putStatus(record, basedOn, serverStatus(record, basedOn), { ...options, priority })
   }
@@ -67,7 +70,7 @@ export class ServerCollection extends CustomCollection<Server> {
 
   override forget(ref: Ref, last?: KubeObject): void {
     const cached = this.#cached.get(keyOf(ref))
-    // A new server of that name exists already.
+    // A new server with that name already exists.
     if (cached && last && cached.revision > Number(revisionOf(last))) return
     this.#cached.delete(keyOf(ref))
   }

@@ -1,6 +1,6 @@
 /**
- * The store of a fleet on Kubernetes: its custom resources are the records. Changes made with kubectl arrive through `watch`;
- * `display` writes the counts and events that kubectl shows.
+ * The store of a fleet on Kubernetes: custom resources are the records. Changes made with kubectl arrive through `watch`;
+ * `display` writes the counts and Events that kubectl shows.
  */
 import type { CallOptions } from '../../../src/contracts/call-options.js'
 import type { Clock } from '../../../src/contracts/clock.js'
@@ -21,17 +21,17 @@ import { ServerCollection } from './server-collection.js'
 import { openTokenEncryption } from './token-encryption.js'
 
 export interface KubernetesStoreOptions {
-  /** Stays open when the store closes. */
+  /** Is not closed together with the store. */
   readonly api: KubernetesApi
   readonly clock: Clock
   readonly logger: Logger
-  /** Of the custom resources. */
+  /** API group of the custom resources. */
   readonly group: string
-  /** Of the Secret with the key that encrypts tokens. */
+  /** Namespace of the Secret that contains the token encryption key. */
   readonly systemNamespace: string
-  /** Of the fleet's builds. Undefined: all. */
+  /** Namespaces of the fleet's builds; undefined means all. */
   readonly namespaces: readonly string[] | undefined
-  /** Called once the store is closed. */
+  /** Called once the store has closed. */
   readonly onClosed?: () => void
 }
 
@@ -65,7 +65,10 @@ export class KubernetesStore implements Store {
     this.display = new ClusterDisplay({ api, clock, logger, builds: this.builds, resources, ownerOfServer })
   }
 
-  /** Owner reference for what belongs to a server. Undefined when its object was not seen: another store is in use. */
+  /**
+   * Owner reference for objects that belong to a server. Undefined if this store has not seen the server's object, for
+   * example because the fleet uses another store.
+   */
   ownerOfServer(ref: Ref, uid?: string): OwnerReference | undefined {
     return this.servers.owner(ref, uid)
   }

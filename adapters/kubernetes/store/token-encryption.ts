@@ -1,6 +1,6 @@
 /**
- * Encrypts servers' tokens with a key kept in a Secret, so that users who may read servers but no secrets cannot send
- * heartbeats for them. AES-256-GCM, bound to the server's uid.
+ * Encrypts server tokens with a key kept in a Secret, so that users who may read servers but not secrets cannot send
+ * heartbeats on a server's behalf. Uses AES-256-GCM, bound to the server's uid.
  */
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'
 import type { Clock } from '../../../src/contracts/clock.js'
@@ -22,7 +22,7 @@ export interface TokenEncryptionDependencies {
   readonly api: KubernetesApi
   readonly clock: Clock
   readonly logger: Logger
-  /** Of the Secret, which the first host creates. */
+  /** Namespace of the Secret, which the first host creates. */
   readonly namespace: string
 }
 
@@ -45,7 +45,7 @@ export async function openTokenEncryption(deps: TokenEncryptionDependencies): Pr
         return Buffer.concat(text).toString('utf8')
       } catch (error) {
         logger.warn({ err: error, uid }, 'cannot decrypt the token of a server: it was encrypted with another key')
-        // Unguessable without the key, and the same for each read.
+        // Unguessable without the key, and the same on every read.
         return createHmac('sha256', key).update(`in place of ${encrypted} of ${uid}`).digest('hex')
       }
     },
@@ -61,13 +61,13 @@ async function loadKey(deps: TokenEncryptionDependencies): Promise<Buffer> {
   const what = `create secret ${namespace}/${keySecretName}`
   try {
     const path = pathOf(secrets, { namespace })
-    // Unfenced: the first host creates it before any host leads.
+    // Unfenced: the first host creates the Secret before any host is the leader.
     return keyIn(await api.object({ what, method: 'POST', path, body, unfenced: true }), namespace)
   } catch (error) {
     if (FleetError.is(error, 'not-found')) {
       throw new FleetError('invalid', `kubernetesBackend: namespace ${namespace} does not exist`, { cause: error })
     }
-    // Another host may have created it first.
+    // Another host may have created the Secret first.
     const existing = FleetError.is(error, 'conflict') ? await readKey(deps) : undefined
     if (existing) return existing
     throw error

@@ -2,12 +2,12 @@
 import type { Subject } from '../backend-subject.js'
 
 export interface BackendCase {
-  /** The case needs a backend with exactly this many public ports. */
+  /** If set, the case needs a backend with exactly this many public ports. */
   readonly publicPorts?: number
   check(subject: Subject): Promise<void>
 }
 
-/** Keeps the case names as types, so that a misspelt name does not compile. */
+/** Preserves the case names as literal types, so that a misspelt name does not compile. */
 export function backendCases<N extends string>(
   cases: Readonly<Record<N, BackendCase>>,
 ): Readonly<Record<N, BackendCase>> {

@@ -1,4 +1,4 @@
-/** Conformance cases: public ports are assigned and released. */
+/** Conformance cases: assigning and releasing public ports. */
 import assert from 'node:assert/strict'
 import { rejectsWith } from '../backend-subject.js'
 import { backendCases } from './case.js'

@@ -1,4 +1,4 @@
-/** Conformance cases: instances survive a restart of the host. */
+/** Conformance cases: instances survive a host restart. */
 import assert from 'node:assert/strict'
 import { rejectsWith } from '../backend-subject.js'
 import { backendCases } from './case.js'

@@ -1,4 +1,4 @@
-/** Conformance cases: listeners receive events. A `resync` may replace an event. */
+/** Conformance cases: listeners receive events. A backend may send a `resync` instead of an event. */
 import assert from 'node:assert/strict'
 import type { Instance, InstanceSpec } from '../../contracts/backend.js'
 import type { Received, Subject } from '../backend-subject.js'
@@ -84,7 +84,7 @@ export const watchCases = backendCases({
   },
 })
 
-/** Waits for the event, or for a `resync` after which the list shows it. */
+/** Waits for the event, or for a `resync` after which `list` shows the change. */
 async function expectReported(
   subject: Subject,
   received: Received,

@@ -1,4 +1,4 @@
-/** The parts of a simulation run, as its actors and faults see them. */
+/** The parts of a simulation run that its actors and faults can access. */
 import type { CreateRate } from './invariants/create-rate.js'
 import type { Invariants } from './invariants/invariants.js'
 import type { BackendModel } from './models/backend-model.js'
@@ -14,7 +14,7 @@ export interface SimulationContext {
   readonly lease: Lease
   readonly hosts: HostPool
   readonly invariants: Invariants
-  /** The build whose servers cannot run, if this run has one. */
+  /** The build whose servers cannot run, if this run includes one. */
   readonly unrunnable: UnrunnableBuild | undefined
   readonly totals: { allocations: number; refusals: number }
 }

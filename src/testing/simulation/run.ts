@@ -1,6 +1,6 @@
 /**
- * One simulation run: hosts, games, callers and operators in one world. First everything can fail; then the faults stop,
- * and the fleet has to reach quiescence.
+ * One simulation run: hosts, games, callers and operators in one world. In the first phase anything can fail. Then the faults
+ * stop, and the fleet has to reach quiescence.
  */
 import type { FleetEvent } from '../../contracts/events.js'
 import type { Fleet } from '../../contracts/fleet.js'
@@ -24,7 +24,7 @@ import { World } from './world/world.js'
 
 const minuteMs = 60_000
 const quiescenceMs = 3 * minuteMs
-/** Far more than a fleet of this size needs, and far less than one that retries without a pause. */
+/** Far more calls than a fleet of this size needs, and far fewer than a fleet makes that retries without a pause. */
 const maxCallsPerMinute = 20_000
 
 const simulationLimits = { heartbeatIntervalMs: 2_000, resyncIntervalMs: 30_000 }
@@ -58,7 +58,7 @@ export class SimulationRun implements SimulationContext {
       [20, 200],
     ]) ?? [0, 5]
     const isShared = hostCount > 1 || world.chance(0.5)
-    // Even seeds with a shared store watch it.
+    // If the store is shared, the hosts watch it in runs with an even seed.
     const sharing = isShared ? (seed % 2 === 0 ? 'watched' : 'shared') : 'private'
     this.store = new StoreModel(world, faultRate, latencyMs, sharing, this.#storeListener(sharing === 'watched'))
     const ports = { first: 10_000, last: 10_000 + world.between(12, 60) }
@@ -95,14 +95,14 @@ export class SimulationRun implements SimulationContext {
     for (const host of this.hosts.all) host.wake()
     const { settlingMs, resizedMs, notResizedMs, rolloutMs } = this.#allowances
     await this.#advance(settlingMs)
-    // Nothing else changes from here on, so the fleet has to notice this edit by itself.
+    // Nothing else changes from here on, so no other activity can make the fleet notice this edit.
     await this.#advance(scaleBuildExternally(this) === undefined ? notResizedMs : resizedMs)
     if (await this.#hasRollout()) await this.#advance(rolloutMs)
     await checkQuiescence(this, () => this.#advance(quiescenceMs))
     world.throwIfFailed()
   }
 
-  /** Adds the final state to the history of a failed run. */
+  /** Adds the final state to the history. Called after a failed run. */
   noteFinalState(): void {
     for (const { spec, phase, game } of this.backend.instances.values()) {
       this.world.note(`instance ${spec.ref.name}: ${phase}, ${game?.behavior ?? 'not started'}, ${game?.state ?? ''}`)
@@ -123,7 +123,7 @@ export class SimulationRun implements SimulationContext {
     return snapshot?.builds.some(({ status }) => status.rollout !== undefined) === true
   }
 
-  /** Runs all steps of the next `ms` and checks the invariants after each. */
+  /** Advances the run by `ms` and checks the invariants after each step. */
   async #advance(ms: number): Promise<void> {
     const { world } = this
     const until = world.elapsedMs + ms
@@ -146,7 +146,7 @@ export class SimulationRun implements SimulationContext {
     return this.store.calls + this.backend.calls
   }
 
-  /** Reports every change of the store. Half of the watched stores have a garbage collector, like a cluster. */
+  /** Reports every store change to the invariants. Half of the watched stores have a garbage collector, like a cluster's. */
   #storeListener(watched: boolean): StoreListener {
     const { world } = this
     const { records } = this.invariants

@@ -1,6 +1,6 @@
 /**
- * Runs the real fleet, unchanged, against models of a store, a backend and games with random faults, and checks the
- * invariants after every step. At the end the faults stop, and the fleet has to reach quiescence: it makes no more calls.
+ * Runs the real, unchanged fleet against models of a store, a backend and games, injects random faults, and checks the
+ * invariants after every step. At the end the faults stop, and the fleet must reach the specified state and make no more calls.
  */
 import { FleetError } from '../../contracts/errors.js'
 import type { Fleet } from '../../contracts/fleet.js'
@@ -10,15 +10,15 @@ import { SimulationRun } from './run.js'
 import { Violation } from './world/world.js'
 
 export interface SimulationOptions {
-  /** Determines the whole run. */
+  /** The seed, which determines the whole run. */
   readonly seed: number
-  /** Simulated time with faults, followed by some minutes without. Default 10. */
+  /** Simulated minutes with faults; some minutes without faults follow. Default 10. */
   readonly minutes?: number
   /** Number of history lines in the result. Default 60. */
   readonly historyLines?: number
-  /** Limits of the fleet. Default: those of `createFleet`, with a heartbeat every 2 s and a resync every 30 s. */
+  /** Limits for the fleet. Default: those of `createFleet`, but with a heartbeat every 2 s and a resync every 30 s. */
   readonly limits?: Partial<FleetLimits>
-  /** Creates the fleet under test; must use the backend, store, clock and elector of the options. Default: `createFleet`. */
+  /** Creates the fleet under test. Must use the backend, store, clock and elector from the options. Default: `createFleet`. */
   readonly createFleet?: (options: FleetOptions) => Promise<Fleet>
 }
 
@@ -28,7 +28,7 @@ export interface SimulationResult {
   readonly violation?: string
   /** The last events of the run, oldest first, followed by the final state if an invariant was violated. */
   readonly history: readonly string[]
-  /** 16 hexadecimal digits: a digest of the whole run. Two versions of the code with the same behavior give the same one. */
+  /** A digest of the whole run, as 16 hexadecimal digits. A code change that does not alter behavior does not alter it. */
   readonly fingerprint: string
   readonly steps: number
   readonly allocations: number
@@ -38,7 +38,7 @@ export interface SimulationResult {
   readonly faults: Readonly<Record<string, number>>
 }
 
-/** Resolves even if an invariant was violated: see `violation`. Rejects with `invalid` for invalid limits. */
+/** Resolves even if an invariant was violated: check `violation`. Rejects with `invalid` if the limits are invalid. */
 export async function simulate(options: SimulationOptions): Promise<SimulationResult> {
   const simulation = new SimulationRun(options.seed, options.createFleet ?? createFleet, options.limits ?? {})
   let violation: string | undefined

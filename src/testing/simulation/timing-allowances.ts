@@ -1,24 +1,24 @@
-/** How much time a run allows the fleet for each expectation. Longer fleet limits allow more time. */
+/** How long the fleet may take to meet each expectation of a run. Longer fleet limits allow more time. */
 import { defaultLimits, type FleetLimits } from '../../contracts/options.js'
 
 const minuteMs = 60_000
 
 export interface TimingAllowances {
-  /** For a server to leave a state that is not final. */
+  /** Time for a server to leave a transitional state. */
   readonly livenessMs: number
-  /** For an external edit to take effect. */
+  /** Time for an external edit to take effect. */
   readonly editMs: number
-  /** For the fleet to settle after the last fault: longer than all timeouts that may expire one after the other. */
+  /** Time for the fleet to become idle after the last fault. Exceeds the sum of all timeouts that may expire in sequence. */
   readonly settlingMs: number
-  /** For the fleet to settle after the final resize of a build. */
+  /** Time for the fleet to become idle after the final resize of a build. */
   readonly resizedMs: number
-  /** The same without such a resize. */
+  /** Time for the fleet to become idle if there was no build to resize. */
   readonly notResizedMs: number
-  /** For a rolling update after a crash: it proceeds by quarters, and each has to stay up for `backoffResetMs`. */
+  /** Time for a rolling update after a crash: it replaces a quarter at a time, which must stay up for `backoffResetMs`. */
   readonly rolloutMs: number
 }
 
-/** `isCalm`: few faults are injected. */
+/** `isCalm`: whether few faults are injected. */
 export function timingAllowances(limits: FleetLimits, isCalm: boolean): TimingAllowances {
   const { firstHeartbeatMs, backoffMaxMs, backoffResetMs, resyncIntervalMs } = limits
   const extraMs = beyondDefaults(limits)

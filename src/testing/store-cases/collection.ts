@@ -1,4 +1,4 @@
-/** Store scenarios: get, list, create, update and delete of one collection. */
+/** Store scenarios: get, list, create, update and delete in one collection. */
 import assert from 'node:assert/strict'
 import type { Collection, Store } from '../../contracts/store.js'
 import type { Ref } from '../../rules/model/resources.js'

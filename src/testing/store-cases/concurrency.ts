@@ -129,7 +129,7 @@ export function concurrencyScenarios(namespace: string): readonly Scenario[] {
   ]
 }
 
-/** The index of the call that succeeded; all others must have rejected with `conflict`. */
+/** Returns the index of the only call that succeeded. All others must have rejected with `conflict`. */
 function onlyWinner(outcomes: readonly PromiseSettledResult<unknown>[]): number {
   const winners = outcomes.flatMap((outcome, n) => (outcome.status === 'fulfilled' ? [n] : []))
   assert.equal(winners.length, 1, `${winners.length} of ${outcomes.length} succeeded`)

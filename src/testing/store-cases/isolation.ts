@@ -27,7 +27,7 @@ export function isolationScenarios(namespaces: readonly [string, string]): reado
         await store.builds.create(completeBuild(ref))
         await store.servers.create(completeServer(ref))
         const detail = await store.details.create(completeDetail(ref))
-        // Only the detail, since a store may delete dependent records of the others.
+        // Deletes only the detail: for a build or a server, the store may also delete dependent records.
         await store.details.delete(ref, detail)
         assert.deepEqual((await store.builds.get(ref))?.record, completeBuild(ref))
         assert.deepEqual((await store.servers.get(ref))?.record, completeServer(ref))

@@ -1,4 +1,4 @@
-/** Types and helpers of the store scenarios. */
+/** Types and helpers for the store scenarios. */
 import assert from 'node:assert/strict'
 import { FleetError, type ErrorCode } from '../../contracts/errors.js'
 import type { Collection, Store } from '../../contracts/store.js'
@@ -9,7 +9,7 @@ export interface Kind<T extends Ref> {
   of(store: Store): Collection<T>
   complete(ref: Ref): T
   minimal(ref: Ref): T
-  /** Returns a different record for each n. */
+  /** Returns the record with a change that is different for each `n`. */
   changed(record: T, n: number): T
 }
 
@@ -20,7 +20,7 @@ export interface Scenario {
 
 export interface DurabilityScenario {
   readonly name: string
-  /** Returns values for `after`. */
+  /** Runs before the store is closed and reopened. Resolves to values for `after`. */
   readonly before: (store: Store) => Promise<readonly string[]>
   readonly after: (store: Store, result: readonly string[]) => Promise<void>
 }

@@ -92,7 +92,7 @@ function watched(store: Store, namespace: string) {
   return { builds, servers, stop }
 }
 
-/** Records the events of one collection in one namespace. Waits without a timeout of its own. */
+/** Records the events for one collection in one namespace. Its waits have no timeout of their own. */
 function recorder<T extends Ref>(namespace: string) {
   const seen = new Map<string, Versioned<T>>()
   const gone = new Set<string>()

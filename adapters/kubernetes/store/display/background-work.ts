@@ -1,4 +1,4 @@
-/** Runs writes that no caller waits for. Logs failures; `settled` waits for the writes in progress. */
+/** Runs writes that no caller waits for and logs their failures. `settled` waits for the writes in progress. */
 import type { Logger } from '../../../../src/contracts/logger.js'
 
 export class BackgroundWork {

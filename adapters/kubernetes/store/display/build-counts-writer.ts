@@ -1,4 +1,4 @@
-/** Writes the counts of builds: the latest, at most once a second per build, and with back-off after failures. */
+/** Writes each build's latest counts at most once a second, and backs off after failures. */
 import type { Clock } from '../../../../src/contracts/clock.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import type { Logger } from '../../../../src/contracts/logger.js'
@@ -16,7 +16,7 @@ export interface BuildCountsWriterDependencies {
 
 const intervalMs = 1_000
 const maxPauseMs = 30_000
-/** A build that is still unknown after this many attempts is gone. */
+/** A build that is still unknown after this many attempts is considered deleted. */
 const maxAttemptsUnknown = 5
 
 interface PendingCounts {
@@ -26,14 +26,14 @@ interface PendingCounts {
 
 interface Failures {
   readonly inARow: number
-  /** The revision at which the last write met a conflict. */
+  /** The build's revision at the time the last write ended in a conflict. */
   readonly conflictAt?: string | undefined
 }
 
 export class BuildCountsWriter {
   readonly #deps: BuildCountsWriterDependencies
   readonly #pending = new Map<string, PendingCounts>()
-  /** Builds being written, or in the pause after that. */
+  /** Keys of builds whose counts are being written, or that are in the pause after a write. */
   readonly #busy = new Set<string>()
   readonly #failures = new Map<string, Failures>()
   readonly #timers = new Set<() => void>()
@@ -60,7 +60,7 @@ export class BuildCountsWriter {
     this.#busy.add(key)
     const { inARow = 0, conflictAt } = this.#failures.get(key) ?? {}
     const revision = builds.objectRevision(next.ref)
-    // Until the watch reports the other write, another attempt would meet the same conflict.
+    // Until the watch reports the conflicting write, another attempt would only fail again.
     const outcome = revision === undefined || revision === conflictAt ? 'conflict' : await this.#put(next)
     if (outcome === 'done' || (revision === undefined && inARow >= maxAttemptsUnknown)) {
       this.#failures.delete(key)
@@ -84,7 +84,7 @@ export class BuildCountsWriter {
       const all = { ...counts, currentStandingByReadyDesired, ...(rollout && { rollout }) }
       return (await builds.writeCounts(ref, all)) ? 'done' : 'conflict'
     } catch (error) {
-      // A new leader writes its own counts.
+      // The new leader writes the counts itself.
       if (work.closed || FleetError.is(error, 'not-leader')) return 'done'
       logger.debug({ err: error, build: keyOf(ref) }, 'cannot write build counts; will retry')
       return 'failed'

@@ -1,6 +1,6 @@
 /**
- * What `kubectl get` and `kubectl describe` show beside the records: the counts of builds, and Events. The fleet never reads
- * it back, and never waits for it.
+ * Writes what `kubectl get` and `kubectl describe` show in addition to the records: build counts and Events. The fleet never
+ * reads this data back and never waits for the writes.
  */
 import type { Clock } from '../../../../src/contracts/clock.js'
 import type { FleetEvent } from '../../../../src/contracts/events.js'

@@ -1,4 +1,4 @@
-/** Creates Kubernetes Events, rate-limited: a failing build would otherwise flood the cluster with them. */
+/** Creates Kubernetes Events at a limited rate; without the limit, a failing build would flood the cluster with them. */
 import type { Clock } from '../../../../src/contracts/clock.js'
 import { keyOf } from '../../../../src/rules/model/resources.js'
 import type { KubernetesApi } from '../../client/api.js'
@@ -15,12 +15,12 @@ export interface EventWriterDependencies {
 
 const burst = 50
 const perSecond = 5
-/** Each build reports at most one failure of each kind in this time. */
+/** For each build, failures of the same kind are reported at most once in this time. */
 const repetitionMs = 60_000
 
 export class EventWriter {
   readonly #deps: EventWriterDependencies
-  /** Elapsed ms of the last event of each build and kind of failure. */
+  /** Elapsed ms of the last event for each combination of build and kind of failure. */
   readonly #lastFailures = new Map<string, number>()
   #tokens = burst
   #refilledAt: number
@@ -36,7 +36,7 @@ export class EventWriter {
     if (!work.closed && !this.#isRepetition(event) && this.#takeToken()) work.run(this.#create(event))
   }
 
-  /** One cause may make every server of a build fail repeatedly. */
+  /** A single cause may make all servers of a build fail repeatedly. */
   #isRepetition({ reason, object }: KubeEvent): boolean {
     if (reason !== 'ServerStartFailed' && reason !== 'ReconcileFailed') return false
     const key = `${reason} ${keyOf(object)}`

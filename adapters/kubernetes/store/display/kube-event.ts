@@ -1,4 +1,4 @@
-/** Which fleet events become Kubernetes Events, and on which object. Pure. */
+/** Decides which fleet events become Kubernetes Events and which object they refer to. Pure. */
 import type { FleetEvent } from '../../../../src/contracts/events.js'
 import type { Ref } from '../../../../src/rules/model/resources.js'
 
@@ -21,7 +21,7 @@ export interface ObjectLookup {
   server(ref: Ref): InvolvedObject
 }
 
-/** Undefined for events that are too frequent, or visible in the objects themselves. */
+/** Returns undefined for events that are too frequent or are already visible in the objects. */
 export function kubeEventOf(event: FleetEvent, objects: ObjectLookup): KubeEvent | undefined {
   const { message, at } = event
   switch (event.type) {
@@ -43,9 +43,10 @@ export function kubeEventOf(event: FleetEvent, objects: ObjectLookup): KubeEvent
     case 'ReconcileFailed':
       return { type: 'Warning', reason: event.type, message, at, object: objects.build(event.build) }
     case 'ServerEnding': {
-      // Only ends that the fleet did not decide on: crashes, evictions, lost nodes, external deletions.
+      // Report only terminations that the fleet did not decide on (crashes, evictions, lost nodes, external deletions) and
+      // sessions that lasted too long.
       if (!event.crash && event.reason !== 'Gone' && event.reason !== 'SessionTooLong') return undefined
-      // On the build: the server and its events are about to be deleted.
+      // The Event refers to the build, because the server and its Events are about to be deleted.
       return { type: 'Warning', reason: event.reason, message, at, object: objects.build(event.build) }
     }
     case 'ServerHealthChanged':

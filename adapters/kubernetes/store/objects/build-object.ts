@@ -1,6 +1,6 @@
 /**
- * Converts between Build records and GameServerBuild objects. Users write the spec, hosts the status, which also holds the
- * record's uid: there it survives `kubectl replace`, and is not copied with a manifest. Pure.
+ * Converts between Build records and GameServerBuild objects. Users write the spec; hosts write the status. The status also
+ * contains the record's uid: there it survives `kubectl replace` and is not copied along with a manifest. Pure.
  */
 import { type Build, type BuildSpec, type Condition, conditionTypes } from '../../../../src/rules/model/resources.js'
 import { buildHealth } from '../../../../src/rules/model/status.js'
@@ -10,12 +10,13 @@ import { fieldsAt, numberAt, rfc3339, textAt, textsAt, timeAt } from '../../clie
 import { type KubeObject, typeMetaOf } from '../../client/kube-objects.js'
 import type { FleetResources } from './custom-resources.js'
 
-/** Counts and rollout progress, which the record does not have. */
+/** Counts and rollout progress, which are not part of the record. */
 export type BuildCounts = Partial<GameServerBuild['status']>
 
 /**
- * Undefined when the object is not a valid build, such as one of another version of the definitions. `creating`: the record
- * being created under this name, which identifies a new object until its status is written.
+ * Reads a build. Returns undefined if the object is invalid, for example because it was written for another version of the
+ * definitions. `creating` is the record being created under this name: it provides the identity of a new object until its
+ * status is written.
  */
 export function readBuild(
   { metadata, ...object }: KubeObject,
@@ -52,7 +53,10 @@ export function newBuildObject(build: Build, resources: FleetResources): object 
   }
 }
 
-/** `basedOn`: the revision that the write replaces. It makes the object differ, so that the write gets a new revision. */
+/**
+ * `basedOn` is the revision that the write replaces. Including it changes the object, so that every write gets a new
+ * revision.
+ */
 export function buildStatus(build: Build, counts: BuildCounts, basedOn: string): object {
   return {
     ...counts,
@@ -72,7 +76,7 @@ export function buildStatus(build: Build, counts: BuildCounts, basedOn: string):
   }
 }
 
-/** Checks the shape only; the engine validates the rest. */
+/** Checks only the shape; the engine validates the values. */
 function readSpec(spec: unknown): BuildSpec | undefined {
   return isSpec(spec) ? spec : undefined
 }

@@ -1,4 +1,4 @@
-/** The custom resources of `crds.yaml`, and references to their objects. Pure. */
+/** The custom resources defined in `crds.yaml`, and owner references to their objects. Pure. */
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
 import {
   apiVersionOf,
@@ -12,13 +12,13 @@ export interface FleetResources {
   readonly builds: ResourceType
   readonly servers: ResourceType
   readonly details: ResourceType
-  /** On servers, details and pods: name of their build. */
+  /** Label on servers, details and pods with the name of their build. */
   readonly buildLabel: string
-  /** On builds created by this store: the record's uid, until the object's status contains it. */
+  /** Annotation on builds created by this store with the record's uid, used until the object's status contains the uid. */
   readonly createdAsAnnotation: string
 }
 
-/** `group`: the API group of the installed definitions. Default: that of `crds.yaml`. */
+/** `group` is the API group of the installed definitions. Default: the group in `crds.yaml`. */
 export function fleetResources(group: string = defaultApiGroup): FleetResources {
   return Object.freeze({
     builds: resourceType(group, 'v1alpha1', 'gameserverbuilds', 'GameServerBuild'),
@@ -29,7 +29,10 @@ export function fleetResources(group: string = defaultApiGroup): FleetResources 
   })
 }
 
-/** Makes this object the owner of another, which is then deleted with it. Undefined for an object not yet created. */
+/**
+ * An owner reference to this object; an object that has it is deleted together with its owner. Undefined if the object has
+ * not been created yet.
+ */
 export function ownerReferenceTo(resource: ResourceType, { metadata }: KubeObject): OwnerReference | undefined {
   const { name, uid } = metadata
   if (uid === undefined) return undefined

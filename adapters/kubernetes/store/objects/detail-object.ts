@@ -4,7 +4,7 @@ import { fieldsAt, textAt, textsAt } from '../../client/fields.js'
 import { type KubeObject, type OwnerReference, typeMetaOf } from '../../client/kube-objects.js'
 import type { FleetResources } from './custom-resources.js'
 
-/** Undefined when the object is not a valid detail. */
+/** Returns undefined if the object is not a valid detail. */
 export function readDetail(object: KubeObject): Detail | undefined {
   const { name, namespace } = object.metadata
   const spec = fieldsAt(object, 'spec')
@@ -27,7 +27,10 @@ export function newDetailObject(detail: Detail, resources: FleetResources, owner
   }
 }
 
-/** `basedOn`: the revision that the write replaces. It makes the object differ, so that the write gets a new revision. */
+/**
+ * `basedOn` is the revision that the write replaces. Including it changes the object, so that every write gets a new
+ * revision.
+ */
 export function detailSpec({ build, players }: Detail, basedOn?: string): object {
   return { build, connectedPlayersCount: players.length, connectedPlayers: players, writtenUpon: basedOn }
 }

@@ -1,4 +1,6 @@
-/** Converts between Server records and GameServer objects: identity in the spec, everything else in the status. Pure. */
+/**
+ * Converts between Server records and GameServer objects. The spec contains the identity, the status everything else. Pure.
+ */
 import {
   type Ending,
   endingReasons,
@@ -13,22 +15,27 @@ import { fieldsAt, numberAt, rfc3339, textAt, textsAt, timeAt } from '../../clie
 import { type KubeObject, type OwnerReference, typeMetaOf } from '../../client/kube-objects.js'
 import type { FleetResources } from './custom-resources.js'
 
-/** Hides tokens from users who may read servers but not secrets. */
+/** Hides server tokens from users who may read servers but not secrets. */
 export interface TokenEncryption {
   encrypt(token: string, uid: string): string
-  /** A token encrypted with another key becomes a random-looking one that no game knows, so no heartbeat matches it. */
+  /**
+   * If the token was encrypted with another key, returns a random-looking token that no game knows, so that no heartbeat
+   * matches it.
+   */
   decrypt(encrypted: string, uid: string): string
 }
 
 const healths: readonly Health[] = ['Healthy', 'Unhealthy', 'Unknown']
 
-/** Undefined when the object is not a valid server: created by hand, or of another version of the definitions. */
+/**
+ * Returns undefined if the object is not a valid server: it was created by hand, or for another version of the definitions.
+ */
 export function readServer(object: KubeObject, encryption: TokenEncryption): Server | undefined {
   const { name, namespace } = object.metadata
   const spec = fieldsAt(object, 'spec')
   const status = fieldsAt(object, 'status')
   const [uid, encrypted, build, buildUid] = identityFields.map((field) => textAt(spec, field))
-  // Both fields describe one template, so both come from the same place.
+  // Both fields describe the same template, so read them from the same place.
   const template = textAt(status, 'templateHash') === undefined ? spec : status
   const templateHash = textAt(template, 'templateHash')
   const graceSeconds = numberAt(template, 'graceSeconds')
@@ -90,7 +97,10 @@ export function newServerObject(
   }
 }
 
-/** `basedOn`: the revision that the write replaces. It makes the object differ, so that the write gets a new revision. */
+/**
+ * `basedOn` is the revision that the write replaces. Including it changes the object, so that every write gets a new
+ * revision.
+ */
 export function serverStatus(server: Server, basedOn: string): object {
   const { session, ending, state, health, templateHash, graceSeconds } = server
   const status: Record<string, unknown> = { state, health, templateHash, graceSeconds, writtenUpon: basedOn }
@@ -110,7 +120,7 @@ export function serverStatus(server: Server, basedOn: string): object {
   return status
 }
 
-/** True when the server's status differs from that of a new object. */
+/** Whether the server's status differs from that of a new object. */
 export function hasServerStatus({ state, health, ...server }: Server): boolean {
   const { address, node, ports, session, ending } = server
   const optional = [address, node, ports, session, ending, ...times.map((field) => server[field])]

@@ -1,4 +1,4 @@
-/** Names and random specs of the builds of a run. */
+/** Names and random specs for the builds in a run. */
 import { type BuildSpec, keyOf } from '../../../rules/model/resources.js'
 import type { StoreModel } from '../models/store-model.js'
 import type { World } from '../world/world.js'
@@ -9,9 +9,9 @@ export function buildIDOf(name: string): string {
   return `id-${name}`
 }
 
-/** A version whose servers never get ready. */
+/** A game version whose servers never become ready. */
 export const brokenVersion = 'broken'
-/** A version whose servers get ready and then crash. */
+/** A game version whose servers become ready and then crash. */
 export const crashingVersion = 'crashing'
 
 export const template = { spec: { containers: [{ name: 'game', image: 'game' }], terminationGracePeriodSeconds: 5 } }
@@ -37,7 +37,7 @@ export function someHealth(world: World) {
   }
 }
 
-/** Names of the builds that exist now. */
+/** Returns the names of the builds that currently exist in the store. */
 export function existingBuilds(store: StoreModel): readonly string[] {
   return buildNames.filter((name) => store.builds.has(keyOf({ namespace: 'default', name })))
 }

@@ -1,11 +1,11 @@
-/** Callers allocate a server for a session and retry like a real matchmaker. */
+/** Simulated callers, which allocate a server for a session and retry like a real matchmaker. */
 import { FleetError } from '../../../contracts/errors.js'
 import { type AllocationRequest, keyOf } from '../../../rules/model/resources.js'
 import type { SimulationContext } from '../context.js'
 import type { World } from '../world/world.js'
 import { buildIDOf, buildNames, existingBuilds } from './build-specs.js'
 
-/** Runs some callers at once. Rejects with errors that the fleet must never return. */
+/** Runs `count` callers concurrently. Rejects if the fleet returns an error that it must never return. */
 export async function runCallers(context: SimulationContext, count: number): Promise<void> {
   const { world } = context
   const build = world.oneOf(world.chance(0.05) ? buildNames : existingBuilds(context.store))
@@ -18,24 +18,24 @@ async function runCaller(context: SimulationContext, build: string): Promise<voi
   const request = { buildID: currentIDOf(context, build), sessionID: world.guid(), initialPlayers: ['amie'] }
   const waitMs = world.chance(0.5) ? 0 : world.between(1, 30_000)
   for (let attempt = 0; attempt < 6; attempt++) {
-    // Some callers send the same request twice at once.
+    // Some callers send the same request twice, concurrently.
     const calls = Array.from({ length: world.chance(0.15) ? 2 : 1 }, () =>
       allocateWithTimeout(context, request, waitMs),
     )
     const served = (await Promise.all(calls)).includes(true)
-    // Some retry with the same session although they got an answer.
+    // Some callers retry the same session although they already got a server.
     if (served && !world.chance(0.2)) return
-    // Some retry like programs, others like people.
+    // Some callers retry quickly, like a program; others slowly, like a person.
     await pause(world, world.chance(0.5) ? world.between(1, 200) : world.between(50, 10_000))
   }
 }
 
-/** The buildID may have been changed by an external edit. */
+/** Reads the buildID from the store, since an external edit may have changed it. */
 function currentIDOf({ store }: SimulationContext, name: string): string {
   return store.builds.get(keyOf({ namespace: 'default', name }))?.record.spec.buildID ?? buildIDOf(name)
 }
 
-/** Resolves to true when the caller got a server. A crashed host never answers, so the call times out like an HTTP client. */
+/** Resolves to true if the caller got a server. The call has a timeout like an HTTP client's: a crashed host never answers. */
 async function allocateWithTimeout(
   context: SimulationContext,
   request: AllocationRequest,

@@ -1,6 +1,6 @@
 /**
- * External edits of the store that bypass every host, as with `kubectl`: builds are created, edited and deleted, and server
- * records are deleted. Nothing validates these edits, so a spec may be invalid.
+ * External edits to the store that bypass the hosts, as with `kubectl`: they create, edit and delete builds, and delete
+ * server records. Nothing validates these edits, so they may produce an invalid spec.
  */
 import { type Build, type BuildSpec, keyOf } from '../../../rules/model/resources.js'
 import type { SimulationContext } from '../context.js'
@@ -10,7 +10,7 @@ import { deleteServerRecord } from './garbage-collector.js'
 
 interface Edit {
   readonly weight: number
-  /** Returns a description of the edit; undefined if there was nothing to edit. */
+  /** Returns a description of the edit, or undefined if there was nothing to edit. */
   run(context: SimulationContext): string | undefined
 }
 
@@ -33,7 +33,7 @@ export function editExternally(context: SimulationContext): void {
   world.note(`external edit: ${description}`)
 }
 
-/** Changes `standingBy` and `max` of a build to valid values. */
+/** Sets `standingBy` and `max` of a random build to valid values. */
 export function scaleBuildExternally(context: SimulationContext): string | undefined {
   const { world, store } = context
   const build = someBuild(context)
@@ -59,14 +59,14 @@ function someBuild({ world, store }: SimulationContext): Build | undefined {
   return world.oneOf([...store.builds].filter(isEditable))?.[1].record
 }
 
-/** Changes any field of a spec, possibly to an invalid value that the CRD accepts. */
+/** Changes a random field of a spec, possibly to an invalid value that the CRD accepts. */
 function editSpec(context: SimulationContext): string | undefined {
   const { world, store } = context
   const build = someBuild(context)
   if (!build) return undefined
   const change = someChange(world, build)
   const { crashesToMarkUnhealthy: _, health: __, ...rest } = build.spec
-  // Like in an editor: removed fields are gone.
+  // Drops the optional fields, as when an editor removes them.
   const spec = world.chance(0.1) ? rest : build.spec
   store.writeBuild({ ...build, spec: { ...spec, ...change } })
   return `edits build ${build.name}: ${JSON.stringify(change)}`
@@ -91,12 +91,12 @@ function someChange(world: World, { name, spec }: Build): Partial<BuildSpec> {
   return world.oneOf(changes)?.() ?? {}
 }
 
-/** Invalid: not a quantity. */
+/** Invalid, since `lots` is not a Kubernetes quantity. */
 const badTemplate = {
   spec: { containers: [{ name: 'game', image: 'game', resources: { limits: { cpu: 'lots' } } }] },
 }
 
-/** Like `kubectl apply` of a build that does not exist. */
+/** Creates a missing build, as `kubectl apply` would. */
 function applyBuild({ world, store }: SimulationContext): string | undefined {
   const missing = buildNames.filter((name) => !store.builds.has(keyOf({ namespace: 'default', name })))
   const name = world.oneOf(missing)

@@ -1,6 +1,6 @@
 /**
- * Models the garbage collector of a cluster: server records are deleted after their build, and instances after their
- * server record, each some time later.
+ * Models a cluster's garbage collector: some time after a build is deleted, its server records are deleted, and some time
+ * after a server record is deleted, its instance is deleted.
  */
 import { type Build, keyOf, type Server } from '../../../rules/model/resources.js'
 import type { SimulationContext } from '../context.js'
@@ -45,7 +45,7 @@ export class GarbageCollector {
   }
 }
 
-/** Deletes a server record without a host. The server becomes an orphan, which may be terminated. */
+/** Deletes a server record behind the hosts' backs. The server becomes an orphan, which the fleet may terminate. */
 export function deleteServerRecord(
   { store, invariants }: Pick<SimulationContext, 'store' | 'invariants'>,
   server: Server,

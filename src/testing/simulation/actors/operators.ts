@@ -1,4 +1,4 @@
-/** Operators change builds and servers through the fleet. The fleet may refuse a call; that is not a violation. */
+/** Simulated operators, which change builds and servers through the fleet. A refused call is not a violation. */
 import { FleetError } from '../../../contracts/errors.js'
 import type { BuildUpdate, Fleet } from '../../../contracts/fleet.js'
 import type { DrainOptions } from '../../../contracts/options.js'
@@ -36,14 +36,14 @@ const operations: readonly Operation[] = [
 
 const weighted = operations.flatMap((one) => Array.from({ length: one.weight }, () => one))
 
-/** Runs one random operation. Rejects with errors that the fleet must never return. */
+/** Runs one random operation. Rejects if the fleet returns an error that it must never return. */
 export async function operate(context: SimulationContext): Promise<void> {
   const { world } = context
   const host = context.hosts.pickResponsive()
   const operation = world.oneOf(weighted)
   const existing = existingBuilds(context.store)
   const missing = buildNames.filter((name) => !existing.includes(name))
-  // Mostly a build to which the operation applies.
+  // Mostly pick a build to which the operation applies.
   const applicable = operation?.run === createBuild ? missing : existing
   const name = world.oneOf(world.chance(0.1) ? buildNames : applicable)
   if (!host?.fleet || !operation || name === undefined) return
@@ -94,7 +94,7 @@ function createUnrunnableBuild({ world }: SimulationContext, fleet: Fleet, stand
 
 function scale({ world, store }: SimulationContext, fleet: Fleet, name: string): Promise<unknown> {
   const spec = store.builds.get(keyOf({ namespace: 'default', name }))?.record.spec
-  // As demand falls in the evening, both numbers drop together.
+  // Sometimes lower both numbers together, as when demand falls in the evening.
   const drops = spec !== undefined && world.chance(0.5)
   const max = drops ? world.between(0, Math.ceil(spec.max / 2)) : world.between(0, 8)
   const standingBy = world.between(0, Math.min(max, drops ? spec.standingBy : 4))
@@ -102,7 +102,7 @@ function scale({ world, store }: SimulationContext, fleet: Fleet, name: string):
   return fleet.builds.patch(name, { standingBy, max })
 }
 
-/** Mostly a new version of the game, which starts a rolling update. */
+/** Updates a build, mostly to a new game version, which starts a rolling update. */
 function update({ world }: SimulationContext, fleet: Fleet, name: string): Promise<unknown> {
   const changes: readonly BuildUpdate[] = [
     { buildMetadata: { version: String(world.between(1, 3)) } },
@@ -136,7 +136,7 @@ async function deleteServer(
   return fleet.servers.delete(server)
 }
 
-/** Resolves when all servers are gone, possibly much later. */
+/** Drains a build. Resolves when all its servers have been removed, which may take long. */
 function drainBuild(context: SimulationContext, fleet: Fleet, name: string): Promise<unknown> {
   const { world, store, invariants } = context
   const { sessions, terminations } = invariants
@@ -171,7 +171,7 @@ async function drainServer(
   return fleet.servers.drain(server, options)
 }
 
-/** Like before a move to another machine: drains the idle servers, then closes this host. */
+/** Drains the fleet and then closes this host, as before a move to another machine. */
 async function drainFleet(context: SimulationContext, fleet: Fleet, _name: string, host: Host): Promise<unknown> {
   const { world, invariants } = context
   const deadlineMs = world.between(1, 30_000)

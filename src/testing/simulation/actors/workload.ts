@@ -21,7 +21,7 @@ export function startWorkload(context: SimulationContext): void {
   }
   start(createBuilds)
   const callerIntervalMs = world.oneOf([2_000, 5_000, 20_000]) ?? 5_000
-  // A fleet is idle most of the time, so faults that have to hit it during an allocation follow a caller.
+  // The fleet is idle most of the time, so faults that must hit during an allocation are injected right after a caller starts.
   const leaderFaults = world.oneOf([0, 0, 0.01, 0.05]) ?? 0
   const rewrites = world.oneOf([0, 0, 0.1, 0.3]) ?? 0
   const lostReplies = world.oneOf([0, 0, 0.1, 0.4]) ?? 0

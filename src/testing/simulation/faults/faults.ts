@@ -1,4 +1,4 @@
-/** Faults of hosts, stores, backends, watches and clocks, and external deletions. */
+/** Faults in hosts, stores, backends, watches and clocks, and external deletions. */
 import { deleteBuildExternally, scaleBuildExternally } from '../actors/external-edits.js'
 import type { SimulationContext } from '../context.js'
 import type { Host } from '../world/host.js'
@@ -6,9 +6,9 @@ import { leaseMs } from '../world/lease.js'
 
 interface Fault {
   readonly kind: string
-  /** Relative frequency. */
+  /** Relative frequency of this fault. */
   readonly weight: number
-  /** Returns a description of what was hit; undefined if there was nothing to hit. */
+  /** Injects the fault. Returns a description of its target, or undefined if there was no target. */
   inject(context: SimulationContext): string | undefined
 }
 
@@ -101,7 +101,7 @@ export function injectFault(context: SimulationContext): void {
   context.world.note(`fault: ${fault.kind} (${hit})`)
 }
 
-/** Crashes or suspends the leader, or takes its lease, in the middle of an operation. */
+/** Crashes or suspends the leader, or takes away its lease, in the middle of an operation. */
 export function disruptLeader(context: SimulationContext): void {
   const { world, lease, hosts } = context
   const { leader } = lease
@@ -120,13 +120,13 @@ export function disruptLeader(context: SimulationContext): void {
   lease.suspended(leader, ms)
 }
 
-/** Calls that are in flight take effect, but their replies are lost. */
+/** For a while, store calls take effect but their replies are lost. */
 export function dropStoreReplies({ world, store }: SimulationContext): void {
   world.countFault('store: replies lost for a while')
   store.dropReplies(world.between(10, 300))
 }
 
-/** Interrupts the store watch of one host; afterwards it delivers the missed events or a new list. */
+/** Interrupts one host's store watch. Afterwards the watch either delivers the missed events or relists. */
 export function interruptStoreWatch({ world, store, hosts }: SimulationContext): void {
   const host = world.oneOf(hosts.all.filter((one) => one.alive && !one.closing))
   if (!host) return
@@ -138,7 +138,7 @@ export function interruptStoreWatch({ world, store, hosts }: SimulationContext):
   world.note(`fault: ${host.name} gets no store events for ${ms / 1000} s${relist ? ', then a new list' : ''}`)
 }
 
-/** Rewrites a record unchanged while it is in use. */
+/** Writes a record back unchanged while it is in use, which changes its revision. */
 export function rewriteRecord({ world, store }: SimulationContext): void {
   const key = store.shared ? store.rewriteRecord() : undefined
   if (key === undefined) return

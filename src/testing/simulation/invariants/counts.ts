@@ -11,9 +11,9 @@ interface Before {
 }
 
 export class Counts {
-  /** By build name and creation time. */
+  /** The counts at the last check, by build name and creation time. */
   readonly #before = new Map<string, Before>()
-  /** Names of builds that created a server since the last check. */
+  /** Names of builds for which a server was created since the last check. */
   readonly #created = new Set<string>()
 
   constructor(
@@ -50,7 +50,7 @@ export class Counts {
     const before = this.#before.get(key)
     const total = status.currentPending + status.currentInitializing + status.currentStandingBy + status.currentActive
     this.#before.set(key, { total, crashes: status.crashesCount, health: status.health })
-    // After `max` was lowered there may be more Active servers than that, but their number must not grow.
+    // After `max` was lowered, there may still be more servers than `max`, but their number must not grow.
     if (total > Math.max(spec.max, before?.total ?? 0)) {
       this.world.violate(`more servers than max: build ${name} has ${total}, max is ${spec.max}`)
     }
@@ -69,7 +69,7 @@ export class Counts {
     this.#recount(build, servers)
   }
 
-  /** Servers of a deleted build with the same name may still be listed, but they are Terminating. */
+  /** Counts no Terminating servers. Those include all servers left over from a deleted build with the same name. */
   #recount({ status, metadata }: GameServerBuild, servers: readonly GameServer[]): void {
     const count = (state: string) => servers.filter((server) => server.status.state === state).length
     const { currentPending, currentInitializing, currentStandingBy, currentActive } = status

@@ -1,7 +1,7 @@
 /**
- * Tracks templates that crashed during a rolling update. Their servers are on trial until they have stayed up for
- * `backoffResetMs` after getting ready. Ignores crashes and servers from before the current leader, so it never expects
- * more than the fleet can know.
+ * Tracks templates whose servers crashed during a rolling update. Servers with such a template are on trial until they have
+ * stayed up for `backoffResetMs` after becoming ready. Ignores crashes and servers from before the current leader's election,
+ * so it never expects more than the leader can know.
  */
 import type { FleetLimits } from '../../../contracts/options.js'
 import { keyOf, type Ref } from '../../../rules/model/resources.js'
@@ -11,7 +11,7 @@ import type { StoreModel } from '../models/store-model.js'
 import type { World } from '../world/world.js'
 import { buildNameOf, isDraining, type FleetSnapshot } from './snapshot.js'
 
-/** A snapshot may be this much older than the check. */
+/** How much older than the check a snapshot may be. */
 const toleranceMs = 5_000
 
 export class CrashedTemplates {
@@ -53,19 +53,19 @@ export class CrashedTemplates {
     this.#current = new Map(snapshot.builds.map(({ metadata, spec }) => [metadata.name, templateHash(spec)]))
     const updating = new Set(snapshot.builds.filter((build) => this.#isUpdating(build, snapshot)).map(nameOf))
     for (const [name, hash] of this.#templates) {
-      // When a build returns to the crashed template later, a different one may have been at fault.
+      // The rolling update is over, or the build has another template: the trial ends.
       if (!updating.has(name) || this.#current.get(name) !== hash) this.#templates.delete(name)
     }
   }
 
-  /** `hash`: of the template that the server runs. */
+  /** `hash` is the hash of the template that the server runs. */
   isOnTrial(server: GameServer, hash: string): boolean {
     if (this.#templates.get(buildNameOf(server)) !== hash) return false
     const since = this.#readySince.get(keyOf(server.metadata)) ?? this.world.elapsedMs
     return since + this.limits.backoffResetMs > this.world.elapsedMs + toleranceMs
   }
 
-  /** True while idle servers of the build run another template. */
+  /** True while some idle servers still run another template than the build specifies. */
   #isUpdating(build: GameServerBuild, { host, servers }: FleetSnapshot): boolean {
     const { allocations, servers: records } = this.store()
     const hash = templateHash(build.spec)

@@ -4,18 +4,18 @@ import { pauseMs } from '../../../rules/lifecycle/backoff.js'
 import type { World } from '../world/world.js'
 
 const windowMs = 10 * 60_000
-/** An attempt may take this long. With a shorter `backoffResetMs` the back-off starts over each time: nothing to check. */
+/** How long an attempt may take. If `backoffResetMs` is shorter, the back-off resets each time and cannot be checked. */
 const maxAttemptMs = 30_000
 
 export class CreateRate {
-  /** Elapsed ms of each create. */
+  /** Elapsed ms at each create. */
   readonly #creates: number[] = []
-  /** Elapsed ms of each election: a new leader starts with the initial back-off again. */
+  /** Elapsed ms at each election: a new leader starts over with the initial back-off. */
   readonly #elections: number[] = []
 
   constructor(
     readonly world: World,
-    /** The `standingBy` of the build. */
+    /** `standingBy` from the build's spec. */
     readonly standingBy: number,
     readonly limits: Pick<FleetLimits, 'backoffInitialMs' | 'backoffMaxMs' | 'backoffResetMs'>,
   ) {}
@@ -32,14 +32,14 @@ export class CreateRate {
     while ((this.#creates[0] ?? Infinity) < from) this.#creates.shift()
     while ((this.#elections[0] ?? Infinity) < from) this.#elections.shift()
     const pauses = this.#shortPauses * (1 + this.#elections.length) + windowMs / this.limits.backoffMaxMs
-    // Twice the number, since failed calls are retried and externally deleted servers are replaced.
+    // Doubled, since failed calls are retried and externally deleted servers are replaced.
     const most = 2 * this.standingBy * pauses
     if (this.#creates.length > most) {
       this.world.violate(`too many creates: ${this.#creates.length} within 10 minutes, the back-off allows ${most}`)
     }
   }
 
-  /** Number of attempts until the back-off reaches its maximum, including the first attempt. */
+  /** Number of attempts until the back-off reaches its maximum, counting the first attempt. */
   get #shortPauses(): number {
     const limits = { initialMs: this.limits.backoffInitialMs, maxMs: this.limits.backoffMaxMs }
     for (let failures = 1; ; failures++) if (pauseMs(failures, limits) >= limits.maxMs) return failures + 1

@@ -1,6 +1,6 @@
 /**
- * Invariants: external edits of the store take effect in bounded time, and a server whose record was deleted is terminated.
- * Only time in which the leader can receive the edit and act on it counts ("fair" time).
+ * Invariants: external edits to the store take effect within a bounded time, and a server whose record was deleted is
+ * terminated. Counts only "fair" time, during which the leader can receive the edit and act on it.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { type Build, keyOf, type Server } from '../../../rules/model/resources.js'
@@ -20,14 +20,14 @@ export interface ExternalEditsDependencies {
 export interface ExternalEditLimits {
   /** Maximum time for an edit to take effect. */
   readonly editMs: number
-  /** Maximum time to terminate a server whose record was deleted. */
+  /** Maximum time until a server whose record was deleted is terminated. */
   readonly terminateMs: number
 }
 
 interface DeletedRecord {
   readonly server: Server
   readonly fairMs: number
-  /** The leadership term of the deletion. A later leader finds an unknown instance and does not end a match on it. */
+  /** The leadership term of the deletion. Later leaders see an unknown instance and let a match on it continue. */
   readonly term: number
 }
 
@@ -35,11 +35,11 @@ export class ExternalEdits {
   #fairMs = 0
   #countedUntil = 0
   #leader: Host | undefined
-  /** Counts elections: a host that leads again starts with no state. */
+  /** The number of the current leadership term. Each new term starts without state, even on the same host. */
   #term = 0
-  /** The leader has loaded the store and watches it. */
+  /** Whether the leader has loaded the store and watches it. */
   #isLoaded = false
-  /** Fair ms at which each difference was first seen, by description. */
+  /** Fair time in ms at which each difference was first seen, by description. */
   #since = new Map<string, number>()
   readonly #deleted = new Map<string, DeletedRecord>()
 
@@ -49,14 +49,14 @@ export class ExternalEdits {
     readonly limits: ExternalEditLimits,
   ) {}
 
-  /** Called before the record of this server is deleted. */
+  /** Called just before the record of this server is deleted externally. */
   recordDeleted(server: Server): void {
-    // A leader that has yet to load the store will not find the record, as if it was deleted in the previous term.
+    // A leader that has not loaded the store yet will never see the record: treat it as deleted in the previous term.
     const term = this.#isLoaded ? this.#term : this.#term - 1
     this.#deleted.set(server.uid, { server, fairMs: this.#fairMs, term })
   }
 
-  /** Called at every step. `isLoaded`: the leader has loaded the store; `fair`: it can act. */
+  /** Called at every step. `isLoaded`: whether the leader has loaded the store. `fair`: whether the leader can act. */
   timePassed(fair: boolean, isLoaded: boolean, leader: Host | undefined): void {
     const { store } = this.deps()
     if (leader !== this.#leader) {
@@ -113,7 +113,7 @@ function* wrongConditions({ metadata, spec, status }: GameServerBuild, all: read
   if (has('Clamped') !== spec.standingBy > spec.max) {
     yield `build ${metadata.name} has standingBy ${spec.standingBy}, max ${spec.max}, but Clamped is ${has('Clamped')}`
   }
-  // Of two builds with the same buildID one is Invalid; which one depends on their order.
+  // If two builds share a buildID, one of them is Invalid. Which one depends on their order, so neither is checked.
   const sameID = all.filter((other) => other.spec.buildID === spec.buildID).length
   if (sameID === 1 && has('Invalid') !== isInvalidSpec(spec)) {
     yield `build ${metadata.name} has ${JSON.stringify(spec)}, but Invalid is ${has('Invalid')}`

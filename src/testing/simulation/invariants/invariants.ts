@@ -1,4 +1,4 @@
-/** All invariants of a run. The run reports what happens and calls `check` after every step. */
+/** All invariants of a run. The run reports to it what happens and calls `check` after every step. */
 import type { InstanceSpec } from '../../../contracts/backend.js'
 import type { FleetEvent } from '../../../contracts/events.js'
 import type { FleetLimits } from '../../../contracts/options.js'
@@ -46,7 +46,7 @@ export class Invariants {
   readonly #surplus: Surplus
   readonly #stateRecovery: StateRecovery
   #snapshotAt = 0
-  /** The last snapshot of a leader. */
+  /** The last snapshot taken from a leader. */
   #snapshot: FleetSnapshot | undefined
 
   constructor(
@@ -88,7 +88,7 @@ export class Invariants {
     if (isInvalidSpec(spec)) this.world.violate(`${ref.name} was created with an invalid spec`)
   }
 
-  /** A heartbeat reply told a game to terminate. */
+  /** Called when a heartbeat reply tells a game to terminate. */
   gameTerminated(instance: ModelInstance): void {
     this.terminations.gameTerminated(instance)
     this.sessions.terminating(instance)
@@ -101,13 +101,13 @@ export class Invariants {
       if (host === lease.leader) this.#surplus.created(event.build.name, event.server.name)
     }
     if (event.type !== 'ServerEnding') return
-    // Another host made the decision; this one only learned of it.
+    // Another host made the decision, and this host has only learned of it.
     if (store.servers.get(keyOf(event.server))?.record.state === 'Terminating') return
     if (host === lease.leader) this.#surplus.terminating(event, this.#wasStarted(event.server))
     this.terminations.decided(host, event)
   }
 
-  /** Checks the leader. A snapshot is taken if the leader has news, and otherwise every few seconds. */
+  /** Checks the leader. Takes a new snapshot if the leader has news, and otherwise every few seconds. */
   async check(): Promise<void> {
     const { world } = this
     const { leader, electedAt } = this.deps().lease

@@ -1,6 +1,6 @@
 /**
- * Invariant: every server leaves a state that is not final in bounded time, and a dead process is detected. Only time in
- * which the leader can act counts ("fair" time).
+ * Invariant: every server leaves each transitional state within a bounded time, and a dead process is detected. Counts only
+ * "fair" time, during which the leader can act.
  */
 import { keyOf } from '../../../rules/model/resources.js'
 import type { GameServer } from '../../../rules/model/wire.js'
@@ -15,7 +15,7 @@ interface Observed {
 
 export class Liveness {
   #fairMs = 0
-  /** The fair time of the last interruption, after which the fleet restarts its timeouts. */
+  /** The fair time at the last interruption. The fleet restarts its timeouts after an interruption. */
   #interruptedAtMs = 0
   #countedUntil = 0
   #since = new Map<string, Observed>()
@@ -51,13 +51,13 @@ export class Liveness {
     this.#since = since
   }
 
-  /** Describes a situation that must not last. */
+  /** Describes the server's situation if it must not last; otherwise undefined. */
   #situation(server: GameServer, isInvalid: boolean): string | undefined {
     const { metadata, status } = server
     const instance = this.backend().instances.get(keyOf(metadata))
     switch (status.state) {
       case 'Pending':
-        // Servers of a build with an invalid spec are not started.
+        // The fleet does not start servers of a build whose spec is invalid.
         return isInvalid || cannotBeCreated(server) ? undefined : 'Pending'
       case 'Initializing':
         return instance?.game?.running && instance.game.behavior === 'never-ready' ? undefined : 'Initializing'

@@ -1,6 +1,6 @@
 /**
- * Invariant: after the last fault the fleet reaches the state that the builds specify, the fleet, the store and the games
- * agree, and the fleet makes no further call.
+ * Invariant: after the last fault, the fleet reaches the state that the builds specify; the fleet, the store and the games
+ * agree with each other; and the fleet makes no further calls.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { type Condition, keyOf } from '../../../rules/model/resources.js'
@@ -13,7 +13,7 @@ import { Violation } from '../world/world.js'
 import { buildNameOf, isDraining, isInvalid, takeSnapshot, type FleetSnapshot } from './snapshot.js'
 import { runsSpec } from './spec-checks.js'
 
-/** Throws a Violation. `passTime` advances the run by some minutes, in which the fleet must make no call. */
+/** Throws a Violation if the invariant fails. `passTime` advances the run by some minutes, during which no calls may be made. */
 export async function checkQuiescence(context: SimulationContext, passTime: () => Promise<void>): Promise<void> {
   const { leader } = context.lease
   const snapshot = leader?.fleet && (await takeSnapshot(leader, leader.fleet))
@@ -22,7 +22,7 @@ export async function checkQuiescence(context: SimulationContext, passTime: () =
   for (const server of snapshot.servers.values()) checkServer(server, context)
   await checkPlayers(snapshot, context)
   checkNothingLeft(snapshot, context)
-  // The fleet still acts while a server waits for a port or a session limit is ahead.
+  // The fleet is not idle yet if a server is waiting for a port or if a session has yet to reach its limit.
   const { skewMs } = context.world
   if ([...snapshot.servers.values()].some((server) => waitsForPort(server) || hasLimitAhead(server, snapshot, skewMs)))
     return
@@ -33,7 +33,7 @@ export async function checkQuiescence(context: SimulationContext, passTime: () =
 }
 
 function callCounts({ store, backend }: SimulationContext): string {
-  // Reads are allowed unless the store is watched.
+  // The fleet may read a store periodically unless it watches that store.
   const calls = store.watched ? `${store.calls} calls, ` : ''
   return `${calls}${store.changes} writes, ${backend.calls} creates and deletes`
 }
@@ -42,12 +42,12 @@ function checkBuild(build: GameServerBuild, { store, invariants }: SimulationCon
   const { spec, status, metadata } = build
   const wanted = isDraining(build) ? 0 : Math.max(0, Math.min(spec.standingBy, spec.max - status.currentActive))
   const idle = status.currentPending + status.currentInitializing + status.currentStandingBy
-  // It creates no servers but keeps those it has.
+  // An Unhealthy or invalid build creates no servers but keeps the existing ones.
   const isStopped = status.health === 'Unhealthy' || isInvalid(build)
-  // Stopped during a rolling update, it may also have the replacements.
+  // If it was stopped during a rolling update, it may also have replacement servers.
   const atMost = wanted + (isInvalid(build) && status.rollout ? rolloutBatch(wanted) : 0)
   const enough = isStopped ? idle <= atMost : idle === wanted
-  // Without a free port the fleet cannot do anything.
+  // A build that lacks free ports cannot reach its target.
   if (!lacksPorts(status.conditions) && (!enough || (!isStopped && status.currentStandingBy !== wanted))) {
     const { standingBy, max } = spec
     throw new Violation(
@@ -77,13 +77,13 @@ function checkServer(server: GameServer, { store, backend }: SimulationContext):
   if (waitsForPort(server)) return
   const build = store.builds.get(keyOf({ namespace: record.namespace, name: record.build }))?.record
   const isInvalidBuild = build?.conditions.some(({ type }) => type === 'Invalid')
-  // It starts once the spec of its build is valid.
+  // It stays Pending until the spec of its build is valid.
   if (state === 'Pending' && isInvalidBuild) return
   if (state !== 'StandingBy' && state !== 'Active') {
     throw new Violation(`${name} is still ${state}: ${server.status.message ?? 'no message'}`)
   }
   const instance = backend.instances.get(keyOf(server.metadata))
-  // A build that creates no servers keeps those it has.
+  // A build that cannot create servers keeps its existing ones, even if they are outdated.
   const mayBeReplaced =
     build !== undefined && buildHealth(build) === 'Healthy' && !isInvalidBuild && !lacksPorts(build.conditions)
   if (state === 'StandingBy' && instance && mayBeReplaced && !runsSpec(instance.spec, build.spec)) {
@@ -110,21 +110,21 @@ async function checkPlayers({ host, servers }: FleetSnapshot, { store, backend }
 }
 
 function checkNothingLeft({ servers }: FleetSnapshot, { store, backend, invariants }: SimulationContext): void {
-  // If its record was deleted while there was no leader, the instance keeps running until the match is over.
+  // An instance whose record was deleted while there was no leader keeps running until its match is over.
   const isUnknownMatch = ({ spec, game }: ModelInstance) =>
     invariants.sessions.hasNoRecord(spec.uid) && game?.state === 'Active'
   const left = [...backend.instances].flatMap(([key, one]) => (servers.has(key) || isUnknownMatch(one) ? [] : [key]))
   if (left.length > 0) throw new Violation(`instances were left behind: ${left.join(', ')}`)
-  // A late call may write the detail of a deleted server.
+  // In a shared store, a late call may write the detail of a deleted server, so details are not checked there.
   const details = store.shared ? [] : store.details.keys()
   const records = [...store.servers.keys(), ...details].filter((key) => !servers.has(key))
   if (records.length > 0) throw new Violation(`records were left behind: ${records.join(', ')}`)
 }
 
-/** The fleet checks session limits once a second and then has to write the result. */
+/** Allowance for reaching a session limit: the fleet checks once a second and then has to write the result. */
 const reactionMs = 5_000
 
-/** True if the session has not reached its limit. Hosts that took over rely on a wall clock that may be wrong. */
+/** True if the session may not have reached its limit yet. A new leader relies on its wall clock, which may be wrong. */
 function hasLimitAhead(server: GameServer, { host, builds }: FleetSnapshot, skewMs: number): boolean {
   const { reachedActiveOn, state } = server.status
   const { sessionSeconds } = builds.find(({ metadata }) => metadata.name === buildNameOf(server))?.spec.health ?? {}

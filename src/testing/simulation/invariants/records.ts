@@ -1,34 +1,34 @@
-/** Invariants of the stored records, checked synchronously with each write. */
+/** Invariants of the stored records, checked synchronously at each write. */
 import { type Build, keyOf, type Server } from '../../../rules/model/resources.js'
 import type { StoreListener } from '../models/store-model.js'
 import type { World } from '../world/world.js'
 
 interface CrashHistory {
-  /** Uids of servers whose record had a crash. */
+  /** Uids of servers whose record showed a crash. */
   readonly crashed: Set<string>
-  /** Those of them whose record was deleted. */
+  /** Uids from `crashed` whose record was deleted. */
   readonly deleted: Set<string>
-  /** Crashes of servers in `deleted` whose record a late call had created again. */
+  /** Number of further crashes by servers from `deleted` after a late call recreated their record. */
   crashedAgain: number
-  /** Server records that were deleted externally: only a host may know whether these servers had crashed. */
+  /** Number of externally deleted server records. Whether such a server had crashed may be known only to a host. */
   deletedExternally: number
-  /** Those of them whose record had a crash. It is counted if a leader knew of it. */
+  /** Number of externally deleted server records that showed a crash. It counts only if a leader knew about it. */
   crashedAndDeletedExternally: number
-  /** The crash count in the record of the build. */
+  /** The crash count in the build's record. */
   counted: number
-  /** The build was deleted, so its crash count no longer matters. */
+  /** Whether the build was deleted, after which its crash count no longer matters. */
   buildDeleted: boolean
 }
 
 export class Records implements StoreListener {
   /** Uids of all servers that ever had a record. */
   readonly serverUids = new Set<string>()
-  /** By build uid. */
+  /** Crash history by build uid. */
   readonly #crashes = new Map<string, CrashHistory>()
   readonly #bySession = new Map<string, Server>()
   /**
-   * Uids of servers that got a session from a late write of a former leader. The current leader may have allocated another
-   * server for that session before it notices; then it takes this one back.
+   * Uids of servers that got a session from a late write by a former leader. Before the current leader notices, it may
+   * allocate another server for the same session; it then removes the session from this one.
    */
   readonly #lateAllocations = new Set<string>()
   /** Uids of servers that were Terminating in the store, or whose record was deleted externally. */
@@ -86,8 +86,8 @@ export class Records implements StoreListener {
   #checkChange(before: Server, after: Server): void {
     const { world } = this
     if (before.uid !== after.uid) world.violate(`${after.name} was overwritten by another server`)
-    // A session may be dropped when its server terminates (its write was never acknowledged), or when it was allocated
-    // another server before the late write was noticed.
+    // A record may lose its session in two cases: the server terminates and the session's write was never acknowledged, or
+    // the session was allocated to another server before the leader noticed the late write.
     const dropped = !after.session && (after.state === 'Terminating' || this.#hasOtherServer(before))
     if (before.session && before.session.id !== after.session?.id && !dropped) {
       world.violate(
@@ -105,7 +105,7 @@ export class Records implements StoreListener {
 
   serverRemoved(before: Server, external: boolean): void {
     if (external) return this.#deletedExternally(before)
-    // A late create may have taken effect again after the server was deleted.
+    // A late create may have recreated the record of a deleted server, so only servers that never terminated are checked.
     if (!this.#terminated.has(before.uid))
       this.world.violate(`the record of ${before.name} was deleted while it was ${before.state}`)
     this.#removeSession(before)

@@ -1,6 +1,6 @@
 /**
- * Invariants: a session has at most one server and a server at most one session; a session is durable before a caller or
- * a game gets it; only players and operators end a match.
+ * Invariants: a session has at most one server, and a server at most one session; a session is stored before a caller or a
+ * game receives it; only players and operators end a match.
  */
 import { keyOf } from '../../../rules/model/resources.js'
 import type { BackendModel, ModelInstance } from '../models/backend-model.js'
@@ -9,12 +9,12 @@ import type { World } from '../world/world.js'
 import type { FleetSnapshot } from './snapshot.js'
 
 export class Sessions {
-  /** Instance by session, as returned to a caller or a game. */
+  /** The instance of each session, as reported to a caller or a game. */
   readonly #bySession = new Map<string, ModelInstance>()
   readonly #sessionOf = new Map<ModelInstance, string>()
-  /** Uids of servers and builds that operators have terminated. */
+  /** Uids of servers and builds that operators have terminated: their matches may end. */
   readonly #mayEnd = new Set<string>()
-  /** Uids of servers whose record was deleted externally: their sessions are unknown from then on. */
+  /** Uids of servers whose record was deleted externally, so the fleet may no longer know their sessions. */
   readonly #withoutRecord = new Set<string>()
 
   constructor(
@@ -22,12 +22,12 @@ export class Sessions {
     readonly deps: () => { readonly backend: BackendModel; readonly store: StoreModel },
   ) {}
 
-  /** An operator terminates this server, or all servers of this build. */
+  /** Called when an operator terminates this server, or all servers of this build. */
   allowEnd(uid: string): void {
     this.#mayEnd.add(uid)
   }
 
-  /** The record of this server is deleted externally. */
+  /** Called when the record of this server is deleted externally. */
   recordDeleted(uid: string): void {
     this.#mayEnd.add(uid)
     this.#withoutRecord.add(uid)
@@ -47,14 +47,14 @@ export class Sessions {
     return this.#mayEnd.has(uid)
   }
 
-  /** A caller got a server. */
+  /** Called when a caller gets a server. */
   returnedToCaller(sessionID: string, address: string): void {
     const instance = [...this.deps().backend.instances.values()].find((one) => one.address === address)
-    // It may have exited before the answer reached the caller.
+    // The instance may have exited before the answer reached the caller.
     if (instance) this.#bind(sessionID, instance, 'a caller got')
   }
 
-  /** A game received its session. */
+  /** Called when a game receives its session. */
   receivedByGame(instance: ModelInstance, sessionID: string): void {
     this.#bind(sessionID, instance, 'a game started on')
   }
@@ -85,14 +85,14 @@ export class Sessions {
     return instance.game?.running === true && this.deps().backend.instances.get(keyOf(instance.spec.ref)) === instance
   }
 
-  /** The fleet terminates an instance whose process runs. */
+  /** Called when the fleet terminates an instance whose process is running. */
   terminating(instance: ModelInstance): void {
     const session = this.#sessionOf.get(instance)
     if (session === undefined || !this.#isRunning(instance) || this.mayEnd(instance)) return
     this.world.violate(`a match was terminated: ${instance.spec.ref.name} was playing ${session}`)
   }
 
-  /** The leader knows every running match, also after a restart. */
+  /** Checks that the leader knows every running match, even after a restart. */
   check(snapshot: FleetSnapshot): void {
     for (const instance of this.deps().backend.instances.values()) {
       const session = this.#sessionOf.get(instance)

@@ -1,4 +1,4 @@
-/** A consistent view of what a fleet reports about itself. */
+/** A consistent snapshot of the builds and servers that a fleet reports. */
 import type { Fleet } from '../../../contracts/fleet.js'
 import { keyOf } from '../../../rules/model/resources.js'
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
@@ -16,7 +16,7 @@ export async function takeSnapshot(host: Host, fleet: Fleet): Promise<FleetSnaps
     const [builds, servers] = await Promise.all([fleet.builds.list(), fleet.servers.list()])
     return { host, builds, servers: new Map(servers.map((server) => [keyOf(server.metadata), server])) }
   } catch {
-    // Not the leader, or closed.
+    // The host is not the leader, or its fleet is closed.
     return undefined
   }
 }
@@ -25,7 +25,7 @@ export function buildNameOf(server: GameServer): string {
   return server.metadata.name.slice(0, server.metadata.name.lastIndexOf('-'))
 }
 
-/** After an external edit two builds may have the same buildID. */
+/** True if another build has the same buildID, which only an external edit can cause. */
 export function hasDuplicateBuildID({ spec }: GameServerBuild, builds: readonly GameServerBuild[]): boolean {
   return builds.filter((other) => other.spec.buildID === spec.buildID).length > 1
 }

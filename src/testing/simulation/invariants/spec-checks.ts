@@ -1,9 +1,9 @@
-/** Checks of specs, written independently of the engine's own rules. */
+/** Spec checks that are independent of the engine's own rules. */
 import { isDeepStrictEqual } from 'node:util'
 import type { InstanceSpec } from '../../../contracts/backend.js'
 import type { BuildSpec } from '../../../rules/model/resources.js'
 
-/** True if the instance runs the current template, ports and metadata of its build. */
+/** True if the instance was created with the template, ports and metadata of this spec. */
 export function runsSpec(instance: InstanceSpec, build: BuildSpec): boolean {
   return (
     isDeepStrictEqual(instance.template, build.template) &&
@@ -12,7 +12,7 @@ export function runsSpec(instance: InstanceSpec, build: BuildSpec): boolean {
   )
 }
 
-/** True if an external edit made the spec invalid. Does not cover `standingBy` above `max` and duplicate buildIDs. */
+/** True if an external edit made the spec invalid. Does not detect a `standingBy` above `max` or a duplicate buildID. */
 export function isInvalidSpec({ portsToExpose, template }: Pick<BuildSpec, 'portsToExpose' | 'template'>): boolean {
   return new Set(portsToExpose).size < portsToExpose.length || JSON.stringify(template).includes('"lots"')
 }

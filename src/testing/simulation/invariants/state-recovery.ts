@@ -9,7 +9,7 @@ import type { FleetSnapshot } from './snapshot.js'
 const stateOrder = ['Pending', 'Initializing', 'StandingBy', 'Active', 'Terminating'] as const
 
 export class StateRecovery {
-  /** The latest revision at the election of the current leader; undefined once checked. */
+  /** The store's latest revision when the current leader was elected; undefined after the check. */
   #revisionAtElection: number | undefined
 
   constructor(
@@ -21,7 +21,7 @@ export class StateRecovery {
     this.#revisionAtElection = this.store().latestRevision
   }
 
-  /** Checks records that were not written since: the leader may know more or less about the others. */
+  /** Checks only records that were not written since the election: the leader may know more or less about the others. */
   check(snapshot: FleetSnapshot): void {
     const electionRevision = this.#revisionAtElection
     if (electionRevision === undefined) return
@@ -43,7 +43,7 @@ export class StateRecovery {
   }
 }
 
-/** The server may have got ready or terminated while there was no leader. */
+/** The server may be in a later state than its record, having become ready or exited while there was no leader. */
 function isRecovered(record: Server, { status }: GameServer): boolean {
   if (record.state === 'Active' && status.state === 'Active') return status.sessionID === record.session?.id
   return stateOrder.indexOf(status.state) >= stateOrder.indexOf(record.state)

@@ -1,7 +1,7 @@
 /**
- * Invariant: scaling down terminates exactly the surplus. The build keeps as many servers as it needs for `standingBy`, for
- * waiting callers and for callers that are expected to retry. A rolling update may take one batch of them, and stops if the
- * new servers do not get ready or crash.
+ * Invariant: scaling down terminates no more than the surplus. The build keeps as many servers as it needs for `standingBy`,
+ * for waiting callers and for callers that are expected to retry. A rolling update may take one batch of these servers, and
+ * it stops if the new servers crash or do not become ready.
  */
 import type { EventOf } from '../../../contracts/events.js'
 import type { FleetLimits } from '../../../contracts/options.js'
@@ -24,7 +24,7 @@ interface Activity {
 }
 
 export class Surplus {
-  /** By name. */
+  /** Activity by build name. */
   #activity = new Map<string, Activity>()
   #isFirstCheck = true
   readonly #crashedTemplates: CrashedTemplates
@@ -37,7 +37,7 @@ export class Surplus {
     this.#crashedTemplates = new CrashedTemplates(world, limits, () => this.deps().store)
   }
 
-  /** `ran`: its process was started. */
+  /** Called when the fleet decides to terminate a server. `ran`: whether the server's process was ever started. */
   terminating({ build, crash, reason, server }: EventOf<'ServerEnding'>, ran: boolean): void {
     const activity = this.#of(build.name)
     activity.terminating++
@@ -46,7 +46,7 @@ export class Surplus {
     if (crash) this.#crashedTemplates.serverCrashed(build, server)
   }
 
-  /** What a new leader does before the first snapshot is not checked. */
+  /** What a new leader does before its first snapshot is not checked. */
   leaderElected(): void {
     this.#isFirstCheck = true
     this.#crashedTemplates.leaderElected()
@@ -61,7 +61,7 @@ export class Surplus {
     for (const build of snapshot.builds) {
       const { name } = build.metadata
       const activity = this.#activity.get(name)
-      // The callers of a duplicate buildID cannot be assigned to a build.
+      // If two builds share a buildID, it is unclear for which of them a caller waits.
       if (hasDuplicateBuildID(build, snapshot.builds)) continue
       if (!this.#isFirstCheck && (activity?.scaledDown || activity?.replaced))
         this.#checkBuild(build, activity, snapshot)
@@ -99,10 +99,10 @@ export class Surplus {
       if (reserved.has(key)) reservedServers.push(server)
       else if (!created.has(server.metadata.name)) idle.push(server)
     }
-    // For each released server, one that is reserved now may have been idle when the surplus was computed.
+    // For each server released in this step, a server that is reserved now may have been idle when the surplus was computed.
     idle.push(...reservedServers.splice(0, released))
     const active = status.currentActive + reservedServers.length
-    // A caller whose server terminated during the allocation waits again only after the record is written.
+    // A caller whose server is terminated during the allocation rejoins the queue only after the record is written.
     const callers =
       waitingCallers.waitingCount(snapshot.host, spec.buildID) +
       waitingCallers.expectedCount(snapshot.host, spec.buildID)
@@ -114,12 +114,12 @@ export class Surplus {
         `more than the surplus was terminated: build ${name} needs ${wanted} idle servers but had ${idle.length}`,
       )
     }
-    // A lowered `max` applies regardless of the rolling update.
+    // After `max` was lowered, servers are terminated regardless of the rolling update.
     if (!replaced || idle.length + active + terminating > spec.max) return
     const hash = templateHash(spec)
     const good = idle.filter((server) => {
       const record = store.servers.get(keyOf(server.metadata))?.record
-      // A server whose record is not written yet may run either template.
+      // A server whose record is not written yet may run either template, so it counts as good.
       if (record?.templateHash !== hash) return true
       return server.status.state === 'StandingBy' && !this.#crashedTemplates.isOnTrial(server, hash)
     })

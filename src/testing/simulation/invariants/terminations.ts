@@ -1,4 +1,4 @@
-/** Invariant: a server is terminated only for the reason that is reported, and that reason is true. */
+/** Invariant: whenever a server is terminated, the reported reason is true. */
 import type { InstanceSpec } from '../../../contracts/backend.js'
 import type { EventOf } from '../../../contracts/events.js'
 import type { FleetLimits } from '../../../contracts/options.js'
@@ -23,13 +23,13 @@ export interface TerminationsDependencies {
 }
 
 export class Terminations {
-  /** Uids of servers that an operator drained, alone or with their build. */
+  /** Uids of servers that an operator drained, individually or with their build. */
   readonly #drained = new Set<string>()
-  /** Keys of builds whose drain also ends matches, including those that start before the drain is stored. */
+  /** Keys of builds whose drain also ends matches, including matches that start before the drain is stored. */
   readonly #drainedWithMatches = new Set<string>()
-  /** Hosts that drain the whole fleet. */
+  /** Hosts that are draining the whole fleet. */
   readonly #drainingHosts = new WeakSet<Host>()
-  /** The spec of the first create, by uid. */
+  /** The spec with which each instance was first created, by uid. */
   readonly #createdWith = new Map<string, InstanceSpec>()
 
   constructor(
@@ -41,7 +41,7 @@ export class Terminations {
     this.#drained.add(uid)
   }
 
-  /** Returns a function that ends the permission. */
+  /** Permits a drain to end matches of this build. Returns a function that revokes the permission. */
   allowDrainOfMatches(build: string): () => void {
     this.#drainedWithMatches.add(build)
     return () => void this.#drainedWithMatches.delete(build)
@@ -51,17 +51,20 @@ export class Terminations {
     this.#drainingHosts.add(host)
   }
 
-  /** The fleet creates an instance. The first create decides what it runs. */
+  /** Called when the fleet creates an instance. Remembers the first create, which determines what the instance runs. */
   created(spec: InstanceSpec): void {
     if (!this.#createdWith.has(spec.uid)) this.#createdWith.set(spec.uid, spec)
   }
 
-  /** A game receives Terminate. Without a session this must be stored first, or a later leader could allocate the server. */
+  /**
+   * Called when a game receives Terminate. If the server has no session, Terminating must already be stored: otherwise a later
+   * leader could allocate the server.
+   */
   gameTerminated({ spec, game }: ModelInstance): void {
     const { store } = this.deps()
     const record = store.servers.get(keyOf(spec.ref))?.record
     if (record?.uid !== spec.uid || record.state === 'Terminating' || record.session) return
-    // A late create took effect after the server was deleted: it starts over before it can be allocated.
+    // A late create recreated the record of a deleted server. The server starts over before it can be allocated.
     if (record.state === 'Pending') return
     if (!game?.running || game.state === 'Terminating') return
     if (store.builds.get(keyOf(spec.build))?.record.uid !== spec.build.uid) return
@@ -101,10 +104,10 @@ export class Terminations {
     this.world.violate(`untrue reason: ${event.message} (${event.reason}), but ${why}`)
   }
 
-  /** Explains why the reported reason is untrue; undefined if it may be true. */
+  /** Explains why the reported reason is false, or returns undefined if it may be true. */
   #objectionTo(host: Host, { reason, build }: EventOf<'ServerEnding'>, instance: ModelInstance): string | undefined {
     const { game, lastHeartbeat, spec } = instance
-    // A late create may take effect after an instance was deleted; late events may then refer to the first instance.
+    // If a late create recreates a deleted instance, late events may still refer to the first instance.
     const { removed, exits: codes } = this.deps().backend
     const exits = codes.get(spec.uid) ?? []
     const limits = this.#limits(keyOf(build))
@@ -132,7 +135,7 @@ export class Terminations {
         return game?.behavior === 'turns-unhealthy' || game?.behavior === 'flaky-health' ? undefined : 'it is healthy'
       case 'Replaced':
         return this.#runsCurrentSpec(instance, keyOf(build)) ? 'it runs the current spec' : undefined
-      // Requested by operators; checked elsewhere.
+      // These terminations are not checked here.
       case 'ScaledDown':
       case 'Deleted':
       case 'BuildDeleted':
@@ -142,33 +145,33 @@ export class Terminations {
     }
   }
 
-  /** The host must have listened without a heartbeat for the whole limit. */
+  /** Checks that the host has listened for the whole limit without receiving a heartbeat. */
   #tooSoon(limitMs: number, host: Host, ...since: readonly (number | undefined)[]): string | undefined {
     const startedAt = Math.max(host.listeningSince, this.deps().lease.electedAt, ...since.map((ms) => ms ?? 0))
     const listenedMs = this.world.elapsedMs - startedAt
     return listenedMs < limitMs ? `it listened for ${listenedMs} ms and the limit is ${limitMs} ms` : undefined
   }
 
-  /** True for the stored spec and for the spec that the fleet may still use. */
+  /** True if the instance matches both the stored spec and the spec that the fleet may still use. */
   #runsCurrentSpec({ spec }: ModelInstance, build: string): boolean {
-    // The build was deleted externally; its last spec is unknown.
+    // The build was deleted externally, so its last spec is unknown.
     if (!this.deps().store.builds.has(build)) return false
     const first = this.#createdWith.get(spec.uid) ?? spec
     return this.#specsOf(build).every((one) => runsSpec(spec, one) && runsSpec(first, one))
   }
 
-  /** The stored spec of a build and the spec that the fleet may still use. */
+  /** Returns the stored spec of a build and the spec that the fleet may still use. */
   #specsOf(build: string): readonly BuildSpec[] {
     const { store, lastSnapshot } = this.deps()
     const snapshot = lastSnapshot()?.builds.find((one) => keyOf(one.metadata) === build)
     return [store.builds.get(build)?.record.spec, snapshot?.spec].filter((spec) => spec !== undefined)
   }
 
-  /** The shortest limits that may apply. */
+  /** Returns the shortest limits that may apply. */
   #limits(build: string): Required<Omit<LifeLimits, 'sessionMs'>> {
     const { limits } = this.deps()
     const all = this.#specsOf(build).map(({ health }) => lifeLimits(health, limits))
-    // The build was deleted and its limits are unknown.
+    // The build was deleted, so its limits are unknown.
     if (all.length === 0) return { firstHeartbeatMs: 0, silenceMs: 0, initializingMs: 0 }
     return {
       firstHeartbeatMs: Math.min(...all.map((one) => one.firstHeartbeatMs)),

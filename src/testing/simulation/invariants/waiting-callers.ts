@@ -1,4 +1,4 @@
-/** Invariant: a waiting caller gets the first ready server, and an error as soon as there can be none. */
+/** Invariant: a waiting caller gets the first server that becomes ready, or an error as soon as no server can be expected. */
 import type { FleetLimits } from '../../../contracts/options.js'
 import { keyOf } from '../../../rules/model/resources.js'
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
@@ -14,13 +14,13 @@ export interface WaitingCall {
   readonly waitMs: number
   readonly since: number
   readonly step: number
-  /** It was waiting at the last check. */
+  /** Whether the call was waiting at the last check. */
   waited: boolean
 }
 
-/** The maximum delay of a timeout. */
+/** How late a timeout may fire. */
 const toleranceMs = 1_000
-/** A caller that timed out is expected to retry within this time. */
+/** How long after its timeout a caller is expected to retry. */
 const retryMs = 3_000
 
 interface TimedOutCaller {
@@ -31,14 +31,14 @@ interface TimedOutCaller {
 
 export class WaitingCallers {
   readonly #calls = new Set<WaitingCall>()
-  /** BuildIDs of calls without a wait that were refused in this step. */
+  /** BuildIDs for which a call that does not wait was refused in this step. */
   readonly #refused = new Set<string>()
   /** Callers whose wait timed out, by session. */
   readonly #timedOut = new Map<string, TimedOutCaller>()
-  /** All buildIDs that each build has had, by build name. */
+  /** All buildIDs that a build has ever had, by build name. */
   readonly #buildIDs = new Map<string, Set<string>>()
 
-  /** A caller arrived or left since the last check. */
+  /** Whether a caller arrived or left since the last check. */
   changed = false
 
   constructor(
@@ -63,18 +63,18 @@ export class WaitingCallers {
     if (refused && call.waited) this.#recordTimeout(call)
   }
 
-  /** A new leader expects no retries. */
+  /** Forgets expected retries, since a new leader does not know about them. */
   leaderElected(): void {
     this.#timedOut.clear()
   }
 
-  /** Callers of a crashed or closed host no longer wait. */
+  /** Forgets the callers of a host that crashed or was closed, since they no longer wait. */
   hostGone(host: Host): void {
     for (const call of this.#calls) if (call.host === host) this.#calls.delete(call)
     for (const [session, caller] of this.#timedOut) if (caller.host === host) this.#timedOut.delete(session)
   }
 
-  /** Number of sessions that timed out and may retry: servers that are being started for them are not surplus. */
+  /** Number of timed-out sessions that may retry. Servers that were started for them are not surplus. */
   expectedCount(host: Host, buildID: string): number {
     let count = 0
     for (const caller of this.#timedOut.values()) {
@@ -89,7 +89,7 @@ export class WaitingCallers {
     const sessions = new Set<string>()
     for (const call of this.#calls) {
       if (call.host !== host || call.buildID !== buildID || !call.waited) continue
-      // It has timed out, but its error waits for a write in flight.
+      // The call has timed out, but its error is delayed by a write in flight.
       if (this.world.elapsedMs >= call.since + call.waitMs) continue
       if (!inFlight.has(call.sessionID)) sessions.add(call.sessionID)
     }
@@ -100,13 +100,13 @@ export class WaitingCallers {
     const { host } = snapshot
     const { allocations, servers: records } = this.store()
     const inFlight = allocations.sessionsInFlight(host)
-    /** By session: calls for the same session share one place in the queue. */
+    /** Keyed by session, since calls for the same session share one place in the queue. */
     const waiting = new Map<string, WaitingCall>()
     for (const call of this.#calls) {
       if (call.host === host && !inFlight.has(call.sessionID)) waiting.set(call.sessionID, call)
     }
     const reserved = new Set(allocations.reserved(host))
-    // A call that waits for a write in flight may already have a server, possibly one that terminates since.
+    // A call that waits for a write in flight may already have a server, which may even be Terminating by now.
     const isBehindWrite = ({ status, metadata }: GameServer) => {
       const key = keyOf(metadata)
       const mayBeAllocated = status.state === 'StandingBy' || status.state === 'Terminating'
@@ -120,10 +120,10 @@ export class WaitingCallers {
       const servers = [...snapshot.servers.values()].filter((server) => buildNameOf(server) === build.metadata.name)
       const free = servers.find((server) => {
         const key = keyOf(server.metadata)
-        // The outcome of a write to a record that was deleted externally is unknown.
+        // Ignore servers whose record was deleted externally: the outcome of a write to the record is unknown.
         return isReady(server) && !allocations.isBusy(host, key) && records.has(key)
       })
-      // A call keeps a server of a build that had this buildID before.
+      // A call also keeps a server whose build had this buildID before.
       const mayBeServed = [...snapshot.servers.values()].filter(
         (server) => isBehindWrite(server) && this.#buildIDs.get(buildNameOf(server))?.has(build.spec.buildID),
       ).length
@@ -132,7 +132,7 @@ export class WaitingCallers {
       if (waitingCall && mayBeServed === 0) this.#checkTime(calls)
     }
     const known = new Set(snapshot.builds.map((build) => build.spec.buildID))
-    // Calls behind a write get their answer when it completes; those of a changed buildID keep their server.
+    // Calls that wait for a write get their answer when it completes, even if the buildID has changed.
     let behindWrites = [...snapshot.servers.values()].filter(isBehindWrite).length
     for (const call of waiting.values()) {
       call.waited = true
@@ -144,17 +144,17 @@ export class WaitingCallers {
     this.#refused.clear()
   }
 
-  /** Ignores callers that lost their server or have another call for the same session. */
+  /** Records a timeout, unless the call lost its server or another call waits for the same session. */
   #recordTimeout({ host, buildID, sessionID, since, waitMs }: WaitingCall): void {
     const { elapsedMs: at } = this.world
     const hasOtherCall = [...this.#calls].some((call) => call.sessionID === sessionID)
-    // The fleet expects no more retries than callers that may wait.
+    // The fleet expects at most `maxWaiting` retries.
     if (this.#timedOut.size >= this.limits.maxWaiting) return
     if (at !== since + waitMs || hasOtherCall || this.store().allocations.sessionsInFlight(host).has(sessionID)) return
     this.#timedOut.set(sessionID, { host, buildID, at })
   }
 
-  /** No retries are expected for deleted or draining builds, nor for a duplicate buildID. */
+  /** Forgets retries that are no longer expected, including those for deleted or draining builds and for duplicate buildIDs. */
   #dropExpired({ builds }: FleetSnapshot): void {
     const expecting = builds.filter((build) => !isDraining(build) && !hasDuplicateBuildID(build, builds))
     const open = new Set(expecting.map(({ spec }) => spec.buildID))

@@ -1,25 +1,25 @@
 /**
- * Derives from a host's store calls which servers it is allocating, so that the invariants need no knowledge of the
- * engine.
+ * Infers from a host's store calls which servers it is allocating, so that the invariants do not depend on the engine's
+ * internals.
  */
 import type { Collection } from '../../../contracts/store.js'
 import { keyOf, type Ref, type Server } from '../../../rules/model/resources.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
 
-/** What is in flight for one server. */
+/** The writes in flight for one server. */
 interface InFlight {
-  /** Unanswered calls for the record of this server. */
+  /** Number of unanswered calls for the server's record. */
   calls: number
-  /** The session of the last write. */
+  /** The session in the last write. */
   session: string | undefined
-  /** That write failed or its reply was lost, so the host cannot know yet which session the server has. */
+  /** The last write failed or its reply was lost, so the host cannot know yet which session the server has. */
   uncertain: boolean
 }
 
 export class AllocationTracker {
   readonly #byHost = new WeakMap<Host, Map<string, InFlight>>()
-  /** Servers whose last call ended in the current step, each with the session of the last write. */
+  /** Servers whose last call ended in the current step, each with the session from its last write. */
   readonly #released = new Map<string, string | undefined>()
   #step = 0
 
@@ -29,7 +29,7 @@ export class AllocationTracker {
   track(host: Host, servers: Collection<Server>, stored: (ref: Ref) => Server | undefined): Collection<Server> {
     const startsSession = (record: Server) => {
       const before = stored(record)
-      // A record that was deleted externally is unknown, and cannot be written any more.
+      // A record that was deleted externally has no previous state here and can no longer be updated.
       return record.session !== undefined && before !== undefined && before.session === undefined
     }
     return {
@@ -47,22 +47,22 @@ export class AllocationTracker {
     return this.#of(host).has(server)
   }
 
-  /** True while any call is unanswered: an allocation may be waiting for it. */
+  /** True while any call is unanswered, since an allocation may be waiting for it. */
   hasPendingCalls(host: Host): boolean {
     return [...this.#of(host).values()].some(({ calls }) => calls > 0)
   }
 
-  /** Servers that the host must have reserved for a session now. */
+  /** Returns the servers that the host must currently have reserved for a session. */
   reserved(host: Host): readonly string[] {
     return [...this.#of(host)].filter(([, { session }]) => session !== undefined).map(([server]) => server)
   }
 
-  /** The server was released in the current step; its session may have another server since. */
+  /** True if the server was released in the current step. Its session may already have another server. */
   wasJustReleased(server: string): boolean {
     return this.#releasedNow().has(server)
   }
 
-  /** Sessions of writes that are in flight or uncertain. */
+  /** Returns the sessions in writes that are in flight or uncertain. */
   sessionsInFlight(host: Host): ReadonlySet<string | undefined> {
     return new Set([...this.#of(host).values()].map(({ session }) => session))
   }
@@ -98,7 +98,7 @@ export class AllocationTracker {
       servers.delete(key)
       this.#releasedNow().set(key, entry.session)
     }
-    // Subscribed first, so that this runs before the caller continues.
+    // Subscribes before the caller does, so that this runs before the caller continues.
     call.then(
       () => settled(true),
       () => settled(false),
@@ -112,7 +112,7 @@ export class AllocationTracker {
     return this.#released
   }
 
-  /** With no other call in flight, the server has not changed since it was picked. */
+  /** Call only if no other call is in flight: then the server has not changed since the fleet picked it. */
   #checkAllocatable({ name, health, address }: Server): void {
     if (health === 'Unhealthy') this.world.violate(`${name} is allocated although it is Unhealthy`)
     if (address === undefined) this.world.violate(`${name} is allocated although it has no address`)

@@ -1,4 +1,4 @@
-/** Models an orchestrator that runs instances. Its calls fail and its events get lost. */
+/** Models an orchestrator that runs instances. Calls to it may fail and its events may be lost. */
 import type { Backend, BackendListener, Instance, InstanceSpec } from '../../../contracts/backend.js'
 import { FleetError } from '../../../contracts/errors.js'
 import type { Heartbeat, HeartbeatAnswer } from '../../../rules/game/heartbeat.js'
@@ -17,29 +17,29 @@ export interface ModelInstance {
   phase: Instance['phase']
   exitCode?: number
   game: GameModel | undefined
-  /** Elapsed ms at which its process started. */
+  /** Elapsed ms at which the instance's process started. */
   runningSince: number
-  /** Its last heartbeat that reached the leader. */
+  /** The instance's last heartbeat that reached the leader. */
   lastHeartbeat: { readonly by: Host; readonly at: number } | undefined
 }
 
 export interface BackendModelDependencies {
   readonly behaviorOf: (spec: InstanceSpec) => GameBehavior
   readonly longestMatchMs: number
-  /** Called when the fleet creates an instance. Returns the reason if it cannot be created. */
+  /** Called when the fleet creates an instance. Returns the reason if the instance cannot be created. */
   readonly onCreate: (spec: InstanceSpec) => string | undefined
   /** Delivers a heartbeat to a responsive host. */
   readonly heartbeat: (instance: ModelInstance, heartbeat: Heartbeat) => HeartbeatAnswer | undefined
   /** Called when the game of an instance receives a session. */
   readonly onSession: (instance: ModelInstance, sessionID: string) => void
-  /** Called before the fleet terminates an instance whose process runs. */
+  /** Called before the fleet terminates an instance whose process is running. */
   readonly onTerminate: (instance: ModelInstance) => void
 }
 
-/** Why a create fails until something outside the fleet changes. The fleet passes these messages on unchanged. */
+/** Reasons why a create fails until something outside the fleet changes. The fleet reports these messages unchanged. */
 export const createRefusals = { noFreePort: 'no port is free', noSuchImage: 'no such image' } as const
 
-/** True when the fleet cannot start this server whatever it does. */
+/** True if the fleet has no way of starting this server. */
 export function cannotBeCreated({ status }: GameServer): boolean {
   return Object.values(createRefusals).some((message) => message === status.message)
 }
@@ -53,7 +53,7 @@ export class BackendModel {
   readonly instances = new Map<string, ModelInstance>()
   /** Uids of instances that were deleted externally. */
   readonly deletedExternally = new Set<string>()
-  /** Exit codes by instance uid: an instance may have been created twice. */
+  /** Exit codes by instance uid. There may be several, since an instance may be created twice. */
   readonly exits = new Map<string, readonly number[]>()
   /** Uids of instances that the fleet deleted. */
   readonly removed = new Set<string>()
@@ -61,7 +61,7 @@ export class BackendModel {
   #unavailableUntil = 0
   #addresses = 0
   #lastPort = 0
-  /** Number of creates and deletes so far. */
+  /** Number of create and delete calls so far. */
   calls = 0
 
   constructor(
@@ -79,7 +79,7 @@ export class BackendModel {
     this.#unavailableUntil = this.world.elapsedMs + ms
   }
 
-  /** Interrupts the watch of one host. `resync`: the host gets a resync afterwards. */
+  /** Interrupts one host's watch. `resync`: whether the host gets a resync afterwards. */
   interruptWatch(host: Host, ms: number, resync: boolean): void {
     const watch = this.#watches.get(host)
     if (!watch) return
@@ -87,7 +87,7 @@ export class BackendModel {
     if (resync) this.world.after(ms, () => host.run(() => this.#watches.get(host)?.listener.resync()))
   }
 
-  /** Closes the watch of a host that is gone. */
+  /** Closes the watch of a host that has stopped. */
   disconnect(host: Host): void {
     this.#watches.delete(host)
   }
@@ -96,7 +96,7 @@ export class BackendModel {
     return this.world.elapsedMs < (this.#watches.get(host)?.interruptedUntil ?? 0)
   }
 
-  /** Deletes an instance without the fleet and without an exit code. `notify`: watches report it. */
+  /** Deletes an instance externally, without an exit code. `notify`: whether watches report the deletion. */
   deleteExternally(instance: ModelInstance, notify: boolean): void {
     this.instances.delete(keyOf(instance.spec.ref))
     this.deletedExternally.add(instance.spec.uid)
@@ -201,7 +201,7 @@ export class BackendModel {
     this.#notifyChanged(instance)
   }
 
-  /** The event carries the instance as it is now, however late it arrives. */
+  /** Captures the instance at send time; a delayed event still carries that version. */
   #notifyChanged(instance: ModelInstance): void {
     const current = toInstance(instance)
     this.#notify((listener) => listener.changed(current))
@@ -234,7 +234,7 @@ export class BackendModel {
     })
   }
 
-  /** Events may be late, repeated, out of order or lost. */
+  /** Sends an event to all watches. It may arrive late, twice, out of order or not at all. */
   #notify(event: (listener: BackendListener) => void): void {
     for (const [host, watch] of this.#watches) {
       if (this.world.elapsedMs < watch.interruptedUntil || this.world.fault('backend watch: lost event', 0.02)) continue

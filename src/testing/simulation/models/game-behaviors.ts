@@ -1,4 +1,4 @@
-/** Assigns a behavior to each game server of a run, and decides whether the run has a build that cannot run at all. */
+/** Assigns a behavior to each game server in a run, and decides whether the run includes a build whose servers cannot run. */
 import type { InstanceSpec } from '../../../contracts/backend.js'
 import type { FleetLimits } from '../../../contracts/options.js'
 import { brokenVersion, crashingVersion } from '../actors/build-specs.js'
@@ -30,7 +30,7 @@ export class GameBehaviors {
     return this.world.oneOf(this.#behaviors) ?? 'normal'
   }
 
-  /** The reason why this instance cannot be created; undefined if it can. */
+  /** Returns the reason why this instance cannot be created, or undefined if it can. */
   refusal({ build }: InstanceSpec): string | undefined {
     if (build.name !== unrunnableBuildName || !this.unrunnable) return undefined
     this.unrunnable.createRate.created()

@@ -1,34 +1,34 @@
 /**
- * Models the process of a game server: it starts, gets ready, plays and exits according to its behavior, and sends
- * heartbeats like an SDK.
+ * Models a game server process: it starts, becomes ready, plays and exits according to its behavior, and sends heartbeats
+ * like an SDK.
  */
 import type { GameState, Heartbeat, HeartbeatAnswer } from '../../../rules/game/heartbeat.js'
 import type { World } from '../world/world.js'
 
 export type GameBehavior =
-  /** Gets ready soon, plays, exits with 0. */
+  /** Becomes ready soon, plays a match and exits with code 0. */
   | 'normal'
-  /** Sends heartbeats but never gets ready. */
+  /** Sends heartbeats but never becomes ready. */
   | 'never-ready'
-  /** Sends no heartbeat. */
+  /** Never sends a heartbeat. */
   | 'silent'
-  /** Exits with 1 soon after its start. */
+  /** Exits with code 1 soon after it starts. */
   | 'crashes-at-start'
-  /** Exits with 1 soon after it got ready. */
+  /** Exits with code 1 soon after it becomes ready. */
   | 'crashes-when-ready'
-  /** Exits with 1 at some time. */
+  /** Exits with code 1 at a random time. */
   | 'crashes'
-  /** Exits with 0 without a match. */
+  /** Exits with code 0 without having played a match. */
   | 'exits-idle'
-  /** Always reports Unhealthy, like SDKs without a health callback. */
+  /** Always reports Unhealthy, like an SDK without a health callback. */
   | 'always-unhealthy'
   /** Reports Healthy first, then Unhealthy. */
   | 'turns-unhealthy'
-  /** Alternates between Healthy and Unhealthy, never Unhealthy long enough to be terminated. */
+  /** Alternates between Healthy and Unhealthy, but is never Unhealthy long enough to be terminated. */
   | 'flaky-health'
   /** Sometimes stops sending heartbeats for a while. */
   | 'stalls'
-  /** Keeps sending heartbeats after Terminate until it is killed. */
+  /** Ignores Terminate and keeps sending heartbeats until it is killed. */
   | 'ignores-terminate'
 
 export const unusualBehaviors: readonly GameBehavior[] = [
@@ -56,7 +56,7 @@ const heartbeatMs = 2_000
 export class GameModel {
   state: GameState = 'Initializing'
   running = true
-  /** The session that it received. */
+  /** The session that the game has received. */
   session: string | undefined
   players: readonly string[] = []
   #silentUntil = 0
@@ -81,7 +81,7 @@ export class GameModel {
     if (behavior !== 'silent') world.after(world.between(0, 1_000), () => this.#loop())
   }
 
-  /** Like SIGTERM: exits at once or within the grace period, depending on its behavior. */
+  /** Acts like SIGTERM: the game exits soon, or is killed after the grace period. */
   terminate(graceMs: number, kill: () => void): void {
     const { world } = this
     if (this.behavior === 'ignores-terminate' || world.chance(0.2)) world.after(graceMs, kill)
@@ -97,7 +97,7 @@ export class GameModel {
   /** Stops the process without an exit code. */
   kill(): void {
     this.running = false
-    // Heartbeats that were still in flight, or a helper process that outlives the game and keeps using its id.
+    // Some heartbeats may still be in flight, or a helper process that outlives the game keeps sending them under its id.
     if (this.world.fault('game: heartbeats after exit', 0.1)) this.#sendStaleHeartbeats(this.world.between(1, 15))
   }
 
@@ -110,7 +110,7 @@ export class GameModel {
     })
   }
 
-  /** Exits unless faults are disabled by now. */
+  /** Exits unless faults are disabled. */
   #exitWithFault(code: number): void {
     if (this.world.faultsEnabled) this.exit(code)
   }
@@ -136,7 +136,7 @@ export class GameModel {
     if (answer && this.running) this.#handle(answer)
   }
 
-  /** Often the same number as before, but different players. */
+  /** Returns random players: often as many as before, but not the same ones. */
   #somePlayers(): readonly string[] {
     return Array.from({ length: this.world.between(0, 2) }, () => `player-${this.world.between(1, 5)}`)
   }
@@ -164,7 +164,7 @@ export class GameModel {
     if (answer.operation === 'Active' && this.state === 'StandingBy') {
       this.state = 'Active'
       world.after(world.between(5_000, this.longestMatchMs), () => {
-        // Matches last while the fleet has to reach quiescence.
+        // Matches do not end while the fleet has to reach quiescence.
         if (world.faultsEnabled) this.exit(world.chance(0.1) ? 1 : 0)
       })
     }

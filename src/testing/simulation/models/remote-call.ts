@@ -1,24 +1,24 @@
-/** Simulates a call to the store or the backend: latency both ways, and every way in which a call can fail. */
+/** Simulates a call to the store or the backend, with latency in both directions and every way in which a call can fail. */
 import { FleetError } from '../../../contracts/errors.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
 
 export interface RemoteCallOptions {
-  /** Faults are counted under this name. */
+  /** The name under which faults are counted. */
   readonly of: 'store' | 'backend'
   readonly isUnavailable: () => boolean
-  /** Calls take effect, but their replies are lost. */
+  /** Whether replies are lost although the calls take effect. */
   readonly dropsReplies: () => boolean
   readonly latencyMs: readonly [number, number]
   /** Probability of each fault. */
   readonly faultRate: number
-  /** There is a network in between: a call that has failed may still take effect later. */
+  /** Whether there is a network in between, so that a failed call may still take effect later. */
   readonly remote: boolean
 }
 
 /**
- * Applies `effect` at the other end and returns its result to the host. When the reply is lost, the effect has happened;
- * a late effect happens after the call has failed.
+ * Applies `effect` at the remote end and returns its result to the host. If the reply is lost, the call fails although the
+ * effect has happened. If the effect is late, it happens after the call has failed.
  */
 export function remoteCall<T>(
   world: World,

@@ -1,4 +1,4 @@
-/** Models a store that outlives the hosts: compare-and-swap over maps, behind calls that can fail in every way. */
+/** Models a store that outlives the hosts: maps with compare-and-swap, accessed through calls that can fail in every way. */
 import { FleetError } from '../../../contracts/errors.js'
 import type { Collection, Store, Versioned } from '../../../contracts/store.js'
 import { type Build, type Detail, keyOf, type Ref, type Server } from '../../../rules/model/resources.js'
@@ -12,19 +12,19 @@ import { StoreWatches } from './store-watches.js'
 export interface StoreListener {
   buildWritten(before: Build | undefined, after: Build): void
   buildRemoved(before: Build): void
-  /** `late`: the call of a former leader took effect after its term. */
+  /** `late`: whether this is a call by a former leader that took effect after its term. */
   serverWritten(before: Server | undefined, after: Server, late: boolean): void
-  /** `external`: not by a host. */
+  /** `external`: whether the record was removed by something other than a host. */
   serverRemoved(before: Server, external: boolean): void
 }
 
-/** `private`: one host only. `shared`: others write to it as well. `watched`: shared, and the hosts watch it. */
+/** `private`: only one host uses the store. `shared`: others write to it too. `watched`: shared, and the hosts watch it. */
 export type StoreSharing = 'private' | 'shared' | 'watched'
 
 interface CollectionHooks<T> {
   written(before: T | undefined, after: T, late: boolean): void
   removed(before: T): void
-  /** The kind that watches report; undefined for records that are not watched. */
+  /** The kind under which watches report changes; undefined for records that are not watched. */
   readonly kind?: 'builds' | 'servers'
 }
 
@@ -34,9 +34,9 @@ export class StoreModel {
   readonly details = new Map<string, Versioned<Detail>>()
   readonly allocations: AllocationTracker
   readonly watches: StoreWatches
-  /** Number of calls so far. */
+  /** Number of all calls so far. */
   calls = 0
-  /** Number of calls so far that write. */
+  /** Number of write calls so far. */
   changes = 0
   #unavailableUntil = 0
   #dropsRepliesUntil = 0
@@ -73,17 +73,17 @@ export class StoreModel {
     this.#unavailableUntil = this.world.elapsedMs + ms
   }
 
-  /** Accepts all calls but loses their replies for a while, like a connection that is broken in one direction. */
+  /** For `ms`, applies all calls but loses their replies, like a connection that is broken in one direction. */
   dropReplies(ms: number): void {
     this.#dropsRepliesUntil = this.world.elapsedMs + ms
   }
 
-  /** Revisions are increasing numbers: later writes get higher ones. */
+  /** The highest revision so far. Each write gets a higher revision than the one before. */
   get latestRevision(): number {
     return this.#revision
   }
 
-  /** The store as seen by one host. */
+  /** Returns the store as one host sees it. */
   for(host: Host): Store {
     const { listener, faultRate, latencyMs, shared } = this
     const options: RemoteCallOptions = {
@@ -113,7 +113,7 @@ export class StoreModel {
     }
   }
 
-  /** Rewrites a random record unchanged, like an external change of a label. Returns its key. */
+  /** Rewrites a random record unchanged, as when a label is changed externally. Returns the record's key. */
   rewriteRecord(): string | undefined {
     const { world, builds, servers, details } = this
     const records = world.oneOf<Map<string, Versioned<Ref>>>([builds, servers, servers, details])
@@ -126,7 +126,7 @@ export class StoreModel {
     return key
   }
 
-  /** An external edit: creates or updates a build without a host. */
+  /** Creates or updates a build as an external edit, not through a host. */
   writeBuild(record: Build): void {
     const key = keyOf(record)
     const before = this.builds.get(key)?.record
@@ -135,7 +135,7 @@ export class StoreModel {
     this.listener.buildWritten(before, record)
   }
 
-  /** An external edit: deletes a build without a host. */
+  /** Deletes a build as an external edit, not through a host. */
   removeBuild(record: Build): void {
     if (!this.builds.delete(keyOf(record))) return
     this.#nextRevision()
@@ -143,7 +143,7 @@ export class StoreModel {
     this.listener.buildRemoved(record)
   }
 
-  /** An external edit: deletes the record of a server without a host. */
+  /** Deletes a server record as an external edit, not through a host. */
   removeServer({ namespace, name }: Ref): void {
     const current = this.servers.get(keyOf({ namespace, name }))
     if (!current) return
@@ -171,7 +171,7 @@ export class StoreModel {
     const markNews = () => {
       host.hasNews = true
     }
-    /** The reply may tell the host of an external edit of a build, without any event. */
+    /** Even without an event, the reply may tell the host about an external edit to a build. */
     const mayLearn = <R>(reply: Promise<R>) => {
       if (this.watched && hooks.kind === 'builds') void reply.then(markNews, markNews)
       return reply

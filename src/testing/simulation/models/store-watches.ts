@@ -1,13 +1,13 @@
 /**
- * Watches of the modelled store. Events of one record keep their order; otherwise events may be late, repeated or out of
- * order. While a watch is interrupted it delivers nothing; afterwards it delivers what was missed, or a new list.
+ * Watches on the modelled store. Events may be late or repeated, and events for different records may be out of order. An
+ * interrupted watch delivers nothing; afterwards it either delivers the missed events or relists.
  */
 import type { CollectionListener, StoreListener, Versioned } from '../../../contracts/store.js'
 import { type Build, keyOf, type Ref, type Server } from '../../../rules/model/resources.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
 
-/** The part of the store that is watched. */
+/** The watched collections of the store. */
 interface WatchedStore {
   readonly builds: ReadonlyMap<string, Versioned<Build>>
   readonly servers: ReadonlyMap<string, Versioned<Server>>
@@ -22,13 +22,13 @@ interface Watch {
   readonly listener: StoreListener
   closed: boolean
   interruptedUntil: number
-  /** A list is due, which will contain all changes until then. */
+  /** A relist is due, which will contain all changes made until then. */
   listing: boolean
-  /** Events during the interruption, in order. */
+  /** Events from the interruption, in order. */
   missed: { readonly key: string; readonly delivery: Delivery }[]
-  /** Elapsed ms at which the last list arrives. No event arrives earlier. */
+  /** Elapsed ms at which the last relist arrives. Later events arrive no earlier than that. */
   listedAt: number
-  /** Elapsed ms at which the last event of each record arrives. */
+  /** Elapsed ms at which the last event for each record arrives. */
   readonly arrivals: Map<string, number>
 }
 
@@ -66,7 +66,7 @@ export class StoreWatches {
     return [...this.#watch].some((watch) => watch.host === host && (watch.listing || this.#isInterrupted(watch)))
   }
 
-  /** A record was written or deleted. */
+  /** Called when a record was written or deleted. */
   changed(kind: Kind, { namespace, name }: Ref): void {
     const ref = { namespace, name }
     const key = `${kind} ${keyOf(ref)}`
@@ -76,7 +76,7 @@ export class StoreWatches {
     }
   }
 
-  /** Interrupts the watch of one host. `relist`: it delivers a new list afterwards instead of the missed events. */
+  /** Interrupts one host's watch. With `relist`, the watch then delivers a new list instead of the missed events. */
   interrupt(host: Host, ms: number, relist: boolean): boolean {
     const watches = [...this.#watch].filter((watch) => watch.host === host)
     for (const watch of watches) {
@@ -114,14 +114,14 @@ export class StoreWatches {
     deliverList(watch.listener.servers, servers)
   }
 
-  /** Carries the record as it is now, however late it arrives. */
+  /** Captures the record at send time; a delayed delivery still carries that version. */
   #deliveryOf({ listener }: Watch, kind: Kind, ref: Ref): Delivery {
     if (kind === 'builds') return deliveryOf(listener.builds, this.store.builds, ref)
     return deliveryOf(listener.servers, this.store.servers, ref)
   }
 
   #send(watch: Watch, key: string, delivery: Delivery): void {
-    // An unavailable store delivers no events either.
+    // While the store is unavailable, its watches are interrupted too.
     if (this.store.unavailable && !this.#isInterrupted(watch)) {
       watch.interruptedUntil = this.world.elapsedMs + retryMs
       this.world.after(retryMs, () => this.#resume(watch, false))

@@ -1,9 +1,9 @@
-/** A digest of a run: order, times, random draws, records and events, but no message texts. Pure. */
+/** A digest of a run. Covers order, times, random draws, records and events, but not message texts. Pure. */
 export class Fingerprint {
   #low = 0x811c9dc5
   #high = 0x01000193
 
-  /** FNV-1a in two lanes: cheap enough for every step. */
+  /** Hashes with two lanes of FNV-1a, which is cheap enough to do at every step. */
   add(...parts: readonly (string | number | undefined)[]): void {
     for (const part of parts) {
       const text = `${part ?? ''};`
@@ -15,7 +15,7 @@ export class Fingerprint {
     }
   }
 
-  /** 16 hexadecimal digits. */
+  /** Returns 16 hexadecimal digits. */
   toString(): string {
     return [this.#high, this.#low].map((half) => (half >>> 0).toString(16).padStart(8, '0')).join('')
   }

@@ -1,4 +1,4 @@
-/** The hosts of a run. Each host that crashes or closes is replaced by a new one. */
+/** The hosts in a run. Each host that crashes or is closed is replaced by a new host. */
 import { FleetError, messageOf } from '../../../contracts/errors.js'
 import type { FleetEvent } from '../../../contracts/events.js'
 import type { Fleet } from '../../../contracts/fleet.js'
@@ -46,15 +46,15 @@ export class HostPool {
     world.note(`${host.name} starts`)
     const adapters = { backend: backend.for(host), store: store.for(host), elector: lease.elector(host) }
     host.start(createFleet, adapters, limits).catch((error: unknown) => {
-      // Like a supervisor: restart a host that fails to start.
+      // A host that fails to start is restarted, as a supervisor would do.
       world.note(`${host.name} could not start: ${messageOf(error)}`)
-      // Invalid options will not become valid.
+      // A restart cannot help if the options are invalid.
       if (FleetError.is(error, 'invalid')) return world.fail(error)
       if (host.alive) this.crash(host)
     })
   }
 
-  /** A responsive host, mostly the leader; undefined if there is none. */
+  /** Returns a responsive host, mostly the leader, or undefined if there is none. */
   pickResponsive(): Host | undefined {
     const responsive = this.all.filter((host) => host.isResponsive)
     const leading = responsive.find((host) => host === this.deps().lease.leader)
@@ -83,7 +83,7 @@ export class HostPool {
         cancelTimeout()
         host.closed = true
         world.note(`${host.name} is closed`)
-        // It stays up for a while, in which it must not act any more.
+        // The host process stays up for a while, during which the closed fleet must not act.
         world.after(10_000, () => (host.alive ? this.#remove(host) : undefined))
       })
       .catch((error: unknown) => world.fail(error))

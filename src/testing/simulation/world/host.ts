@@ -1,6 +1,6 @@
 /**
- * One host process: the real fleet over the modelled store and backend. It can crash at any await point of the engine, be
- * closed or suspended, and its wall clock can jump.
+ * One host process, which runs the real fleet over the modelled store and backend. The host can crash at any `await` in the
+ * engine, be closed or be suspended, and its wall clock can jump.
  */
 import type { Backend } from '../../../contracts/backend.js'
 import type { Clock } from '../../../contracts/clock.js'
@@ -17,22 +17,22 @@ export interface HostAdapters {
   readonly elector: Elector
 }
 
-/** The fleet may not notice a shorter suspension, and then does not restart its heartbeat timeouts. */
+/** The fleet may not notice a suspension shorter than this, and then it does not restart its heartbeat timeouts. */
 const noticeableSuspensionMs = 4_000
 
 export class Host {
   alive = true
   closing = false
-  /** `fleet.close()` has resolved. */
+  /** Whether `fleet.close()` has resolved. */
   closed = false
-  /** What its elector reported last. */
+  /** Whether the elector last reported this host as the leader. */
   leads = false
   fleet: Fleet | undefined
-  /** Elapsed ms since which it runs without a suspension. */
+  /** Elapsed ms at which the host started or last woke up. */
   awakeSince: number
-  /** Elapsed ms since which it receives heartbeats without a gap that the fleet notices. */
+  /** Elapsed ms since which the host has received heartbeats without a gap that the fleet notices. */
   listeningSince: number
-  /** It emitted an event or received a call since the last snapshot. */
+  /** Whether the host emitted an event or received a call since the last snapshot. */
   hasNews = true
   #suspendedSince = 0
   #suspendedUntil = 0
@@ -51,12 +51,12 @@ export class Host {
     this.listeningSince = world.elapsedMs
   }
 
-  /** Answers calls. */
+  /** True if the host answers calls. */
   get isResponsive(): boolean {
     return this.alive && !this.suspended && !this.closing && this.fleet !== undefined
   }
 
-  /** Runs `fn` on this host: not at all after a crash, deferred while suspended. */
+  /** Runs `fn` on this host. While the host is suspended, `fn` is deferred; after a crash it never runs. */
   run(fn: () => void): void {
     if (!this.alive) return
     if (this.suspended) {
@@ -72,7 +72,7 @@ export class Host {
       now: () => world.wallMs + this.#wallJumpMs,
       elapsed: () => world.elapsedMs,
       after: (ms, fn) => {
-        // Cancelling also works for a timer that is due while the host is suspended.
+        // A timer can be cancelled even after it came due while the host was suspended.
         let due: (() => void) | undefined = fn
         const cancel = world.after(ms, () => this.run(() => due?.()))
         return () => {
@@ -102,20 +102,20 @@ export class Host {
     })
   }
 
-  /** Called before the host changes something in the store or the backend: only an open leader may. */
+  /** Called before every write to the store or backend. Reports a violation if the host is closed or is not the leader. */
   beforeChange(of: string): void {
     this.hasNews = true
     if (this.closed) this.world.violate(`${this.name} changes the ${of} after its fleet was closed`)
     else if (!this.leads) this.world.violate(`${this.name} changes the ${of} without being the leader`)
   }
 
-  /** Like `run`, but a suspended host does this before anything else when it wakes up. */
+  /** Like `run`, but a suspended host runs `fn` before anything else when it wakes up. */
   runFirst(fn: () => void): void {
     if (this.alive && this.suspended) this.#deferredFirst.push(fn)
     else this.run(fn)
   }
 
-  /** Stops the host at once. Calls that it made before may still take effect. */
+  /** Stops the host immediately. Calls that it has already made may still take effect. */
   crash(): void {
     this.alive = false
     this.fleet = undefined

@@ -1,15 +1,15 @@
-/** Models the leadership lease of hosts that share a store. The first host to ask gets it; it expires when its holder is gone. */
+/** Models the leadership lease of hosts that share a store. The first candidate gets it; it expires if its holder stops. */
 import type { ElectionListener, Elector } from '../../../contracts/elector.js'
 import type { Host } from './host.js'
 import type { World } from './world.js'
 
-/** A holder that stops renewing loses the lease after this time. */
+/** How long after its last renewal the lease expires. */
 export const leaseMs = 15_000
 
 export class Lease {
   readonly #electors = new Map<Host, ElectionListener>()
   leader: Host | undefined
-  /** Elapsed ms at which the leader was elected. */
+  /** Elapsed ms at which the last leader was elected. */
   electedAt = 0
 
   constructor(
@@ -31,7 +31,7 @@ export class Lease {
     }
   }
 
-  /** Removes a host from the election. A crashed host does not release the lease, so it has to expire. */
+  /** Removes a host from the election. A crashed host does not release its lease, so the lease has to expire. */
   leave(host: Host, afterMs = leaseMs): void {
     this.#electors.delete(host)
     if (this.leader !== host) return
@@ -39,7 +39,7 @@ export class Lease {
     this.world.after(afterMs, () => this.#electNext())
   }
 
-  /** A suspended host cannot renew its lease for this time. */
+  /** Called when a host is suspended for `ms`, during which it cannot renew its lease. */
   suspended(host: Host, ms: number): void {
     if (this.leader !== host || ms < leaseMs) return
     const { electedAt } = this
@@ -48,7 +48,7 @@ export class Lease {
     })
   }
 
-  /** The leader fails to renew and steps down in time. False if no other host can take over. */
+  /** Makes the leader fail to renew and step down in time. Returns false, with no effect, if no other host can take over. */
   lose(): boolean {
     const { leader } = this
     const next = [...this.#electors.keys()].find((host) => host !== leader && host.alive && !host.suspended)
@@ -59,13 +59,13 @@ export class Lease {
     return true
   }
 
-  /** Elects another host as soon as one is awake, unless the holder has woken up before. */
+  /** Elects another host as soon as one is awake, unless the holder wakes up first. */
   #electNext(except?: Host): void {
     const { leader } = this
     if (this.#electors.size === 0 || leader?.suspended === false) return
     const next = [...this.#electors.keys()].find((host) => host !== except && host.alive && !host.suspended)
     if (!next) return void this.world.after(1_000, () => this.#electNext())
-    // A host that watches its own lease learns of the loss before anything else when it wakes up.
+    // When the former leader wakes up, the first thing it learns is that it has lost the lease.
     leader?.runFirst(() => this.#depose(leader))
     this.#elect(next)
   }

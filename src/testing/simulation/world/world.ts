@@ -1,12 +1,12 @@
 /**
  * The kernel of a simulation run: one event queue in virtual time, one source of randomness, and a bounded history.
- * Everything that is simulated runs as an event of this queue, so a seed determines the run.
+ * Everything in the simulation runs as an event in this queue, so the seed determines the run.
  */
 import { seededRandom } from '../../random.js'
 import { TimerHeap } from '../../timer-heap.js'
 import { Fingerprint } from './fingerprint.js'
 
-/** An invariant does not hold. */
+/** Reports that an invariant was violated. */
 export class Violation extends Error {}
 
 export class World {
@@ -19,9 +19,9 @@ export class World {
   #failure: Error | undefined
   elapsedMs = 0
   steps = 0
-  /** The maximum error of the hosts' wall clocks so far. */
+  /** The maximum error so far of any host's wall clock. */
   skewMs = 0
-  /** False in the last phase of a run, in which the fleet has to reach quiescence. */
+  /** False in the last phase of a run, when the fleet has to reach quiescence. */
   faultsEnabled = true
   /** Number of injected faults by kind. */
   readonly faults: Record<string, number> = {}
@@ -47,7 +47,7 @@ export class World {
     }
   }
 
-  /** Runs the next event and all promises that it settles. False when nothing is due until `untilMs`. */
+  /** Runs the next event and the promise jobs that result. Resolves to false if nothing is due until `untilMs`. */
   async step(untilMs: number): Promise<boolean> {
     const timer = this.#timers.peek()
     if (!timer || timer.dueMs > untilMs) return false
@@ -60,12 +60,12 @@ export class World {
     return true
   }
 
-  /** The correct wall time, in ms since 1970. */
+  /** The correct wall-clock time, in ms since 1970. */
   get wallMs(): number {
     return 1_700_000_000_000 + this.elapsedMs
   }
 
-  /** From 0 (inclusive) to 1 (exclusive). */
+  /** Returns a random number from 0 (inclusive) to 1 (exclusive). */
   random(): number {
     return this.#random()
   }
@@ -74,7 +74,7 @@ export class World {
     return this.#random() < probability
   }
 
-  /** An integer, both bounds included. */
+  /** Returns a random integer between the bounds, both inclusive. */
   between(least: number, most: number): number {
     return least + Math.floor(this.#random() * (most - least + 1))
   }
@@ -103,7 +103,7 @@ export class World {
     this.faults[kind] = (this.faults[kind] ?? 0) + 1
   }
 
-  /** Reports a violated invariant. The first one ends the run. Never throws, so it may be called from within the fleet. */
+  /** Reports a violation; the first one ends the run. Never throws, so it may be called from within the fleet. */
   violate(text: string): void {
     this.fail(new Violation(text))
   }
@@ -121,7 +121,7 @@ export class World {
     if (this.#history.length > 2_000) this.#history.splice(0, 1_000)
   }
 
-  /** The last lines of the history, oldest first. */
+  /** Returns the last lines of the history, oldest first. */
   history(lines: number): readonly string[] {
     return lines > 0 ? this.#history.slice(-lines) : []
   }
@@ -129,7 +129,7 @@ export class World {
 
 const turn = setImmediate
 
-/** Nothing in the simulation waits for real I/O, so all promise jobs run before the next turn of the event loop. */
+/** Resolves when all promise jobs have run: nothing waits for real I/O, so they run before the next event loop turn. */
 function settled(): Promise<void> {
   return new Promise((resolve) => turn(resolve))
 }
