@@ -152,7 +152,7 @@ describe('a client of a host that fails', () => {
   let calls = 0
   afterEach(() => server?.close())
 
-  /** Answers with one step after another, and repeats the last one. */
+  /** Responds with one step after another, and then repeats the last step. */
   async function host(...steps: readonly RequestListener[]): Promise<FleetClient> {
     calls = 0
     server = await listening((request, response) => {

@@ -1,4 +1,4 @@
-/** How the fleet answers heartbeats. */
+/** How the fleet responds to heartbeats. */
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, only, playing, session, stage, untilReady } from './stage.js'
 

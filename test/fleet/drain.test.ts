@@ -1,4 +1,4 @@
-/** Drains of a server, a build or the fleet: no new sessions, idle servers terminate, matches go on unless the caller opts out. */
+/** Draining a server, a build, or the fleet: no new sessions, idle servers stop, and matches continue unless the caller opts out. */
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, failureOf, only, playing, serversBy, stage, statusOf, untilReady, watched } from './stage.js'
 

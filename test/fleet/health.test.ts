@@ -1,4 +1,4 @@
-/** Silent servers, reported health, and hosts that were suspended or restarted. */
+/** Servers whose heartbeats stop, reported health, and hosts that were suspended or restarted. */
 import type { GameServer } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, only, playing, stage, type StageOptions, statusOf, untilReady } from './stage.js'

@@ -1,4 +1,4 @@
-/** Hosts that close, drain or lose leadership: servers stay, matches go on, and callers get an error. */
+/** Hosts that close, drain or lose leadership: servers keep running, matches continue, and callers get an error. */
 import { createFleet, type ElectionListener, type Elector } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
 import { describe, expect, it } from 'vitest'
@@ -319,7 +319,7 @@ describe('leadership', () => {
     vote.depose('host-b')
     await scene.clock.advance(1_000)
     expect(call.outcome()).toMatchObject({ error: { code: 'not-leader', retryable: true } })
-    // A call at the moment of the loss does not see stale state either.
+    // A call made at the moment leadership is lost does not see stale state either.
     vote.elect()
     await scene.clock.settle()
     vote.depose('host-b')

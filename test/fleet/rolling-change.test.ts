@@ -89,7 +89,7 @@ describe('a rolling update', () => {
     const s = stage({ memory: { startLatencyMs: 1_000 } })
     const fleet = await begun(s, { standingBy: 4, max: 10 })
     await fleet.builds.update('arena', { template: template('two') })
-    // The second batch starts when the first is ready; most outdated servers still stand by then.
+    // The second batch starts when the first is ready. Most outdated servers are still standing by at that point.
     await s.clock.until(() => imagesOf(s).two === 2)
     expect(imagesOf(s).one).toBeGreaterThan(1)
     await fleet.allocate(ask(1))

@@ -1,4 +1,4 @@
-/** A settled fleet makes no calls, and a change makes only the calls it needs. */
+/** An idle fleet makes no calls, and a change makes only the calls it needs. */
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, only, playing, stage, type Stage, statusOf, untilReady } from './stage.js'
 
@@ -67,7 +67,7 @@ describe('an idle fleet', () => {
       destroy: 1,
       'servers.create': 1,
       'servers.delete': 1,
-      // Terminating, then each state of the new server.
+      // The old server is written once as Terminating, then the new server in each of its states.
       'servers.update': expect.any(Number),
     })
     expect(counted(scene, since)['servers.update']).toBeLessThanOrEqual(3)

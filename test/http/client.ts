@@ -17,7 +17,7 @@ export interface CallOptions {
   /** Strings and bytes are sent unchanged, with their length; other values as JSON. */
   readonly body?: unknown
   readonly signal?: AbortSignal
-  /** Returns what is wrong with the answer. Default: checks it against the OpenAPI document of all routes; false: no check. */
+  /** Returns what is wrong with the response. Default: checks it against the OpenAPI document of all routes; false: no check. */
   readonly validate?: Validate | false
 }
 
@@ -60,7 +60,7 @@ export function call(method: string, url: string, options: CallOptions = {}): Pr
   })
 }
 
-/** A call to a fake fleet, whose successful answers are not checked. */
+/** A call to a fake fleet, whose successful responses are not checked. */
 export function callFake(method: string, url: string, options: CallOptions = {}): Promise<Reply> {
   return call(method, url, { validate: documentedErrors, ...options })
 }

@@ -9,7 +9,7 @@ import { callFake as call, type CallOptions, type Listener, listening, rawConnec
 import { entryPoints } from './entry-points.js'
 import { build, buildID, sessionID } from './fleet.js'
 
-/** Answers with its name and input. */
+/** Responds with its name and input. */
 const echo = (name: string) => (input?: unknown) => Promise.resolve({ name, input } as never)
 const fails = () =>
   Promise.reject(new FleetError('unavailable', 'the store does not answer', { cause: new Error('ECONNREFUSED') }))

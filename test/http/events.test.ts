@@ -116,7 +116,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     }
     expect(await firstOf(second?.id ?? '')).toBe(3)
     expect(await firstOf('2')).toBe(3)
-    // What a browser sends after a host restart.
+    // This is what a browser sends after a host restart.
     expect(await firstOf('-another-log-2')).toBe(1)
   })
 
@@ -242,7 +242,7 @@ it('serve ends event streams when it closes', async () => {
   await until(() => reading.text() !== '')
   await served.close()
   await until(reading.ended)
-  // A severed response is incomplete.
+  // If the connection had been cut, the response would be incomplete.
   expect(reading.response.complete).toBe(true)
 })
 

@@ -28,7 +28,7 @@ export function standingBy(fleet: Fleet, count: number, name = 'arena'): Promise
   return until(async () => (await fleet.builds.get(name)).status.currentStandingBy === count)
 }
 
-/** Resolves when the last server of deleted builds is gone. */
+/** Resolves once the last server of any deleted build is removed. */
 export function noServers(fleet: Fleet): Promise<void> {
   return until(async () => (await fleet.servers.list()).length === 0)
 }

@@ -94,7 +94,7 @@ describe.each<OpenApiOptions>([{}, { compat: 'thundernetes' }])(
       const values = parameters.map(({ name, schema }) =>
         fc.oneof(fc.double({ min: 0, max: 0.05 }), broken(valuesOf(document, schema))).map((value) => {
           const shown = typeof value === 'number' && value > 0.05 ? 61 : value
-          // Not `String`, which throws for some objects.
+          // `String` would throw for some objects.
           const text = typeof shown === 'string' ? shown : (JSON.stringify(shown) ?? '')
           return `${String(name)}=${encodeURIComponent(text)}`
         }),

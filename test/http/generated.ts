@@ -34,7 +34,7 @@ export function valuesOf(document: OpenApiDocument, schema: unknown): fc.Arbitra
     case 'object':
       return objectsOf(known, of)
     default:
-      // No type: any value.
+      // A schema without a type allows any value.
       return fc.jsonValue()
   }
 }

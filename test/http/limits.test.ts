@@ -1,4 +1,4 @@
-/** Listener limits: requests beyond them are refused and do not affect other calls. */
+/** Listener limits: requests beyond them are rejected and do not affect other calls. */
 import { execFileSync, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -54,7 +54,7 @@ describe('concurrency limits:', () => {
     expect((await allocate()).status).toBe(429)
     gone.abort()
     await ended
-    // Callers that disconnect free their places.
+    // Callers that disconnect free their places in the queue.
     await until(async () => (await allocate('?wait=0.05')).status === 429)
   })
 
@@ -219,7 +219,7 @@ describe('hostile input:', () => {
   })
 
   it('10,000 idle connections do not block other calls', { timeout: 120_000 }, async () => {
-    // Node raises its soft limit to the hard one. Each side of the connections is a separate process.
+    // Node raises its soft limit for open files to the hard limit. Each side of the connections is a separate process.
     const files = Number(
       execFileSync('sh', ['-c', 'ulimit -Hn'], { encoding: 'utf8' }).trim().replace('unlimited', '1e9'),
     )

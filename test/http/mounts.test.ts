@@ -150,7 +150,7 @@ const mounts: Readonly<Record<string, Mount>> = {
   'NestJS on Fastify': nest(() => new FastifyAdapter()),
 }
 
-// Hono has no body parsers that run before handlers.
+// Hono has no body parsers that run before the handlers.
 const cases = Object.keys(mounts).flatMap((name) =>
   (name === 'Hono' ? [false] : [true, false]).map((parses) => [name, parses] as const),
 )
@@ -175,7 +175,7 @@ describe.each(cases)('in %s, body parser %s', (name, parses) => {
     expect(JSON.parse(reply.text)).toMatchObject({ Ports: 'é日本😀' })
     const untyped = await call('POST', `${url}/allocate?wait=0`, { body: request })
     expect(untyped.status).toBe(200)
-    // With a parser before the routes, the app's error handler answers.
+    // With a body parser before the routes, the app's error handler responds.
     expect((await call('POST', `${url}/allocate`, { body: '{', headers, validate: false })).status).toBe(400)
     const none = await call('GET', `${url}/gameserverbuilds/default/a%20b/`)
     expect(none).toMatchObject({ status: 404, headers: { 'gamekeeper-error': 'not-found', 'x-host': 'seen' } })

@@ -13,7 +13,7 @@ const check = schemaChecker(document)
 interface Row {
   readonly name: string
   readonly read: (body: unknown) => Checked<unknown>
-  /** Rules that JSON Schema cannot express; the document accepts what they refuse. */
+  /** Rules that JSON Schema cannot express; the document accepts values that these rules reject. */
   readonly onlyRules: RegExp
 }
 

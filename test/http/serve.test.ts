@@ -133,7 +133,7 @@ describe('when serve cannot listen, it', () => {
   })
 
   it('suggests the AirPlay receiver as the cause for port 5000', async () => {
-    // The test or another program holds the port.
+    // The port is in use by this test or by another program.
     const other = await occupied(5_000).catch(() => undefined)
     await expect(serve({ fleet, management: free })).rejects.toMatchObject({
       code: 'port-in-use',
@@ -177,7 +177,7 @@ describe('closing', () => {
 
     const closing = served.close()
     expect(await waiting).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
-    // It closes now: if connections were only cut at the end, the call in flight would be lost as well.
+    // The connection closes now. If connections were only cut at the end, the call in flight would be lost as well.
     await idle.closed()
     await expect(call('GET', served.managementUrl)).rejects.toThrow(/ECONNREFUSED/)
     held.release()

@@ -167,7 +167,7 @@ describe('TLS files that change', () => {
     const at = (name: string) => join(workshop.folder, `live-${name}`)
     const place = async ({ cert, key }: Certified) => {
       await copyFile(key, at('key'))
-      // Like a renewal: one file after the other, each replaced atomically.
+      // As in a certificate renewal, the files are replaced one after the other, each atomically.
       await copyFile(cert, at('new'))
       await rename(at('new'), at('cert'))
     }

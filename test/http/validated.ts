@@ -16,7 +16,7 @@ export interface SeenAnswer {
   readonly text: string
 }
 
-/** Returns what is wrong with an answer; undefined if it is valid or its operation is not documented. */
+/** Returns what is wrong with a response; undefined if it is valid or its operation is not documented. */
 export type Validate = (answer: SeenAnswer) => string | undefined
 
 export function validator(options: OpenApiOptions = {}): Validate {
@@ -28,12 +28,12 @@ export function validator(options: OpenApiOptions = {}): Validate {
   })
 
   return ({ method, path, status, headers, text }) => {
-    // Without the mount path of the host app.
+    // The path without the host app's mount path.
     const bare = /\/(?:api\/v1\/|metrics|healthz|readyz|openapi)[^?]*/.exec(path)?.[0] ?? ''
     const found = patterns.find(({ pattern }) => pattern.test(bare))
     const operation = found?.item[method.toLowerCase()]
     if (found === undefined || !isObject(operation)) return undefined
-    // Another listener of this package, without this operation.
+    // Another listener of this package may not serve this operation.
     if (status === 404 && text.startsWith('{"error":"nothing is served at ')) return undefined
     const what = `${status} of ${method} ${found.path}`
     const response = resolved(document, objectAt(operation, 'responses')[String(status)])
@@ -53,7 +53,7 @@ export function validator(options: OpenApiOptions = {}): Validate {
 
 let ofAll: Validate | undefined
 
-/** Checks answers against the document of all operations. */
+/** Checks responses against the OpenAPI document of all operations. */
 export const documented: Validate = (answer) => (ofAll ??= validator())(answer)
 
 /** Checks errors only, for tests with a fake fleet that returns arbitrary values. */

@@ -30,7 +30,7 @@ function leaveOut(why: string): Describe {
     })
 }
 
-/** Undefined when the engine answers. */
+/** Undefined if the engine responds. */
 async function askEngine(): Promise<string | undefined> {
   try {
     await docker.listContainers({ limit: 1, abortSignal: AbortSignal.timeout(10_000) })
@@ -40,7 +40,7 @@ async function askEngine(): Promise<string | undefined> {
   }
 }
 
-/** Undefined when nothing is missing. */
+/** Undefined if nothing is missing. */
 async function whatIsLacking(): Promise<string | undefined> {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'that needs root on Linux'
   const folders = (process.env['PATH'] ?? '').split(':')

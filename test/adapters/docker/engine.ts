@@ -1,4 +1,4 @@
-/** The Docker engine for tests: the one of DOCKER_HOST, or the local one. */
+/** The Docker engine for tests: the engine that DOCKER_HOST names, or the local engine. */
 import Docker from 'dockerode'
 
 /** An image with a shell and Node. */
@@ -6,5 +6,5 @@ export const baseImage = 'node:20-slim'
 
 export const docker = new Docker()
 
-/** For the proxy; only a local engine has a socket. */
+/** The engine's socket, for the proxy. Only a local engine has one. */
 export const engineSocket = /^unix:\/\/(.+)$/.exec(process.env['DOCKER_HOST'] ?? '')?.[1] ?? '/var/run/docker.sock'

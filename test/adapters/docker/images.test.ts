@@ -1,4 +1,4 @@
-/** Images are pulled once, with progress and the registry's errors; servers stay Pending meanwhile. */
+/** Images are pulled once, with progress and the registry's errors; servers stay Pending during the pull. */
 import { afterEach, expect, it, vi } from 'vitest'
 import { createFleet, type FleetEvent, memoryStore } from 'gamekeeper'
 import { describeOnEngine } from './describe-on-engine.js'
@@ -16,7 +16,7 @@ async function registryOfThisTest(): Promise<Registry> {
   onCleanUp(async () => {
     registry.slow = false
     await registry.close()
-    // Not every test has pulled it.
+    // The image may not have been pulled by this test.
     await docker
       .getImage(registry.image)
       .remove({ force: true })
@@ -102,7 +102,7 @@ describeOnEngine('a fleet whose image is missing', () => {
       backend,
       store: memoryStore(),
       agent: { port: 0 },
-      // Short timeouts that would end the servers if they applied during the pull.
+      // Short timeouts that would terminate the servers if they applied during the pull.
       limits: {
         firstHeartbeatMs: 500,
         silenceMs: 2_000,

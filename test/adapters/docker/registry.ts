@@ -1,4 +1,4 @@
-/** A minimal registry on loopback with one image, which can be slow and can refuse. */
+/** A minimal registry on loopback with one image. It can be slow, and can reject requests. */
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
@@ -9,7 +9,7 @@ export interface Registry {
   readonly image: string
   /** Returned instead of the manifest. */
   refusal: { readonly status: number; readonly message: string } | undefined
-  /** Holds the layer back after its first part. */
+  /** Stalls the layer download after its first part. */
   slow: boolean
   /** How often the layer was requested. */
   layersServed(): number

@@ -52,7 +52,7 @@ function createBuild(fleet: Fleet, standingBy: number, max: number): Promise<unk
     metadata: { name: 'arena' },
     spec: {
       ...{ buildID, standingBy, max, portsToExpose: [7777], template: exampleTemplate },
-      // With more crashes there would be no new servers.
+      // If there were more crashes, the build would get no new servers.
       crashesToMarkUnhealthy: 3,
     },
   })
@@ -107,7 +107,7 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
     await standingBy(fleet, 2)
     const ids = (await containersOf(fleetName, engine.docker)).map(({ Id }) => Id).toSorted()
     await engine.stop('SIGKILL')
-    // A session that has a server needs no engine.
+    // A retry of a session that already has a server does not need the engine.
     const [first] = allocations
     expect(await fleet.allocate({ buildID, sessionID: first?.SessionID ?? '' })).toEqual(first)
     await engine.start({ liveRestore: true })
@@ -145,7 +145,7 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
       await standingBy(fleet, 4)
       const { crashesCount, health } = (await fleet.builds.get('arena')).status
       expect({ crashesCount, health }).toEqual({ crashesCount: 0, health: 'Healthy' })
-      // Ended servers are removed after their replacements stand by.
+      // Servers that have exited are removed once their replacements are standing by.
       await vi.waitFor(async () => expect(await containersOf(fleetName, engine.docker)).toHaveLength(4), waitOptions)
       // Its match has ended, so the session gets another server.
       await allocate(fleet, lost.SessionID)
@@ -186,7 +186,7 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
     }
     expect(new Set([...answered.values()].map(portOf)).size).toBe(40)
     await standingBy(fleet, 8)
-    // An idle server may end: as surplus, or because it sent no heartbeat for 10 s while 48 games started.
+    // An idle server may be terminated as surplus, or because it sent no heartbeat for 10 s while 48 games were starting.
     const matches = (await fleet.servers.list()).filter(({ status }) => status.state === 'Active')
     const names = new Set(matches.map(({ metadata }) => metadata.name))
     expect(names.size).toBe(40)

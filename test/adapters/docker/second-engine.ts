@@ -41,7 +41,7 @@ export interface SecondEngineOptions {
 export async function secondEngine({ image, diskMb }: SecondEngineOptions): Promise<SecondEngine> {
   const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-dockerd-'))
   let number = (process.pid + count++) % 200
-  // A killed test run may have left one.
+  // A killed test run may have left an engine running.
   while (existsSync(`/sys/class/net/gk-test${number}`)) number = (number + 1) % 200
   const bridge = `gk-test${number}`
   const gateway = `172.31.${number}.1`
@@ -125,7 +125,7 @@ export async function secondEngine({ image, diskMb }: SecondEngineOptions): Prom
       await end(containerd, 'SIGTERM')
       await killRest()
       await run('ip', ['link', 'del', bridge])
-      // Left mounted by a killed daemon.
+      // A killed daemon may have left it mounted.
       const mounts = (await readFile('/proc/mounts', 'utf8')).split('\n').map((line) => line.split(' ')[1] ?? '')
       for (const mount of mounts.filter((path) => path.startsWith(directory)).toReversed())
         await run('umount', ['-l', mount])

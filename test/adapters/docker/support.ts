@@ -10,7 +10,7 @@ import { baseImage, docker } from './engine.js'
 
 const cleanups: (() => Promise<void> | void)[] = []
 
-/** Call it in `afterEach`. Cleans up in reverse order. */
+/** Cleans up in reverse order. Call it in `afterEach`. */
 export async function cleanUp(): Promise<void> {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 }

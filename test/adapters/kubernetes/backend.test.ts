@@ -84,7 +84,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       expect(output.slice(end).trim()).toBe(`1000\n${variables}\nwrote\n/usr`)
       const sidecar = await kubectl('logs', '-n', space, spec.ref.name, '-c', 'sidecar')
       expect(sidecar.trim()).toBe(output.slice(0, end))
-      // The pod object contains nothing of the secret.
+      // The pod object contains no part of the secret.
       const shown = await kubectl('get', 'pod', '-n', space, spec.ref.name, '-o', 'json')
       expect(shown).not.toContain(spec.sdk.sessionHostId)
     })

@@ -1,4 +1,4 @@
-/** Readiness of a host that may access its own namespaces only, also while the API server is down. */
+/** Readiness of a host that may access only its own namespaces, including while the API server is down. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { memoryBackend } from 'gamekeeper/memory'
@@ -90,7 +90,7 @@ describe('a host with access to one namespace', () => {
     const backend = kubernetesBackend({ ...base, kubeConfig: configFor(server.url), namespaces: ['games'] })
     onTestFinished(() => backend.close())
     await backend.list()
-    // Of pods and nodes.
+    // The watches of pods and nodes.
     await until('the watches are open', () => watches.length === 2)
     expect(await healthOf({ backend })()).toMatchObject({ ready: true, backend: true })
     leave()

@@ -218,7 +218,7 @@ test('a host killed at any moment neither loses a game nor starts one twice', as
   )
   for (let round = 0; round < 4; round++) {
     const host = startHost(directory, specs, 4)
-    // At a different point of its work in each round.
+    // Kills the host at a different point of its work in each round.
     let printed = 0
     host.stdout?.on('data', (chunk) => (printed += String(chunk).split('\n').length - 1))
     await until('the host has created some games', () => printed >= 2 + round * 10)

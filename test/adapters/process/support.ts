@@ -7,7 +7,7 @@ import type { Backend, InstanceSpec } from '../../../src/contracts/backend.js'
 
 const cleanups: (() => Promise<void> | void)[] = []
 
-/** Call it in `afterEach`. Cleans up in reverse order. */
+/** Cleans up in reverse order. Call it in `afterEach`. */
 export async function cleanUp(): Promise<void> {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 }
@@ -83,7 +83,7 @@ export function gameOf(code: string, options: GameOptions = {}): InstanceSpec {
   return specOf([process.execPath, '-e', code], options)
 }
 
-/** A game that runs until it is ended. */
+/** A game that runs until it is terminated. */
 export const idle = 'setInterval(() => {}, 1e6);'
 
 /** A statement that writes the process id to this file. */
@@ -91,7 +91,7 @@ export function saysPid(path: string): string {
   return `require('fs').writeFileSync(${JSON.stringify(path)}, String(process.pid));`
 }
 
-/** Polls until the answer is neither undefined nor false. */
+/** Polls until the result is neither undefined nor false. */
 export async function until<T>(
   what: string,
   find: () => Promise<T | undefined | false> | T | undefined | false,
@@ -123,7 +123,7 @@ export function contentOf(path: string): string | undefined {
   }
 }
 
-/** True while a process runs; a zombie does not. */
+/** True while the process is running. A zombie does not count as running. */
 export function runs(pid: number): boolean {
   const stat = contentOf(`/proc/${pid}/stat`)
   if (stat !== undefined) return !/^\d+ \(.*\) [ZX]/s.test(stat)

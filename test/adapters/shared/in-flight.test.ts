@@ -1,4 +1,4 @@
-/** Operations in progress: one entry per key, gone once the operation has settled. */
+/** Operations in progress: one entry per key, removed once the operation has settled. */
 import { describe, expect, it } from 'vitest'
 import { InFlight } from '../../../adapters/shared/in-flight.js'
 

@@ -1,4 +1,4 @@
-/** Callers that timed out: each counts once, for three seconds, up to a limit. */
+/** Callers whose wait timed out: each counts as demand once, for three more seconds, up to a limit. */
 import { virtualClock } from 'gamekeeper/testing'
 import { expect, it } from 'vitest'
 import { RetryGrace } from '../../../src/engine/allocation/retry-grace.js'

@@ -7,7 +7,7 @@ import { InstanceWatcher } from '../../../src/engine/instances/instance-watcher.
 import { memoryStore } from '../../../src/stores/memory.js'
 import { aServerRecord, standsBy, stock, contextOf } from '../support.js'
 
-/** A backend whose lists the test answers. */
+/** A backend whose list calls are answered by the test. */
 function manualBackend() {
   const lists: { answer(instances: readonly Instance[]): void; fail(error: Error): void }[] = []
   const destroyed: string[] = []
@@ -78,7 +78,7 @@ async function scene(
     if (!found) throw new Error(`no ${name}`)
     return found
   }
-  /** Answers the list in progress. */
+  /** Responds to the list call in progress. */
   const listed = async (...instances: readonly Instance[]) => {
     backend.lists.shift()?.answer(instances)
     await clock.settle()

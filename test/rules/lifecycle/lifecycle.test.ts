@@ -39,7 +39,7 @@ interface Row {
   readonly Terminating?: Outcome
 }
 
-/** A row with one outcome for all states. `ifIdle` has another one for Active. */
+/** A row with the same outcome for all states. `ifIdle` has a different outcome for Active. */
 const inAnyState = (row: string, event: ServerEvent, outcome: Outcome): Row => ifIdle(row, event, outcome, outcome)
 const ifIdle = (row: string, event: ServerEvent, idle: Outcome, active: Outcome): Row => ({
   row,

@@ -133,7 +133,7 @@ describe('an API call', () => {
       order.push(n)
     }
     await Promise.all(Array.from({ length: 150 }, (_, n) => call(n)))
-    // The first second's worth starts at once.
+    // The calls allowed in the first second start at once.
     expect(performance.now() - begun).toBeGreaterThan(400)
     expect(most).toBe(4)
     expect(Math.max(...order.map((n, at) => Math.abs(n - at)))).toBeLessThanOrEqual(4)

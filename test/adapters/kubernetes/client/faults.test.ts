@@ -68,7 +68,7 @@ describeOnCluster('hosts that lose the API server or each other during allocatio
     return { namespace, host, start, endings }
   }
 
-  /** Retries on all hosts until one answers, as a matchmaker does. */
+  /** Retries on all hosts until one responds, as a matchmaker does. */
   function persist(fleets: readonly Fleet[], sessionID: string): Promise<Allocation> {
     return until(`session ${sessionID} has a server`, async () => {
       for (const fleet of fleets) {

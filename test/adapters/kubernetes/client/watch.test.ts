@@ -52,7 +52,7 @@ async function scene(
       `${JSON.stringify({ type, object: { metadata: { name, resourceVersion: `${at}` } } })}\n`,
     )
   const opened = (count: number) => until(`watch ${count} is open`, () => watches.length >= count, 20_000)
-  /** Waits until the client has noticed, too. */
+  /** Also waits until the client has noticed. */
   const followed = (count: number) => until(`watch ${count} is followed`, () => counts.followed === count, 20_000)
   const broken = (count: number) => until(`${count} failures are noticed`, () => counts.broken === count, 20_000)
   const lists = () => server.requests.filter((line) => !/watch=true|limit=1/.test(line)).length

@@ -1,4 +1,4 @@
-/** Hosts with different namespaces have different Leases, but two whose namespaces overlap never lead at the same time. */
+/** Hosts with different namespaces use different Leases, but two hosts whose namespaces overlap never lead at the same time. */
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { until } from '../../../e2e/until.js'

@@ -15,7 +15,7 @@ export interface ApiServerProcess {
   kill(): void
   /** True when nothing listens on its port. */
   isGone(): Promise<boolean>
-  /** Resolves once it answers. Does nothing while it runs. */
+  /** Starts the API server unless it is running. Resolves once it responds. */
   restart(): Promise<void>
 }
 

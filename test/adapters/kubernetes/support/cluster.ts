@@ -1,4 +1,4 @@
-/** The Kubernetes cluster for tests, always the one of KUBECONFIG. */
+/** The Kubernetes cluster for tests, always the one that KUBECONFIG names. */
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -20,7 +20,7 @@ export async function kubectl(...args: readonly string[]): Promise<string> {
   return stdout
 }
 
-/** The same with standard input. */
+/** Like `kubectl`, with standard input. */
 export async function kubectlWith(input: string, ...args: readonly string[]): Promise<string> {
   const running = run('kubectl', args, { maxBuffer: 64 * 1024 * 1024 })
   running.child.stdin?.end(input)
@@ -49,7 +49,7 @@ export async function makeNamespace(api: KubernetesApi, name = namespaceName()):
   }
 }
 
-/** Does not wait for its pods to be gone. */
+/** Does not wait until its pods are deleted. */
 export async function removeNamespace(api: KubernetesApi, name: string): Promise<void> {
   await api.request({ what: 'delete a namespace', method: 'DELETE', path: `/api/v1/namespaces/${name}` })
 }

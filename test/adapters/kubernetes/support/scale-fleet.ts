@@ -53,7 +53,7 @@ export class HollowGames {
     backend.create = async (spec, options) => {
       this.#ids.set(keyOf(spec.ref), spec.sdk.sessionHostId)
       const instance = await create(spec, options)
-      // After the fleet has processed the result.
+      // Runs after the fleet has processed the result.
       setImmediate(() => this.#schedule(instance))
       return instance
     }
@@ -66,7 +66,7 @@ export class HollowGames {
           this.#schedule(instance)
         },
       })
-    // Unused: the games run in this process.
+    // Unused, since the games run in this process.
     this.#fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, limits })
     return this.#fleet
   }

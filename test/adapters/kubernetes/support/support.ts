@@ -84,7 +84,7 @@ export async function linesOf(lines: AsyncIterable<string>): Promise<readonly st
 
 const answerMs = 10_000
 
-/** What a game answers to a line over TCP. */
+/** The game's response to a line sent over TCP. */
 export async function sayTcp(host: string, port: number, line: string): Promise<string> {
   const socket = connect({ port, host, signal: AbortSignal.timeout(answerMs) })
   try {
@@ -99,7 +99,7 @@ export async function sayTcp(host: string, port: number, line: string): Promise<
   }
 }
 
-/** The same over UDP. */
+/** The game's response to a line sent over UDP. */
 export async function sayUdp(host: string, port: number, line: string): Promise<string> {
   const socket = createSocket('udp4')
   try {
