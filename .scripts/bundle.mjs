@@ -25,7 +25,7 @@ const common = {
   legalComments: 'none',
 }
 
-// Its path below the root is kept, because it locates its own files relative to itself.
+// The bundle keeps the path of the source file, because the server locates its own files relative to itself.
 const server = join(folder, 'examples', 'server', 'main.mjs')
 await build({
   ...common,
