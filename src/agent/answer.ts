@@ -1,9 +1,9 @@
-/** The body of a heartbeat answer, exactly as the game server SDKs expect it. Pure. */
+/** The body of a heartbeat answer, in the exact format that game server SDKs expect. Pure. */
 import type { HeartbeatAnswer, SessionConfig } from '../rules/game/heartbeat.js'
 
 /**
- * JSON in ASCII, absent fields omitted. Unreal's SDK drops an answer whose character count differs from its
- * `Content-Length`, so non-ASCII characters are escaped and the text's length is its length in bytes.
+ * Returns ASCII JSON without absent fields. Unreal's SDK drops an answer whose number of characters differs from its
+ * `Content-Length`, so non-ASCII characters are escaped and each character is one byte.
  */
 export function answerText(answer: HeartbeatAnswer): string {
   const { operation, nextHeartbeatIntervalMs, sessionConfig } = answer
@@ -12,21 +12,23 @@ export function answerText(answer: HeartbeatAnswer): string {
     : `{"operation":"${operation}","nextHeartbeatIntervalMs":${nextHeartbeatIntervalMs},"sessionConfig":${sessionText(sessionConfig)}}`
 }
 
-/** Every answer after the allocation repeats the session, so its text is cached as long as the fleet holds the session. */
+/**
+ * Caches the JSON of a session, since every answer after the allocation repeats it. An entry is dropped with its session.
+ */
 const sessionTexts = new WeakMap<SessionConfig, string>()
 
 function sessionText(session: SessionConfig): string {
   let text = sessionTexts.get(session)
   if (text === undefined) {
     const { sessionId, sessionCookie, initialPlayers, metadata } = session
-    // JSON.stringify omits `sessionCookie` when it is undefined.
+    // JSON.stringify omits `sessionCookie` if it is undefined.
     text = ascii(JSON.stringify({ sessionId, sessionCookie, initialPlayers, metadata }))
     sessionTexts.set(session, text)
   }
   return text
 }
 
-/** Escapes each UTF-16 unit, so a character beyond U+FFFF becomes a surrogate pair, as JSON requires. */
+/** Escapes each UTF-16 code unit. A character above U+FFFF becomes a surrogate pair, as JSON requires. */
 export function ascii(json: string): string {
   return json.replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }

@@ -1,4 +1,4 @@
-/** The agent: the heartbeat endpoint of game servers. */
+/** The agent: the HTTP endpoint to which game servers send heartbeats. */
 export {
   agentListener,
   type AgentListenerOptions,

@@ -1,8 +1,8 @@
 /**
- * The endpoint for game servers: the calls of the PlayFab GSDK protocol. Plain `node:http` and constant work per call,
- * since every game server sends one a second. Needs a single function of the fleet.
+ * The endpoint for game servers: implements the calls in the PlayFab GSDK protocol. Uses plain `node:http` and does constant
+ * work per call, since every game server calls once a second. Needs only one function from the fleet.
  *
- * Transient failures are answered with 200, since some SDKs give up for good after a few errors.
+ * Temporary failures are answered with 200, since some SDKs stop permanently after a few errors.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { messageOf } from '../contracts/errors.js'
@@ -11,27 +11,27 @@ import { discardRest } from '../platform/http-server.js'
 import { type Heartbeat, type HeartbeatAnswer, readHeartbeat } from '../rules/game/heartbeat.js'
 import { answerText, ascii } from './answer.js'
 
-/** The part of a fleet that the agent needs. */
+/** The part of a fleet that the agent uses. */
 export interface HeartbeatTarget {
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
 }
 
 export interface AgentListenerOptions {
   /**
-   * True admits a call; anything else is 403. The secret in the path already identifies each game server, so this is for
-   * additional rules, such as allowed networks. An SDK that is refused may stop for good.
+   * Return true to admit a call; any other value results in 403. The secret in the path already identifies each game server,
+   * so use this for additional rules, such as allowed networks. An SDK may stop permanently after a 403.
    */
   readonly authorize?: (request: IncomingMessage, operation: AgentOperation) => boolean | Promise<boolean>
-  /** Logs heartbeats that the fleet failed to handle. Default: silent. */
+  /** Logs heartbeats that the fleet failed to process. Default: silent. */
   readonly logger?: Logger
 }
 
 export type AgentOperation = 'heartbeat' | 'gsdkInfo'
 
-/** Limit for a heartbeat's body: about 5,000 players with GUIDs as ids. */
+/** Maximum size of a heartbeat's body: enough for about 5,000 players with GUIDs as ids. */
 export const maxHeartbeatBytes = 256 * 1024
 
-/** The agent as a listener for `node:http`; also works behind Express and a body parser. Other paths are 404. */
+/** The agent as a `node:http` listener. Also works behind Express and a body parser. Returns 404 for unknown paths. */
 export function agentListener(target: HeartbeatTarget, options: AgentListenerOptions = {}): RequestListener {
   const { authorize, logger = silentLogger } = options
 
@@ -93,13 +93,13 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
   }
 }
 
-/** Express rewrites `url` under a mount path; a body parser leaves the parsed body in `body`. */
+/** With a mount path, Express rewrites `url` and keeps the original in `originalUrl`. A body parser sets `body`. */
 interface MountedRequest extends IncomingMessage {
   readonly originalUrl?: string
   readonly body?: unknown
 }
 
-/** Sent when the fleet fails, which must not end a game. */
+/** Sent if the fleet fails to process a heartbeat, since that must not end the game. */
 const continueAnswer: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }
 
 const gsdkInfo = Symbol('gsdkInfo')
@@ -110,7 +110,7 @@ const heartbeatPrefix = '/v1/sessionHosts/'
 const heartbeatSuffix = '/heartbeats'
 const gsdkInfoPath = /^\/v1\/metrics\/[^/]+\/gsdkinfo\/?$/
 
-/** The call that a request target names: `/v1/sessionHosts/{id}[/heartbeats]` or `/v1/metrics/{id}/gsdkinfo`. */
+/** Determines the call from the request target: `/v1/sessionHosts/{id}[/heartbeats]` or `/v1/metrics/{id}/gsdkinfo`. */
 function callOf(target: string): Call {
   const path = pathOf(target)
   if (!path.startsWith(heartbeatPrefix)) return gsdkInfoPath.test(path) ? gsdkInfo : undefined
@@ -126,14 +126,16 @@ function callOf(target: string): Call {
   }
 }
 
-/** The target without its query and, in absolute form, without scheme and host. */
+/** Returns the target without its query. If the target is absolute, also removes the scheme and host. */
 function pathOf(target: string): string {
   const start = target.startsWith('/') ? 0 : Math.max(0, target.indexOf('/', target.indexOf('://') + 3))
   const query = target.indexOf('?', start)
   return query < 0 ? target.slice(start) : target.slice(start, query)
 }
 
-/** Passes the whole body to `done` as text; never calls it if the client disconnects before the end. */
+/**
+ * Passes the whole body to `done` as text. Does not call `done` if the client disconnects early or the body is too large.
+ */
 function readBody(request: IncomingMessage, response: ServerResponse, done: (text: string) => void): void {
   let first: Buffer | undefined
   let more: Buffer[] | undefined
@@ -155,7 +157,7 @@ function refuse(response: ServerResponse, status: number, message: string): void
   send(response, status, ascii(JSON.stringify({ error: message })))
 }
 
-/** `text` must be ASCII, so that its length is its length in bytes. */
+/** `text` must be ASCII: its length is used as the length in bytes. */
 function send(response: ServerResponse, status: number, text: string): void {
   response.writeHead(status, {
     'Content-Type': 'application/json',

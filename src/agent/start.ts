@@ -1,4 +1,4 @@
-/** Runs the agent on a listener of its own. */
+/** Runs the agent on its own port. */
 import { closeServer, httpServer, listen, type Listening } from '../platform/http-server.js'
 import { agentListener, type AgentListenerOptions, type HeartbeatTarget } from './listener.js'
 
@@ -14,11 +14,11 @@ export interface StartAgentOptions extends AgentListenerOptions {
 }
 
 export interface Agent extends Listening {
-  /** Stops listening: answers heartbeats in flight and closes idle connections. Game servers retry on their own. */
+  /** Stops listening, answers heartbeats in flight, and closes idle connections. Game servers retry by themselves. */
   close(): Promise<void>
 }
 
-/** Throws `port-in-use`, or `invalid` when host or port cannot be listened on. */
+/** Throws `port-in-use`, or `invalid` if the agent cannot listen on the host or port. */
 export async function startAgent(options: StartAgentOptions): Promise<Agent> {
   const { target, host = defaultAgentHost, port = defaultAgentPort, logger } = options
   const withLogger = logger === undefined ? {} : { logger }

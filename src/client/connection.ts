@@ -1,18 +1,18 @@
-/** Sends the client's requests: with a timeout, retried where that is safe, failing as a FleetError. */
+/** Sends the client's requests with a timeout, retries them if that is safe, and converts failures to a FleetError. */
 import { FleetError, messageOf, throwIfAborted } from '../contracts/errors.js'
 import { errorOf, isRetryable, retryAfterMs } from './failures.js'
 import { pause, withTimeout } from './timing.js'
 
 export interface ConnectionOptions {
-  /** Sent as `Authorization: Bearer …`. A function is called before each request. */
+  /** Sent as `Authorization: Bearer …`. If it is a function, the client calls it before each request. */
   readonly token?: string | (() => string | Promise<string>)
   /** Sent with every request. */
   readonly headers?: Readonly<Record<string, string>>
-  /** How long to wait for an answer, in addition to `waitMs`. Default 10 s. */
+  /** How long to wait for a response, in addition to `waitMs`. Default 10 s. */
   readonly timeoutMs?: number
-  /** How often a failed call is retried, where that is safe. Default 2. */
+  /** How often a failed call is retried, if a retry is safe. Default 2. */
   readonly retries?: number
-  /** Default: the global one. */
+  /** Default: the global `fetch`. */
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>
 }
 
@@ -23,9 +23,9 @@ export interface Call {
   /** Sent as JSON. */
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
-  /** Can be repeated even if the outcome of the first attempt is unknown. Default false. */
+  /** The call may be repeated even if the outcome of the first attempt is unknown. Default false. */
   readonly isIdempotent?: boolean
-  /** Sent as `?wait=`; a retry sends what is left of it. */
+  /** Sent as `?wait=`. A retry sends only the remaining time. */
   readonly waitMs?: number
   readonly signal?: AbortSignal | undefined
 }
@@ -46,7 +46,7 @@ export class Connection {
     this.#fetch = options.fetch ?? ((url, init) => globalThis.fetch(url, init))
   }
 
-  /** The answer's body, parsed. */
+  /** Resolves with the response body, parsed as JSON. */
   async json<T>(call: Call): Promise<T> {
     const answer = await this.text(call)
     try {
@@ -57,7 +57,7 @@ export class Connection {
     }
   }
 
-  /** The answer's body, after retries. */
+  /** Resolves with the response body as text, after retries. */
   async text(call: Call): Promise<string> {
     const { isIdempotent = false, waitMs = 0, signal } = call
     const startedAt = performance.now()
@@ -75,10 +75,10 @@ export class Connection {
     }
   }
 
-  /** Sends one request and resolves with a successful answer whose body has not been read; `signal` ends it. */
+  /** Sends one request. Resolves with a successful response whose body has not been read. `signal` ends the response. */
   async open(call: Call): Promise<Response> {
     try {
-      // The timeout covers the start of the answer; the reader decides how long it goes on.
+      // The timeout covers only the start of the response; the reader decides how long to keep reading.
       const response = await withTimeout(
         this.#timeoutMs,
         call.signal,

@@ -1,9 +1,9 @@
-/** Turns an error answer into a FleetError, and decides which errors are worth a retry. */
+/** Converts an error response to a FleetError, and decides which errors are worth retrying. */
 import { type ErrorCode, errorCodes, FleetError } from '../contracts/errors.js'
 import { errorCodeHeader } from '../rules/model/wire.js'
 import { isObject } from '../rules/validation/problem.js'
 
-/** For answers without an error code: those of a proxy, or of the host app's own middleware. */
+/** For responses without an error code, which come from a proxy or the host app's own middleware. */
 const codeOfStatus: Readonly<Record<number, ErrorCode>> = {
   400: 'invalid',
   401: 'unauthenticated',
@@ -31,14 +31,14 @@ export function errorOf({ status, statusText, headers }: Response, text: string)
   return error
 }
 
-/** The answer's `Retry-After`, if it had one. */
+/** The delay from the response's `Retry-After` header, if it had one. */
 export function retryAfterMs(error: FleetError): number | undefined {
   return retryAfters.get(error)
 }
 
-/** Rejected before any work was done: safe to repeat. */
+/** The host rejected the call before doing any work, so repeating it is safe. */
 const rejectedEarly: ReadonlySet<ErrorCode> = new Set(['rate-limited', 'overloaded'])
-/** Another host, or the same one later, may succeed. Waiting for a server is not a matter of retries but of `waitMs`. */
+/** Another host, or the same host later, may succeed. To wait for a free server, callers use `waitMs` instead of retries. */
 const transient: ReadonlySet<ErrorCode> = new Set([...rejectedEarly, 'unavailable', 'not-leader', 'closed', 'conflict'])
 
 const maxPauseMs = 10_000
@@ -53,7 +53,7 @@ function errorMessageIn(text: string): string | undefined {
     const body: unknown = JSON.parse(text)
     return isObject(body) && typeof body['error'] === 'string' ? body['error'] : undefined
   } catch {
-    // Probably a proxy's error page: the status has to do.
+    // The body is probably a proxy's error page, so only the status is used.
     return undefined
   }
 }

@@ -1,4 +1,4 @@
-/** A fleet's calls over HTTP, with the same methods as `Fleet`, so that code can take either. */
+/** Calls a fleet over HTTP. Has the same methods as `Fleet`, so that code can accept either. */
 import type { CallOptions } from '../contracts/call-options.js'
 import { FleetError } from '../contracts/errors.js'
 import type { AllocateOptions, Builds, Details, Fleet, Servers } from '../contracts/fleet.js'
@@ -14,31 +14,31 @@ import { Connection, type ConnectionOptions } from './connection.js'
 import { readEvents } from './read-events.js'
 
 export interface FleetClientOptions extends ConnectionOptions {
-  /** Base URL of all routes, such as `https://api.example/fleet`; in a browser a path is enough. */
+  /** Base URL for all routes, such as `https://api.example/fleet`. In a browser, a path is enough. */
   readonly url?: string
-  /** Base URL of the allocation API, if not `url`. `serve` returns both URLs. */
+  /** Base URL for the allocation API, if it differs from `url`. `serve` returns both URLs. */
   readonly allocationUrl?: string
-  /** Base URL of the management API and events, if not `url`. */
+  /** Base URL for the management API and events, if it differs from `url`. */
   readonly managementUrl?: string
 }
 
-/** The methods of a fleet that HTTP offers. They fail with the same error codes. */
+/** The methods of a fleet that are available over HTTP. They fail with the same error codes. */
 export interface FleetClient {
   readonly builds: Pick<Builds, 'create' | 'list' | 'get' | 'patch' | 'delete'>
   readonly servers: Pick<Servers, 'list' | 'get' | 'delete'>
   readonly details: Details
-  /** Retried when the answer is lost: the same sessionID always gets the same server. */
+  /** Retried if the response is lost: the same sessionID always gets the same server. */
   allocate(request: AllocationRequest, options?: AllocateOptions): Promise<Allocation>
   /**
-   * Numbered events, first from the host's log and then as they happen, until the signal fires. Reconnects when the
-   * connection is lost and continues where it was. Throws errors that reconnecting cannot fix.
+   * Yields numbered events until the signal fires: first those in the host's log, then new ones. If the connection is lost,
+   * reconnects and continues after the last event. Throws errors that reconnecting cannot fix.
    */
   events: Fleet['events']
 }
 
 const api = '/api/v1'
 
-/** Throws `invalid` when no URL is given. Connects on the first call. */
+/** Throws `invalid` if no URL is given. Connects on the first call. */
 export function fleetClient(options: FleetClientOptions): FleetClient {
   const { url, allocationUrl = url, managementUrl = url } = options
   const calls = new Connection(options)
@@ -49,7 +49,9 @@ export function fleetClient(options: FleetClientOptions): FleetClient {
     throw new FleetError('invalid', 'fleetClient needs url, or allocationUrl and managementUrl')
   }
   for (const base of [allocationUrl, managementUrl]) if (base !== undefined) checkUrl(base)
-  /** A list is an array, or an object when the server answers in a compatibility format. */
+  /**
+   * Converts a list response to an array. The response is an array, or an object if the host uses a compatibility format.
+   */
   const list = async <T>(call: Parameters<typeof calls.json>[0]): Promise<readonly T[]> => {
     const items = await calls.json<readonly T[] | { readonly metadata: unknown }>(call)
     if (!('metadata' in items)) return items
@@ -101,10 +103,10 @@ export function fleetClient(options: FleetClientOptions): FleetClient {
   }
 }
 
-/** The call can be repeated even if the outcome of the first attempt is unknown. */
+/** The call may be repeated even if the outcome of the first attempt is unknown. */
 const isIdempotent = true
 
-/** In a browser, a path refers to the page's own origin. */
+/** In a browser, a path is relative to the page's origin. */
 function checkUrl(url: string): void {
   const isGood = url.startsWith('/') || (/^https?:/i.test(url) && URL.canParse(url))
   if (!isGood)

@@ -1,4 +1,4 @@
-/** Reads a host's event stream, reconnecting where it left off. */
+/** Reads a host's event stream. Reconnects after the last event if the connection is lost. */
 import { FleetError } from '../contracts/errors.js'
 import type { EventsDropped, FleetEvent, ReadEventsOptions } from '../contracts/events.js'
 import type { Connection } from './connection.js'
@@ -6,7 +6,7 @@ import { isRetryable, retryAfterMs } from './failures.js'
 import { messages } from './server-sent-events.js'
 import { pause } from './timing.js'
 
-/** A host sends something every 15 s; after three times that the connection counts as lost. */
+/** A host sends data at least every 15 s. After three times that, the connection counts as lost. */
 const silenceMs = 45_000
 const initialPauseMs = 500
 const maxPauseMs = 15_000
@@ -16,7 +16,7 @@ export async function* readEvents(
   url: string,
   { from, signal }: ReadEventsOptions = {},
 ): AsyncGenerator<FleetEvent | EventsDropped> {
-  /** Headers that tell the next connection where to continue. */
+  /** Headers that tell the host where the next connection continues. */
   let headers: Record<string, string> = {}
   let failures = 0
   while (!signal?.aborted) {

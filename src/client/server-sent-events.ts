@@ -2,13 +2,13 @@
 import { FleetError } from '../contracts/errors.js'
 
 export interface Message {
-  /** The stream's most recent event id. */
+  /** The most recent event id in the stream. */
   readonly id: string
-  /** Empty when only the id has changed. */
+  /** Empty if only the id has changed. */
   readonly data: string
 }
 
-/** Ends with the stream. Throws `unavailable` when the connection is lost, or idle for `silenceMs`. */
+/** Ends when the stream ends. Throws `unavailable` if the connection is lost or no data arrives for `silenceMs`. */
 export async function* messages(response: Response, silenceMs: number): AsyncGenerator<Message> {
   let id = ''
   let yieldedId = id

@@ -2,8 +2,8 @@
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
 
 /**
- * Runs `work` with a signal that fires when the caller's does, or after `ms`. The signal follows the caller's until `work`
- * settles; with `followsForever` also afterwards, for a result that continues on its own, such as a stream.
+ * Runs `work` with a signal that fires after `ms` or together with the caller's signal. Listens to the caller's signal until
+ * `work` settles. With `followsForever` it keeps listening, for a result that continues afterwards, such as a stream.
  */
 export async function withTimeout<T>(
   ms: number,
@@ -27,7 +27,10 @@ export async function withTimeout<T>(
   }
 }
 
-/** Resolves after `ms` plus up to half of that at random, so that clients do not retry in step. Throws `aborted`. */
+/**
+ * Resolves after `ms` plus a random delay of up to half of `ms`, so that clients do not retry at the same time. Throws
+ * `aborted`.
+ */
 export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   await new Promise<void>((resolve) => {
     const timer = setTimeout(done, ms * (1 + Math.random() / 2))

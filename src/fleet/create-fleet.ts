@@ -10,9 +10,9 @@ import { facade } from './facade.js'
 import { LeaderTerm } from './leader-term.js'
 
 /**
- * Resolves once existing builds, servers and sessions are loaded, or another host leads. Rejects with `invalid` for a bad
- * option, `port-in-use` when the agent's port is taken, `directory-in-use` or `directory-unusable` for the file store, and
- * with the store's or the backend's own errors.
+ * Resolves once this host has loaded the existing builds, servers and sessions, or another host leads. Rejects with
+ * `invalid` for a bad option, `port-in-use` if the agent's port is taken, `directory-in-use` or `directory-unusable` if the
+ * file store cannot be opened, or with an error from the store or backend.
  */
 export async function createFleet(options: FleetOptions): Promise<Fleet> {
   const resolved = resolveOptions(options)
@@ -20,7 +20,7 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
   const cleanUp: (() => Promise<void>)[] = []
   try {
     const store = options.store ?? (await openDefaultStore(backend.defaultStore, resolved.logger))
-    // Async functions, so that a close that throws synchronously does not skip the others.
+    // The steps are async functions: if one throws synchronously, the steps after it still run.
     if (!options.store) cleanUp.unshift(async () => store.close())
     cleanUp.unshift(async () => backend.close())
     const target = { heartbeat: (id: string, beat: Heartbeat) => term.heartbeat(id, beat) }
@@ -49,14 +49,14 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     await term.begun
     return facade({ term, backend, store, resolved, agentAddress, cleanUp })
   } catch (error) {
-    // Errors of the clean-up are dropped: the first failure is the one to report.
+    // Errors during clean-up are dropped, so that the caller gets the original failure.
     for (const step of cleanUp) await step().catch(() => undefined)
     throw error
   }
 }
 
 function addressOf(agent: Agent, address: string | undefined): string {
-  // A wildcard address is not reachable itself: game servers on this machine use the loopback address.
+  // Game servers cannot connect to a wildcard address. Those on this machine use the loopback address instead.
   const isWildcard = agent.host === '0.0.0.0' || agent.host === '::'
   const host = address ?? (isWildcard ? '127.0.0.1' : agent.host)
   if (isIPv6(host)) return `[${host}]:${agent.port}`

@@ -1,4 +1,7 @@
-/** Numbers events, keeps them in the log, and calls listeners. A failing listener affects neither the fleet nor the others. */
+/**
+ * Numbers events, adds them to the log, and calls listeners. A listener that throws affects neither the fleet nor other
+ * listeners.
+ */
 import { EventEmitter } from 'eventemitter3'
 import type {
   EventListener,
@@ -13,7 +16,7 @@ import type {
 import type { Logger } from '../contracts/logger.js'
 import { EventLog } from './event-log.js'
 
-/** Frequent events that explain nothing later: listeners get them, the log does not. */
+/** Frequent events that are of no use for diagnosis later: listeners get them, but the log omits them. */
 const notLogged: ReadonlySet<FleetEventType> = new Set(['PlayersChanged'])
 
 export class Emitter implements FleetEmitter {

@@ -1,4 +1,7 @@
-/** A bounded, numbered, in-memory log of events. New events replace the oldest; a reader that falls behind gets `EventsDropped`. */
+/**
+ * A bounded, numbered, in-memory log of events. When it is full, each new event replaces the oldest. A reader that falls
+ * behind gets `EventsDropped`.
+ */
 import type {
   EventsDropped,
   FleetEvent,
@@ -20,7 +23,7 @@ export class EventLog implements LoggedEvents {
     return this.#last
   }
 
-  /** Numbers the event and adds it. */
+  /** Assigns the next number to the event and adds it to the log. */
   append(event: UnnumberedEvent): FleetEvent {
     const numbered = Object.assign(event, { seq: ++this.#last })
     this.#ring[this.#last % this.size] = numbered
@@ -35,13 +38,13 @@ export class EventLog implements LoggedEvents {
     }
   }
 
-  /** The position is fixed by this call, not by the first `next`. */
+  /** The start position is fixed when `read` is called, not at the first `next`. */
   read({ from = this.#last + 1, signal }: ReadEventsOptions = {}): AsyncGenerator<FleetEvent | EventsDropped> {
-    // A number from the future comes from another host's log and means nothing here: start with the oldest event.
+    // A number beyond the next one comes from another host's log and means nothing here, so start with the oldest event.
     return this.#follow(from > this.#last + 1 ? 1 : Math.max(1, from), signal)
   }
 
-  /** Ends every reader, current or later, after the last event in the log. */
+  /** Ends all current and future readers once they have read the last event in the log. */
   close(): void {
     this.#closed = true
     this.#wake()

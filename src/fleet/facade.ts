@@ -1,4 +1,4 @@
-/** Implements the `Fleet` that a host app calls, on the engine of the current leadership term. */
+/** Implements the `Fleet` that a host app uses. Calls go to the engine of the current leadership term. */
 import type { Backend } from '../contracts/backend.js'
 import type { CallOptions } from '../contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
@@ -24,7 +24,7 @@ export interface FacadeDependencies {
   readonly store: Store
   readonly resolved: ResolvedOptions
   readonly agentAddress: string | undefined
-  /** What `close` does, in order. A failure does not skip the steps that follow. */
+  /** The steps of `close`, in order. If one fails, the remaining steps still run. */
   readonly cleanUp: readonly (() => Promise<void>)[]
 }
 
@@ -75,7 +75,7 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
   })
 }
 
-/** Not an async function, which would add a promise to every call of this hot path. */
+/** Not an async function: that would create an extra promise on this hot path. */
 function allocate(
   term: LeaderTerm,
   maxWaitMs: number,
@@ -114,7 +114,7 @@ function explain(term: LeaderTerm, view: ResourceView, like: RefLike, { signal }
   return { ...(entry && { server: view.server(entry) }), events, text }
 }
 
-/** Runs every step even if one fails: a backend that fails to close must not keep the store locked. */
+/** Runs every step even if one fails. For example, a backend that fails to close must not leave the store locked. */
 async function closeAll(cleanUp: FacadeDependencies['cleanUp'], emitter: FleetEmitter): Promise<void> {
   const failures: unknown[] = []
   for (const step of cleanUp) await step().catch((error: unknown) => failures.push(error))

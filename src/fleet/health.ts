@@ -1,4 +1,4 @@
-/** Reports whether this host can serve calls: probes its store and its backend, with cached results. */
+/** Reports whether this host can serve calls. Probes the store and the backend, and caches the results. */
 import type { Backend } from '../contracts/backend.js'
 import type { Clock } from '../contracts/clock.js'
 import { messageOf } from '../contracts/errors.js'
@@ -7,7 +7,7 @@ import type { Logger } from '../contracts/logger.js'
 import type { Store } from '../contracts/store.js'
 import { withTimeout } from '../util/with-timeout.js'
 
-/** How long a result is reused, so that frequent health checks cause no load. */
+/** How long a probe's result is reused, so that frequent health checks add no load. */
 const cacheMs = 2_000
 const probeTimeoutMs = 2_000
 
@@ -16,7 +16,7 @@ export interface HealthDependencies {
   readonly backend: Backend
   readonly clock: Clock
   readonly logger: Logger
-  /** Why this host cannot allocate now; undefined when it can. */
+  /** Why this host cannot allocate now, or undefined if it can. */
   readonly notReadyReason: () => string | undefined
   readonly leads: () => boolean
 }
@@ -52,12 +52,12 @@ export class HealthCheck {
   }
 }
 
-/** One probe. Its result is reused for `cacheMs`; a problem is logged once until it changes. */
+/** Probes the store or the backend. Reuses a result for `cacheMs`, and logs a problem only when it is new. */
 class CachedProbe {
   readonly #deps: Pick<HealthDependencies, 'clock' | 'logger'>
   readonly #what: string
   readonly #call: (signal: AbortSignal) => Promise<unknown>
-  /** `at`: when the result arrived, in elapsed ms; Infinity until then. */
+  /** `at`: when the result arrived, in elapsed ms; Infinity while the probe is running. */
   #last: { at: number; readonly result: Promise<string | undefined> } | undefined
   #problem: string | undefined
 
@@ -71,7 +71,7 @@ class CachedProbe {
     this.#call = call
   }
 
-  /** Resolves with the problem, or undefined when there is none. Never rejects. */
+  /** Resolves with a description of the problem, or undefined if there is none. Never rejects. */
   run(): Promise<string | undefined> {
     const { clock } = this.#deps
     if (this.#last !== undefined && clock.elapsed() - this.#last.at < cacheMs) return this.#last.result

@@ -1,14 +1,14 @@
 /**
- * What other parts of this package may use of a fleet beyond its facade. Absent from other implementations of `Fleet`, such as
- * test doubles. The key is shared by the ESM and the CommonJS copy of this file.
+ * What other parts of this package may use in a fleet besides its public API. Other implementations of `Fleet`, such as test
+ * doubles, do not have it. The ESM and CommonJS copies of this file share the key.
  */
 import type { FleetEmitter, LoggedEvents } from '../contracts/events.js'
 
 export interface FleetInternals {
-  /** Emits an event of a component outside the fleet, such as a webhook, as one of the fleet's. */
+  /** Lets a component outside the fleet, such as a webhook, emit an event through the fleet. */
   readonly emit: FleetEmitter['emit']
   readonly log: LoggedEvents
-  /** `limits.maxWaitMs`. */
+  /** The fleet's `limits.maxWaitMs`. */
   readonly maxWaitMs: number
 }
 
@@ -19,7 +19,7 @@ export function withInternals(internals: FleetInternals): object {
   return { [key]: internals }
 }
 
-/** Undefined for a fleet of another implementation. */
+/** Returns undefined if `fleet` is another implementation of `Fleet`. */
 export function internalsOf(fleet: object): FleetInternals | undefined {
   const internals: unknown = Reflect.get(fleet, key)
   return isInternals(internals) ? internals : undefined

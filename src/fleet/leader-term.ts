@@ -1,4 +1,6 @@
-/** Runs an engine while this host leads, and rejects calls while it does not. Changes of leadership are handled one at a time. */
+/**
+ * Runs an engine while this host leads, and rejects calls while it does not. Handles changes of leadership one at a time.
+ */
 import type { Backend } from '../contracts/backend.js'
 import { FleetError } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
@@ -15,17 +17,17 @@ export interface LeaderTermDependencies {
   readonly resolved: ResolvedOptions
   readonly backend: Backend
   readonly store: Store
-  /** `host:port` of the agent; empty for a fleet without one. */
+  /** `host:port` of the agent, or empty if the fleet has none. */
   readonly agentAddress: string
 }
 
 export class LeaderTerm {
   readonly emitter: FleetEmitter
   readonly observers: Observers
-  /** Settles with the elector's first decision. Rejects when the first engine cannot start. */
+  /** Resolves once the first engine runs or another host leads. Rejects if the first engine cannot start. */
   readonly begun: Promise<void>
   readonly #deps: LeaderTermDependencies
-  /** Answer to heartbeats while another host leads. */
+  /** The answer to heartbeats while this host runs no engine. */
   readonly #elsewhereAnswer: HeartbeatAnswer
   readonly #resign: () => Promise<void>
   #resolveBegun = () => {}
@@ -36,7 +38,7 @@ export class LeaderTerm {
   #leader: string | undefined
   #isElected = false
   #isClosed = false
-  /** Failed starts of the engine in a row. */
+  /** Back-off after consecutive failed starts of the engine. */
   #backoff = noBackoff
   #cancelRetry = () => {}
   /** Serializes changes of leadership. */
@@ -62,7 +64,7 @@ export class LeaderTerm {
     })
   }
 
-  /** The engine while this host leads. Throws `closed` or `not-leader`. */
+  /** Returns the engine while this host leads; otherwise throws `closed` or `not-leader`. */
   engine(): Engine {
     if (this.#isClosed) throw new FleetError('closed', 'the fleet is closed on this host')
     if (!this.#engine || !this.#isElected) throw this.#notLeader()
@@ -74,7 +76,7 @@ export class LeaderTerm {
     return this.#engine?.heartbeat(sessionHostId, heartbeat) ?? this.#elsewhereAnswer
   }
 
-  /** Heartbeats received so far. */
+  /** Number of heartbeats that this host has received. */
   get heartbeats(): number {
     return this.#heartbeats
   }
@@ -83,14 +85,14 @@ export class LeaderTerm {
     return this.#isElected && this.#engine !== undefined && !this.#isClosed
   }
 
-  /** Why this host cannot allocate now; undefined when it can. */
+  /** Why this host cannot allocate now, or undefined if it can. */
   notReadyReason(): string | undefined {
     if (this.#isClosed) return 'the fleet is closed on this host'
     if (!this.#engine || !this.#isElected) return this.#notLeader().message
     return this.#engine.isDraining() ? 'the fleet is draining' : undefined
   }
 
-  /** Stops the engine, which saves what is not durable yet, and gives up leadership. */
+  /** Stops the engine, which saves changes that are not yet durable, then gives up leadership. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#cancelRetry()
@@ -110,7 +112,7 @@ export class LeaderTerm {
   #lost(leader: string | undefined): void {
     this.#isElected = false
     this.#leader = leader
-    // Immediately, even if the engine is still starting: it must not act any more.
+    // Close the guard immediately, even if the engine is still starting: this host may not write any more.
     this.#guard?.close(this.#notLeader())
     this.#changes = this.#changes.then(() => this.#stopEngine())
   }
@@ -132,7 +134,7 @@ export class LeaderTerm {
       emitter.emit({ type: 'LeadershipChanged', at: clock.now(), leads: true, message: 'this host leads the fleet' })
       this.#backoff = noBackoff
     } catch (error) {
-      // Deposed during the start: do not retry. `#stopEngine` settles `begun`.
+      // This host was deposed during the start: do not retry. `#stopEngine` settles `begun`.
       if (!this.#isElected) return
       logger.error({ err: error }, 'engine start failed')
       this.#rejectBegun(error)
@@ -140,7 +142,10 @@ export class LeaderTerm {
     }
   }
 
-  /** The first failure makes `createFleet` reject and close this term. A later one keeps leadership and tries again. */
+  /**
+   * After the first failure `createFleet` rejects and closes this term. After a later failure this host keeps leadership and
+   * retries.
+   */
   #retryStart(): void {
     const { clock, limits } = this.#deps.resolved
     const { backoffInitialMs: initialMs, backoffMaxMs: maxMs, backoffResetMs: resetMs } = limits

@@ -1,4 +1,6 @@
-/** The facade's calls on builds, servers and details: each checks its input, calls the engine, and returns resources. */
+/**
+ * The facade's calls for builds, servers and details. Each call checks its input, calls the engine, and returns resources.
+ */
 import type { Backend, LogsOptions } from '../contracts/backend.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
 import type { Builds, Details, Servers } from '../contracts/fleet.js'
@@ -91,7 +93,7 @@ export function detailCalls(view: ResourceView): Details {
   })
 }
 
-/** Throws `invalid`, so that a misspelt option does not end matches. */
+/** Throws `invalid` for an unknown value, so that a typo cannot end matches. */
 export function checkDrainOptions({ active, deadlineMs }: DrainOptions): void {
   if (active !== undefined && active !== 'wait' && active !== 'terminate') {
     throw new FleetError('invalid', `active must be 'wait' or 'terminate', but is ${shown(active)}`)

@@ -1,4 +1,4 @@
-/** Finds builds and servers in the engine of the current leadership term, and converts them to resources. Read-only. */
+/** Looks up builds and servers in the engine of the current leadership term and converts them to resources. Read-only. */
 import { FleetError } from '../contracts/errors.js'
 import type { BuildEntry, ServerEntry } from '../engine/state/entries.js'
 import { lookUp } from '../engine/state/inventory.js'
@@ -24,12 +24,12 @@ export class ResourceView {
     this.apiGroup = apiGroup
   }
 
-  /** Throws `not-found`. */
+  /** Throws `not-found` if the build does not exist. */
   findBuild(like: RefLike): BuildEntry {
     return this.#term.engine().builds.find(toRef(like))
   }
 
-  /** Throws `not-found`. */
+  /** Throws `not-found` if the server does not exist. */
   findServer(like: RefLike): ServerEntry {
     const ref = toRef(like)
     const entry = lookUp(this.#term.engine().inventory.servers, ref)
@@ -50,7 +50,7 @@ export class ResourceView {
   }
 }
 
-/** A string is a name in the default namespace. */
+/** A string names a resource in the default namespace. */
 export function toRef(like: RefLike): Ref {
   return typeof like === 'string'
     ? { namespace: defaultNamespace, name: like }

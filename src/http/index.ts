@@ -1,4 +1,4 @@
-/** The HTTP APIs: routes to mount into a host's own app, and `serve` for hosts without one. */
+/** The HTTP APIs: routes to mount in a host app, and `serve`, which runs them on their own ports. */
 export { agentListener, type AgentListenerOptions, type AgentOperation, type HeartbeatTarget } from '../agent/index.js'
 export { allocationRoutes, type AllocatingFleet, type AllocationRoutesOptions } from './api/allocation.js'
 export { bearerTokens, type BearerToken } from './access/bearer-tokens.js'

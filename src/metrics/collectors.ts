@@ -1,4 +1,7 @@
-/** Reads, times and counts what a fleet does. Each function registers its metrics and returns how to stop, if it must. */
+/**
+ * Reads, times and counts what a fleet does. Each function registers its metrics; those that listen return a function that
+ * stops.
+ */
 import type { Clock } from '../contracts/clock.js'
 import type { FleetEvent } from '../contracts/events.js'
 import type { Fleet, FleetHealth, FleetStats } from '../contracts/fleet.js'
@@ -8,10 +11,10 @@ import type { BuildCounts } from '../rules/model/status.js'
 import type { MetricName } from './definitions.js'
 import type { MetricFactory } from './metric-factory.js'
 
-/** The part of a fleet that metrics need. */
+/** The part of a fleet that metrics use. */
 export type MeasuredFleet = Pick<Fleet, 'observe' | 'on' | 'stats' | 'health'>
 
-/** Gauges, and the heartbeat counter: read from the fleet at each scrape. */
+/** Registers the gauges and the heartbeat counter, which are read from the fleet at each scrape. */
 export function readState(fleet: MeasuredFleet, metrics: MetricFactory, clock: Clock): void {
   const stats = cached(clock, () => fleet.stats())
   const buildGauge = (name: MetricName, valueOf: (build: FleetStats['builds'][number]) => number) =>
@@ -37,7 +40,7 @@ export function readState(fleet: MeasuredFleet, metrics: MetricFactory, clock: C
   metrics.readCounter('gamekeeper_heartbeats_total', () => stats().heartbeats)
 }
 
-/** Histograms. Observed from now on. */
+/** Registers the histograms, which measure calls from now on. */
 export function timeCalls(fleet: MeasuredFleet, metrics: MetricFactory): () => void {
   const allocations = metrics.histogram('gamekeeper_allocation_duration_seconds')
   const reconciles = metrics.histogram('gamekeeper_reconcile_duration_seconds')
@@ -52,7 +55,7 @@ export function timeCalls(fleet: MeasuredFleet, metrics: MetricFactory): () => v
   })
 }
 
-/** Counters. They include the events that the fleet's log holds already, such as a crash while the host was down. */
+/** Registers the counters. They include the events already in the fleet's log, such as a crash while the host was down. */
 export function countEvents(fleet: MeasuredFleet, metrics: MetricFactory): () => void {
   const ended = metrics.counter('gamekeeper_servers_ended_total')
   const crashes = metrics.counter('gamekeeper_crashes_total')
@@ -86,7 +89,7 @@ const states: readonly (readonly [keyof BuildCounts, ServerState])[] = [
   ['terminating', 'Terminating'],
 ]
 
-/** Reasons for which an operator or the plan ended a server: not a restart. */
+/** Reasons to end a server intentionally, on request or by reconciling. These are not counted as restarts. */
 const intendedReasons: ReadonlySet<EndingReason> = new Set([
   'ScaledDown',
   'Replaced',
@@ -101,7 +104,7 @@ function labelsOf({ namespace, name }: Ref): { readonly namespace: string; reado
 
 const cacheMs = 100
 
-/** Gauges are read one after the other; with a large fleet they share one walk over its servers. */
+/** Gauges are read one after another. Caching lets them share one pass over a large fleet's servers. */
 function cached<T>(clock: Clock, read: () => T): () => T {
   let last: { readonly at: number; readonly value: T } | undefined
   return () => {

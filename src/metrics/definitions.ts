@@ -1,10 +1,13 @@
-/** Every metric: name, type, labels and meaning. docs/reference/metrics.md shows this table; a test compares the two. Pure. */
+/**
+ * Every metric: name, type, labels and meaning. docs/reference/metrics.md contains the same table; a test compares the two.
+ * Pure.
+ */
 
 export interface MetricDefinition {
   readonly type: 'gauge' | 'counter' | 'histogram'
   readonly help: string
   readonly labels: readonly string[]
-  /** Upper bounds of a histogram's buckets, in seconds. */
+  /** Upper bounds for a histogram's buckets, in seconds. */
   readonly buckets?: readonly number[]
 }
 

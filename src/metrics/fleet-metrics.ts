@@ -1,4 +1,4 @@
-/** Metrics of a fleet for Prometheus, in the host app's registry or in one of their own. */
+/** Prometheus metrics for a fleet, in the host app's registry or a separate one. */
 import { type Clock, systemClock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
 import { countEvents, type MeasuredFleet, readState, timeCalls } from './collectors.js'
@@ -7,7 +7,7 @@ import { MetricFactory } from './metric-factory.js'
 import { loadPromClient, type MetricsRegistry } from './prom-client.js'
 
 export interface FleetMetricsOptions {
-  /** Default: a new one. Pass prom-client's `register` to share the host app's. */
+  /** Default: a new registry. Pass prom-client's `register` to use the host app's. */
   readonly registry?: MetricsRegistry
   /** Default: the system clock. */
   readonly clock?: Clock
@@ -15,17 +15,17 @@ export interface FleetMetricsOptions {
 
 export interface FleetMetrics {
   readonly registry: MetricsRegistry
-  /** Content type of `text`. */
+  /** Content type for the result of `text`. */
   readonly contentType: string
-  /** Everything in the registry, in the Prometheus text format. */
+  /** Returns all metrics in the registry, in the Prometheus text format. */
   text(): Promise<string>
   /** Stops observing the fleet and removes its metrics from the registry. */
   close(): void
 }
 
 /**
- * Counts from the start of the fleet's event log, and measures durations from now on. Throws `internal` when prom-client is
- * not installed, and `invalid` when the registry already holds the metrics of a fleet.
+ * Counters start at the beginning of the fleet's event log; durations are measured from now on. Throws `internal` if
+ * prom-client is not installed, and `invalid` if the registry already contains a fleet's metrics.
  */
 export function fleetMetrics(fleet: MeasuredFleet, options: FleetMetricsOptions = {}): FleetMetrics {
   const client = loadPromClient()

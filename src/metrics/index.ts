@@ -1,4 +1,4 @@
-/** Metrics of a fleet for Prometheus. Requires the package prom-client. */
+/** Prometheus metrics for a fleet. Requires the package prom-client. */
 export type { MeasuredFleet } from './collectors.js'
 export { definitions as metricDefinitions, type MetricDefinition, type MetricName } from './definitions.js'
 export { fleetMetrics, type FleetMetrics, type FleetMetricsOptions } from './fleet-metrics.js'

@@ -1,4 +1,4 @@
-/** Creates the metrics of `definitions` in one registry. Knows prom-client and nothing of a fleet. */
+/** Creates the metrics in `definitions` in one registry. Knows prom-client but not the fleet. */
 import { type MetricDefinition, definitions, type MetricName } from './definitions.js'
 import type { Counter, Gauge, Histogram, MetricsRegistry, PromClient } from './prom-client.js'
 
@@ -11,7 +11,9 @@ export class MetricFactory {
     this.#registry = registry
   }
 
-  /** A gauge that `read` sets anew at each scrape, so that the values of a deleted build disappear. */
+  /**
+   * A gauge whose values `read` sets at each scrape. Earlier values are removed, so that those of a deleted build disappear.
+   */
   gauge(name: MetricName, read: (set: Gauge['set']) => void | Promise<void>): void {
     const gauge = new this.#client.Gauge(
       this.#settings(name, async () => {
@@ -21,7 +23,7 @@ export class MetricFactory {
     )
   }
 
-  /** A counter of a total that is kept elsewhere and read at each scrape. */
+  /** A counter whose total is kept elsewhere and read at each scrape. */
   readCounter(name: MetricName, read: () => number): void {
     const counter: Counter = new this.#client.Counter(
       this.#settings(name, () => {

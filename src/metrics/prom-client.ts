@@ -1,8 +1,8 @@
-/** The part of prom-client that is used, and how it is loaded. */
+/** Types for the part of prom-client that is used, and the function that loads it. */
 import { FleetError } from '../contracts/errors.js'
 import { loadOptionalPackage } from '../platform/optional-package.js'
 
-/** prom-client's `Registry`, structurally. */
+/** Structural type for prom-client's `Registry`. */
 export interface MetricsRegistry {
   readonly contentType: string
   metrics(): Promise<string>
@@ -44,7 +44,7 @@ export interface PromClient {
   readonly Histogram: new (options: MetricOptions) => Histogram
 }
 
-/** Throws `internal` when the package is missing or unusable. */
+/** Throws `internal` if the package is missing or unusable. */
 export function loadPromClient(): PromClient {
   const loaded = loadOptionalPackage('prom-client', 'fleetMetrics')
   if (isPromClient(loaded)) return loaded

@@ -1,6 +1,6 @@
 /**
- * Opens and closes HTTP servers: limits for slow and endless requests, actionable errors about ports, and a bounded close.
- * Knows no routes. May touch `node:http`, `node:https` and real time.
+ * Opens and closes HTTP servers, with limits on slow requests, actionable errors about ports, and a bounded close. Knows
+ * nothing about routes. May use `node:http`, `node:https` and real time.
  */
 import { createServer, type IncomingMessage, type RequestListener, type Server as PlainServer } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
@@ -13,17 +13,19 @@ import type { TlsFiles } from './tls-files.js'
 export type Server = PlainServer | TlsServer
 
 export interface HttpServerLimits {
-  /** Time for a request's headers, from its first byte or the connection. */
+  /** How long a client may take to send the headers, counted from the connection or the request's first byte. */
   readonly headersTimeoutMs: number
-  /** Time for the whole request, including its body, from its first byte. */
+  /** How long a client may take to send the whole request, including its body, counted from the first byte. */
   readonly requestTimeoutMs: number
-  /** How often the two timeouts above are checked. They can be late by this much. */
+  /** How often the two timeouts above are checked. A timeout can fire this much too late. */
   readonly checkIntervalMs: number
-  /** How long an idle connection is kept: longer than heartbeat intervals and the pools of clients. */
+  /**
+   * How long an idle keep-alive connection stays open: longer than heartbeat intervals and than clients pool connections.
+   */
   readonly keepAliveTimeoutMs: number
-  /** A connection without traffic for this long is closed: longer than any call may wait for a server. */
+  /** A connection without traffic for this long is closed. Longer than any call may wait for a server. */
   readonly stallTimeoutMs: number
-  /** Further connections are dropped. */
+  /** Maximum number of connections; further ones are dropped. */
   readonly maxConnections: number
 }
 
@@ -36,7 +38,7 @@ export const defaultHttpServerLimits: HttpServerLimits = Object.freeze({
   maxConnections: 20_000,
 })
 
-/** A server that does not listen yet. Node itself answers malformed and slow requests with 400, 408 or 431. */
+/** Creates a server that does not listen yet. Node itself answers malformed and slow requests with 400, 408 or 431. */
 export function httpServer(
   listener: RequestListener,
   limits: Partial<HttpServerLimits> = {},
@@ -59,7 +61,7 @@ export function httpServer(
   return server
 }
 
-/** Sockets of TLS servers: `closeAllConnections` misses connections whose handshake is not finished. */
+/** Open sockets of each TLS server: `closeAllConnections` misses connections whose handshake has not finished. */
 const sockets = new WeakMap<Server, Set<Socket>>()
 
 function trackSockets(server: Server): void {
@@ -75,7 +77,7 @@ export interface ListenOptions {
   readonly host: string
   /** 0 picks a free port. */
   readonly port: number
-  /** The option that contains `host` and `port`, for messages: `agent`. */
+  /** Name of the option that contains `host` and `port`, such as `agent`. Used in messages. */
   readonly option: string
   readonly logger?: Logger
 }
@@ -85,7 +87,10 @@ export interface Listening {
   readonly port: number
 }
 
-/** Resolves with the address in use. Rejects with `port-in-use`, or `invalid` when the server cannot listen on host or port. */
+/**
+ * Resolves with the actual address. Rejects with `port-in-use`, or with `invalid` if the server cannot listen on the host or
+ * port.
+ */
 export function listen(server: Server, options: ListenOptions): Promise<Listening> {
   const { host, port, option, logger = silentLogger } = options
   if (!Number.isInteger(port) || port < 0 || port > 65_535) {
@@ -93,14 +98,14 @@ export function listen(server: Server, options: ListenOptions): Promise<Listenin
       new FleetError('invalid', `${option}.port must be an integer from 0 to 65535, but is ${String(port)}`),
     )
   }
-  // Node would listen on all interfaces, which an empty host is unlikely to mean.
+  // With an empty host, Node would listen on all interfaces, which is unlikely to be intended.
   if (host === '') return Promise.reject(new FleetError('invalid', `${option}.host must not be empty`))
   return new Promise((resolve, reject) => {
     const failed = (error: NodeJS.ErrnoException) => reject(listenError(error, options))
     server.once('error', failed)
     server.listen({ host, port }, () => {
       server.off('error', failed)
-      // Later errors concern connections that could not be accepted. Without a listener they would end the process.
+      // From now on an error means that a connection could not be accepted. Without a listener it would end the process.
       server.on('error', (error) => logger.warn({ err: error, option }, 'accepting a connection failed'))
       const address = server.address()
       if (typeof address === 'object' && address !== null) resolve({ host: address.address, port: address.port })
@@ -113,8 +118,8 @@ export function listen(server: Server, options: ListenOptions): Promise<Listenin
 const sweepIntervalMs = 25
 
 /**
- * Stops accepting connections, finishes requests in flight and closes idle connections. Resolves when every connection is
- * closed; busy ones are closed after `graceMs`.
+ * Stops accepting connections, lets requests in flight finish, and closes idle connections. Resolves when every connection
+ * is closed. Connections that are still busy after `graceMs` are closed forcibly.
  */
 export async function closeServer(server: Server, graceMs = 5_000): Promise<void> {
   if (!server.listening) return
@@ -143,7 +148,7 @@ const discardBytes = 16 * 1024 * 1024
 
 /**
  * Reads and discards the rest of a request that was rejected early: a client that is still sending sees the response only if
- * the connection is not reset. Closes the connection if the rest is too long or too slow.
+ * the connection is not reset. Closes the connection if the rest is too long or arrives too slowly.
  */
 export function discardRest(incoming: IncomingMessage): void {
   if (incoming.complete || incoming.destroyed) return

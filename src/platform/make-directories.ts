@@ -1,11 +1,12 @@
-/** Creates directories. Touches the file system only. */
+/** Creates directories. Touches only the file system. */
 import { mkdir, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { codeOf } from './error-code.js'
 
 /**
- * Creates a directory and its missing parents; returns the first one that was missing. Rejects with the system's error.
- * Node's own `recursive` option loops forever if the system fails with ENOENT, as it does below `/proc`.
+ * Creates a directory and its missing parents. Returns the topmost directory that was missing, or undefined if none was.
+ * Rejects with the system's error. Does not use Node's `recursive` option, which loops forever if the system fails with
+ * ENOENT, as it does below `/proc`.
  */
 export async function makeDirectories(directory: string, mode: number): Promise<string | undefined> {
   const missing: string[] = []
@@ -22,7 +23,7 @@ async function create(path: string, mode: number): Promise<void> {
   try {
     await mkdir(path, { mode })
   } catch (error) {
-    // Another process may have created it meanwhile. A file or a dangling link is an error.
+    // Another process may have created the directory in the meantime. A file or a dangling link is an error.
     if (!(await isDirectory(path))) throw error
   }
 }
@@ -34,7 +35,7 @@ async function exists(path: string): Promise<boolean> {
     if (codeOf(error) === 'ENOENT') return false
     throw error
   }
-  // A file: fails with the system's error.
+  // The path is a file, so mkdir fails with the system's error.
   await mkdir(path)
   return true
 }
@@ -43,7 +44,7 @@ async function isDirectory(path: string): Promise<boolean> {
   try {
     return (await stat(path)).isDirectory()
   } catch {
-    // The caller throws its original error.
+    // The caller throws the error from mkdir.
     return false
   }
 }

@@ -1,11 +1,14 @@
-/** Loads optional peer dependencies: packages that a host app installs only if it uses what needs them. */
+/** Loads optional peer dependencies: packages that a host app installs only if it uses a feature that needs them. */
 import { createRequire } from 'node:module'
 import { FleetError, messageOf } from '../contracts/errors.js'
 import { codeOf } from './error-code.js'
 
-/** `user`: the function that needs the package. Throws `internal` when it cannot be loaded, with the command that installs it. */
+/**
+ * `user`: the function that needs the package, for the message. Throws `internal`, with the install command, if the package
+ * cannot be loaded.
+ */
 export function loadOptionalPackage(name: string, user: string): unknown {
-  // Resolves from this file in both module formats of the build; `__filename` exists in the CommonJS one only.
+  // Resolves the package relative to this file in both module formats; `__filename` exists only in the CommonJS build.
   const here = typeof __filename === 'string' ? __filename : import.meta.url
   try {
     return createRequire(here)(name)

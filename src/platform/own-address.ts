@@ -2,7 +2,7 @@
 import { createSocket } from 'node:dgram'
 import { isIPv6 } from 'node:net'
 
-/** Tries to bind the address: the list of interfaces omits a bridge without containers. */
+/** Tries to bind to the address: the list of network interfaces omits a bridge without containers. */
 export function isOwnAddress(address: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = createSocket(isIPv6(address) ? 'udp6' : 'udp4')
@@ -12,7 +12,7 @@ export function isOwnAddress(address: string): Promise<boolean> {
   })
 }
 
-/** True for hosts that only this machine can reach. */
+/** True if only this machine can reach the host. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host)
 }

@@ -1,5 +1,5 @@
 /**
- * The certificate, key and CA certificates of a listener. Reloads files that change, so that a renewed certificate needs no
+ * A listener's certificate, private key and CA certificates. Reloads changed files, so that renewing a certificate needs no
  * restart. Unusable files never replace usable ones. May touch files and real time.
  */
 import { X509Certificate } from 'node:crypto'
@@ -13,13 +13,16 @@ import { codeOf } from './error-code.js'
 
 /** Paths of PEM files. */
 export interface TlsOptions {
-  /** The server's certificate with its intermediate certificates. */
+  /** The server's certificate, followed by its intermediate certificates. */
   readonly cert: string
-  /** Its private key. */
+  /** The certificate's private key. */
   readonly key: string
-  /** CA certificates that client certificates must be signed by: the handshake rejects any other. */
+  /** CA certificates that client certificates must be signed by. */
   readonly ca?: string
-  /** Whether clients must have a certificate. Default: true with `ca`. With `false` it is optional. */
+  /**
+   * Whether the handshake rejects clients without a valid certificate. Default: true if `ca` is set. If false, client
+   * certificates are optional.
+   */
   readonly requestCert?: boolean
   /** How often the files are checked. Default 10 s. */
   readonly checkMs?: number
@@ -30,13 +33,13 @@ export interface TlsFiles {
     readonly requestCert: boolean
     readonly rejectUnauthorized: boolean
   }
-  /** Applies every change to the server until the returned function is called. */
+  /** Applies changes in the files to the server until the returned function is called. */
   follow(server: TlsServer): () => void
 }
 
 const defaultCheckMs = 10_000
 
-/** Throws `invalid`, naming option and file, for a file that cannot be read and for a key that does not match. */
+/** Throws `invalid`, naming the option and the file, if a file cannot be read or the key does not match the certificate. */
 export async function openTlsFiles(options: TlsOptions, option: string, logger: Logger): Promise<TlsFiles> {
   const { ca, requestCert = ca !== undefined, checkMs = defaultCheckMs } = options
   if (requestCert && ca === undefined) {
@@ -63,11 +66,11 @@ export async function openTlsFiles(options: TlsOptions, option: string, logger: 
 
 interface TlsReloaderDependencies {
   readonly server: TlsServer
-  /** The files that the server uses now. */
+  /** The files that the server currently uses. */
   readonly files: Files
   readonly options: TlsOptions
   readonly checkMs: number
-  /** Name of the option, for messages. */
+  /** Name of the option, used in messages. */
   readonly option: string
   readonly logger: Logger
 }
@@ -98,13 +101,13 @@ class TlsReloader {
     })
   }
 
-  /** Never rejects. Logs a repeated failure once. */
+  /** Never rejects. Logs a repeated failure only once. */
   async #check(): Promise<void> {
     const { server, options, option, logger } = this.#deps
     try {
       const next = await read(options)
       if (same(next, this.#current)) return
-      // Throws for unusable files, while the server still uses the current ones.
+      // Throws if the files are unusable; the server then keeps the current ones.
       createSecureContext(next)
       if (this.#stopped) return
       server.setSecureContext(next)
@@ -133,7 +136,7 @@ async function read({ cert, key, ca }: TlsOptions): Promise<Files> {
     readFile(key),
     ca === undefined ? undefined : readFile(ca),
   ])
-  // With an empty file, Node would use its default CA certificates.
+  // If the CA file were empty, Node would use its default CA certificates.
   if (caBytes !== undefined) checkAuthorities(caBytes, ca)
   return { cert: certBytes, key: keyBytes, ...(caBytes !== undefined && { ca: caBytes }) }
 }
@@ -156,7 +159,7 @@ function validityOf(cert: Buffer): { readonly validTo: string } {
   return { validTo: new X509Certificate(cert).validTo }
 }
 
-/** Replaces OpenSSL's message for a common mistake. */
+/** Replaces OpenSSL's message if the key does not match the certificate. */
 function reasonOf(error: unknown): string {
   if (codeOf(error) === 'ERR_OSSL_X509_KEY_VALUES_MISMATCH') return 'the key does not match the certificate'
   return messageOf(error)

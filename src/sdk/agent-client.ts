@@ -1,6 +1,6 @@
 /**
- * Sends one request to the agent over a kept-alive connection and returns the answer's text. Knows HTTP, not the protocol.
- * Its sockets and timers do not keep the game's process alive.
+ * Sends requests to the agent over a keep-alive connection and returns the text of each response. Knows HTTP, but not the
+ * protocol. Its sockets and timers do not keep the game's process alive.
  */
 import { Agent, request } from 'node:http'
 import type { AgentAddress } from './config.js'
@@ -9,7 +9,7 @@ import { after } from './timers.js'
 const maxAnswerLength = 1024 * 1024
 
 export class AgentClient {
-  /** `host:port`, for messages. */
+  /** `host:port`, used in messages. */
   readonly name: string
   readonly #origin: URL
   readonly #id: string
@@ -24,17 +24,17 @@ export class AgentClient {
     this.#timeoutMs = timeoutMs
   }
 
-  /** Resolves with the body of a 200. Rejects on anything else, with an Error that says what happened. */
+  /** Resolves with the body of a 200 response. Otherwise rejects with an Error that says what happened. */
   heartbeat(body: object): Promise<string> {
     return this.#send('PATCH', `/v1/sessionHosts/${this.#id}`, body, 2)
   }
 
-  /** Names this SDK and its version. Resolves and rejects as `heartbeat` does. */
+  /** Sends this SDK's name and version. Resolves and rejects like `heartbeat`. */
   introduce(body: object): Promise<string> {
     return this.#send('POST', `/v1/metrics/${this.#id}/gsdkinfo`, body, 1)
   }
 
-  /** Aborts what is in flight. */
+  /** Aborts requests in flight. */
   close(): void {
     this.#closed = true
     this.#connections.destroy()
@@ -51,7 +51,7 @@ export class AgentClient {
   }
 }
 
-/** The agent closed the kept-alive connection before it received the request; a retry opens a new one. */
+/** The agent closed the keep-alive connection before it received the request. A retry opens a new connection. */
 const staleConnection = Symbol('stale connection')
 
 function exchange(
@@ -69,7 +69,8 @@ function exchange(
       outgoing.destroy()
     }
     const cancelTimeout = after(timeoutMs, () => {
-      // Timers run before sockets: if the game blocked its process for long, the answer may be waiting to be read.
+      // Timers run before sockets: if the game blocked its process for long, the response may have arrived but not been
+      // read.
       setImmediate(() => fail(`no answer within ${timeoutMs} ms`))
     })
     let responded = false

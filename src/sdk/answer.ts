@@ -1,15 +1,15 @@
-/** Reads the agent's answer to a heartbeat. Pure and lenient: other GSDK agents omit fields or add some. */
+/** Reads the agent's answer to a heartbeat. Pure. Lenient, because other GSDK agents omit or add fields. */
 import type { SessionConfig } from '../rules/game/heartbeat.js'
 import { isObject, shown } from '../rules/validation/problem.js'
 
 export interface Answer {
-  /** `Continue`, `Active`, `Terminate`, or an operation of a newer agent. */
+  /** `Continue`, `Active`, `Terminate`, or an operation that a newer agent added. */
   readonly operation: string
   readonly nextHeartbeatIntervalMs?: number
   readonly session?: SessionConfig
 }
 
-/** Throws an Error that quotes `text` when it is not an answer. */
+/** Throws an Error that quotes `text` if it is not a valid answer. */
 export function readAnswer(text: string): Answer {
   const body = parse(text)
   if (!isObject(body) || typeof body['operation'] !== 'string') throw new Error(`not an answer: ${shown(text)}`)
@@ -30,7 +30,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** Undefined when there is no session id. */
+/** Returns undefined if there is no session id. */
 function sessionOf(value: unknown): SessionConfig | undefined {
   if (!isObject(value)) return undefined
   const { sessionId, sessionCookie, initialPlayers, metadata } = value

@@ -1,24 +1,24 @@
 /**
- * Reads the game server's configuration: the JSON file named by `GSDK_CONFIG_FILE`, else the environment variables that
- * some SDKs fall back to. The file is written by `rules/game/sdk-config.ts`, or by another GSDK agent.
+ * Reads the game server's configuration from the JSON file named by `GSDK_CONFIG_FILE`, or otherwise from environment
+ * variables that some other SDKs also use as a fallback. `rules/game/sdk-config.ts`, or another GSDK agent, writes the file.
  */
 import { readFile } from 'node:fs/promises'
 import { FleetError, messageOf } from '../contracts/errors.js'
 import { isObject, shown } from '../rules/validation/problem.js'
 
 export interface GamePort {
-  /** The number to listen on. */
+  /** The port that the game listens on. */
   readonly listening: number
-  /** The number that players connect to. */
+  /** The port that players connect to. */
   readonly public: number
 }
 
 export interface GameServerConfig {
   /** The server's name: the part of its `sessionHostId` that is not secret. */
   readonly serverId: string
-  /** Where players connect; undefined if the fleet does not know. */
+  /** The address that players connect to. Undefined if the fleet does not know it. */
   readonly publicAddress: string | undefined
-  /** By name, as in the build's template. */
+  /** Ports by their name in the build's template. */
   readonly ports: Readonly<Record<string, GamePort>>
   /** The build's `spec.buildMetadata`. */
   readonly buildMetadata: Readonly<Record<string, string>>
@@ -27,11 +27,11 @@ export interface GameServerConfig {
     readonly certificates: string | undefined
     readonly sharedContent: string | undefined
   }
-  /** The file's content. Includes the secret that identifies this server to the agent: keep it out of logs. */
+  /** The content of the file. Includes the secret that identifies this server to the agent: keep it out of logs. */
   readonly raw: Fields
 }
 
-/** Where heartbeats go, and the secret id in their path. */
+/** The agent's address, and the secret id used in the path of requests. */
 export interface AgentAddress {
   readonly origin: URL
   readonly sessionHostId: string
@@ -40,7 +40,7 @@ export interface AgentAddress {
 export interface ReadConfig {
   readonly config: GameServerConfig
   readonly agent: AgentAddress
-  /** A warning for the operator about where the configuration came from. */
+  /** A warning for the operator if the configuration came from the fallback variables. */
   readonly notice?: string
 }
 
@@ -90,7 +90,7 @@ function parse(text: string, source: string): Fields {
   throw new FleetError('invalid', `${source} must hold a JSON object, but holds ${shown(value)}`)
 }
 
-/** The fields of the file, from the variables that two other SDKs fall back to. */
+/** Builds the file's fields from the fallback variables. */
 function fallbackOf(env: Environment): Fields | undefined {
   const { HEARTBEAT_ENDPOINT: heartbeatEndpoint, SESSION_HOST_ID: sessionHostId } = env
   if (!heartbeatEndpoint || !sessionHostId) return undefined
@@ -129,12 +129,14 @@ function fieldError(raw: Fields, field: string, rule: string, source: string): F
 function originOf(endpoint: string | undefined): URL | undefined {
   if (endpoint === undefined || /[/?#@\s]/.test(endpoint) || !URL.canParse(`http://${endpoint}`)) return undefined
   const origin = new URL(`http://${endpoint}`)
-  // URL drops :80, the default of http; the agent's default port is another.
+  // URL drops port 80, the default for http. Without a port, the agent's own default port applies.
   if (origin.port === '' && !endpoint.endsWith(':80')) origin.port = defaultAgentPort
   return origin
 }
 
-/** Agents write the address at the top level, in the connection info, or both, in three spellings. */
+/**
+ * Depending on the agent, the address is at the top level, in the connection info, or in both, in one of three spellings.
+ */
 function addressOf(raw: Fields): string | undefined {
   for (const fields of [fieldsAt(raw, 'gameServerConnectionInfo'), raw]) {
     const address =

@@ -1,6 +1,6 @@
 /**
- * The game server as seen from its own process: state, session, players and termination. Never throws into the game and
- * never ends it: callbacks are guarded, and an unreachable agent is retried.
+ * The game server as its own process sees it: state, session, players and termination. Never throws into the game's code and
+ * never ends the process: errors in callbacks are caught, and heartbeats are retried while the agent is unreachable.
  */
 import type { Logger } from '../contracts/logger.js'
 import type { GameState, SessionConfig } from '../rules/game/heartbeat.js'
@@ -15,27 +15,28 @@ import { intervalOf, type SdkTiming } from './timing.js'
 
 export type SdkState = Extract<GameState, 'Initializing' | 'StandingBy' | 'Active' | 'Terminating'>
 
-/** The functions can be destructured: `const { readyForPlayers, logs } = await start()`. */
+/** Functions for the game. They can be destructured: `const { readyForPlayers, logs } = await start()`. */
 export interface Gsdk {
   readonly config: GameServerConfig
   readonly logs: Logs
   readonly state: SdkState
-  /** The allocated session; undefined until the server is allocated. */
+  /** The allocated session, or undefined until the server is allocated. */
   readonly session: SessionConfig | undefined
   /**
    * Reports StandingBy and resolves with the session once this server is allocated. Later calls return the same promise.
-   * Keeps the process alive while it is pending. Never rejects; it stays pending when the server is terminated without
-   * having been allocated, which `onTerminate` reports.
+   * Keeps the process alive while the promise is pending. Never rejects: if the server is terminated before it is allocated,
+   * the promise stays pending and `onTerminate` callbacks run.
    */
   readonly readyForPlayers: () => Promise<SessionConfig>
-  /** Reports the connected players: the whole list, each time it changes. */
+  /** Reports the connected players. Call it with the whole list each time the list changes. */
   readonly updateConnectedPlayers: (ids: readonly string[]) => void
   /**
-   * Calls `fn` once when this server has to end, whether the fleet says so in a heartbeat answer or by SIGTERM; at once if
-   * that has already happened. `fn` says goodbye and ends the process, which is killed after its grace period.
+   * Calls `fn` once when this server has to end, either because a heartbeat answer says so or because of SIGTERM. Calls it
+   * immediately if that has already happened. `fn` should save what it must and end the process, which is killed after its
+   * grace period.
    */
   readonly onTerminate: (fn: () => void | Promise<void>) => void
-  /** Stops heartbeats for good, removes the SIGTERM handler, and ignores any answer still in flight. */
+  /** Stops heartbeats permanently, removes the SIGTERM handler, and ignores an answer still in flight. */
   readonly stop: () => void
 }
 
@@ -49,10 +50,10 @@ export interface GsdkDependencies {
   readonly health?: () => boolean
 }
 
-/** Sent to the agent once. A test keeps the version equal to the package's. */
+/** Sent to the agent once. A test checks that the version equals the package's. */
 export const introduction = Object.freeze({ Flavor: 'Node', Version: '0.1.0' })
 
-/** Starts heartbeats. The result is frozen and its functions are bound. */
+/** Starts heartbeats. The returned object is frozen, and its functions are bound. */
 export function createGsdk(deps: GsdkDependencies): Gsdk {
   const server = new GameServerSession(deps)
   return Object.freeze({
@@ -80,7 +81,7 @@ class GameServerSession {
   readonly #ready = deferred<SessionConfig>()
   readonly #keepAlive = new KeepAlive()
   readonly #callbacks: TerminateCallback[] = []
-  // Stays installed after the first signal: another one may arrive while the game is saying goodbye.
+  // Stays installed after the first signal: another may arrive while the game is shutting down.
   readonly #onSigterm = () => this.#terminate('received SIGTERM')
   #state: SdkState = 'Initializing'
   #session: SessionConfig | undefined
@@ -123,7 +124,7 @@ class GameServerSession {
   onTerminate(fn: TerminateCallback): void {
     if (this.#stopped) return
     if (this.#state === 'Terminating') void this.#guarded(fn)
-    // Installed with the first callback only: a game that registers none still ends on SIGTERM.
+    // Installed only with the first callback, so that a game without callbacks still ends on SIGTERM.
     else if (this.#callbacks.push(fn) === 1 && this.#deps.handleSigterm) process.on('SIGTERM', this.#onSigterm)
   }
 
@@ -135,7 +136,7 @@ class GameServerSession {
     process.off('SIGTERM', this.#onSigterm)
   }
 
-  /** Sends one heartbeat and resolves with the time until the next. */
+  /** Sends one heartbeat and resolves with the time in ms until the next. */
   async #heartbeat(): Promise<number> {
     const reported = this.#state
     const text = await this.#deps.client.heartbeat({
@@ -150,7 +151,7 @@ class GameServerSession {
     return intervalOf(answer.nextHeartbeatIntervalMs, this.#deps.timing)
   }
 
-  /** Sent after the first answer, so that it is not lost when the agent is unreachable at start-up. */
+  /** Sent after the first answer, so that the introduction is not lost if the agent is unreachable at start-up. */
   async #introduce(): Promise<void> {
     this.#introduced = true
     try {
@@ -160,7 +161,7 @@ class GameServerSession {
     }
   }
 
-  /** `reported` is the state that the answer refers to; the current one may have changed since. */
+  /** `reported` is the state that the heartbeat reported; the current state may have changed since. */
   #handle({ operation, session }: Answer, reported: SdkState): void {
     switch (operation) {
       case 'Continue':

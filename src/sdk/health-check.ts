@@ -1,9 +1,12 @@
-/** Runs the game's health callback so that no failure of it reaches the heartbeat loop. */
+/** Runs the game's health callback and keeps its failures out of the heartbeat loop. */
 import type { Logger } from '../contracts/logger.js'
 
 export type HealthCheck = () => 'Healthy' | 'Unhealthy'
 
-/** A throw counts as Unhealthy, a promise (possible in plain JavaScript) as Healthy; either is logged once. */
+/**
+ * If the callback throws, the server reports Unhealthy. If it returns a promise (possible in plain JavaScript), the server
+ * reports Healthy. Either mistake is logged once.
+ */
 export function healthCheck(health: (() => boolean) | undefined, logger: Logger): HealthCheck {
   if (health === undefined) return () => 'Healthy'
   let logged = false

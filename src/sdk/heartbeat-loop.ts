@@ -1,6 +1,6 @@
 /**
- * Decides when to send a heartbeat: at the agent's interval, sooner after a change, later while the agent does not answer;
- * one at a time. Runs in the game's process on real time.
+ * Decides when to send a heartbeat: at the agent's interval, sooner after a change, and later while the agent does not
+ * answer. Never sends two at once. Runs in the game's process on real time.
  */
 import { systemClock } from '../contracts/clock.js'
 import { messageOf } from '../contracts/errors.js'
@@ -9,9 +9,9 @@ import { after } from './timers.js'
 import { retryDelayOf, type SdkTiming } from './timing.js'
 
 export interface HeartbeatLoopDependencies {
-  /** Sends one heartbeat; resolves with the time until the next, rejects when it was not answered. */
+  /** Sends one heartbeat. Resolves with the time in ms until the next, and rejects if the agent did not answer. */
   readonly send: () => Promise<number>
-  /** The agent's address, for messages. */
+  /** The agent's address, used in messages. */
   readonly agent: string
   readonly timing: SdkTiming
   readonly logger: Logger
@@ -24,7 +24,7 @@ export class HeartbeatLoop {
   #failures = 0
   #lastSentAt = Number.NEGATIVE_INFINITY
   #dueAt = Number.POSITIVE_INFINITY
-  /** The gap that `sendSoon` was given while a heartbeat was in flight. */
+  /** The gap passed to `sendSoon` while a heartbeat was in flight. */
   #pendingGapMs: number | undefined
   #cancelTimer = () => {}
 
@@ -32,14 +32,14 @@ export class HeartbeatLoop {
     this.#deps = deps
   }
 
-  /** Sends the first heartbeat at once. */
+  /** Sends the first heartbeat immediately. */
   start(): void {
     this.#schedule(systemClock.elapsed())
   }
 
   /**
-   * Brings the next heartbeat forward, to `gapMs` after the previous one at the earliest. Several calls cause one heartbeat.
-   * While the agent does not answer this has no effect: the next retry reports the change.
+   * Brings the next heartbeat forward, but keeps at least `gapMs` after the previous one. Several calls cause one heartbeat.
+   * Has no effect while the agent does not answer: the next retry reports the change.
    */
   sendSoon(gapMs: number): void {
     if (this.#stopped || this.#failures > 0) return
@@ -95,7 +95,7 @@ export class HeartbeatLoop {
   }
 }
 
-/** From 0 to 1. */
+/** A random number from 0 to 1. */
 function randomFraction(): number {
   const [byte = 0] = systemClock.randomBytes(1)
   return byte / 255

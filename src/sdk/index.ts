@@ -1,6 +1,6 @@
 /**
- * The SDK for game servers written in Node: runs in the game's process and speaks the PlayFab GSDK protocol with the
- * fleet's agent. Uses Node's own modules and nothing of the fleet or its engine.
+ * The SDK for game servers written in Node. Runs in the game's process and uses the PlayFab GSDK protocol to communicate
+ * with the fleet's agent. Depends only on Node's own modules, not on the fleet or its engine.
  */
 export { start, type StartOptions } from './start.js'
 export type { GamePort, GameServerConfig } from './config.js'

@@ -1,8 +1,11 @@
-/** The SDK's own logger: the one the game passed, guarded, or one that writes to the game's log. */
+/**
+ * The SDK's own logger: either the logger that the game passed, with its errors caught, or one that writes to the game's
+ * log.
+ */
 import type { Logger } from '../contracts/logger.js'
 import type { Logs } from './logs.js'
 
-/** Swallows errors of the logger, which must not end the game. */
+/** Catches errors that the logger throws, which must not end the game. */
 export function guardedLogger(logger: Logger): Logger {
   const guarded = (level: keyof Logger) => (fields: object, message: string) => {
     try {
@@ -14,7 +17,7 @@ export function guardedLogger(logger: Logger): Logger {
   return { debug: guarded('debug'), info: guarded('info'), warn: guarded('warn'), error: guarded('error') }
 }
 
-/** Writes info, warnings and errors as lines of the game's log; `err` with its stack. */
+/** Writes info, warnings and errors as lines in the game's log. An `err` is written with its stack. */
 export function loggerOf(logs: Logs): Logger {
   const line = (level: string) => (fields: object, message: string) => {
     const error = 'err' in fields && fields.err instanceof Error ? `\n${fields.err.stack ?? fields.err.message}` : ''

@@ -1,6 +1,6 @@
 /**
- * The game's log: lines in a file in the server's log folder, and on stdout. Touches that file, stdout, and stderr when
- * the file cannot be written.
+ * The game's log: writes lines to a file in the server's log folder and to stdout. Touches only that file, stdout, and
+ * stderr if the file cannot be written.
  */
 import { appendFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +8,10 @@ import { systemClock } from '../contracts/clock.js'
 import { messageOf } from '../contracts/errors.js'
 
 export interface Logs {
-  /** The server's log folder; undefined when the fleet names none. Files that the game puts there are kept with its log. */
+  /**
+   * The server's log folder; undefined if the fleet provides none. Other files that the game puts there are kept with its
+   * log.
+   */
   readonly folder: string | undefined
   /** The file that `write` appends to. */
   readonly file: string | undefined
@@ -20,7 +23,7 @@ export function createLogs(folder: string | undefined): Logs {
   const file = folder === undefined ? undefined : join(folder, `GSDK_output_${systemClock.now()}_${process.pid}.txt`)
   let usable: boolean | undefined
 
-  /** Synchronous, so that the last lines of a process that exits or crashes are kept. */
+  /** Writes synchronously, so that the last lines are kept if the process exits or crashes. */
   function append(line: string): void {
     if (folder === undefined || file === undefined || usable === false) return
     try {
@@ -44,8 +47,8 @@ export function createLogs(folder: string | undefined): Logs {
 }
 
 /**
- * Game servers outlive the host that reads their output. Writing to a pipe without a reader emits an error event, which
- * ends a process that has no listener. The listener stays installed because the event follows the write.
+ * Game servers outlive the host that reads their output. Writing to a pipe that nothing reads emits an error event, which
+ * ends the process if there is no listener. The event may follow the write, so the listener stays installed.
  */
 function print(stream: NodeJS.WriteStream, line: string): void {
   if (!stream.listeners('error').includes(ignore)) stream.on('error', ignore)

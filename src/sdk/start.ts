@@ -8,25 +8,25 @@ import { createLogs } from './logs.js'
 import { defaultTiming, type SdkTiming } from './timing.js'
 
 export interface StartOptions {
-  /** Called before each heartbeat; false or a throw reports Unhealthy. Default: always Healthy. */
+  /** Called before each heartbeat. If it returns false or throws, the server reports Unhealthy. Default: always Healthy. */
   readonly health?: () => boolean
   /** The first `onTerminate` callback. */
   readonly onTerminate?: () => void | Promise<void>
-  /** The SDK's own log, in pino's shape. Default: info, warnings and errors go to `gsdk.logs`. */
+  /** Receives the SDK's own log messages, in pino's format. Default: info, warnings and errors go to `gsdk.logs`. */
   readonly logger?: Logger
-  /** Treats SIGTERM as termination once a callback is registered. Default true. */
+  /** Whether SIGTERM terminates the server gracefully once a callback is registered. Default true. */
   readonly handleSigterm?: boolean
   /** The environment to read the configuration from. Default `process.env`. */
   readonly env?: Environment
-  /** Other intervals and timeouts, for a game's tests. */
+  /** Overrides intervals and timeouts, for a game's tests. */
   readonly timing?: Partial<SdkTiming>
 }
 
 /**
- * Begins heartbeats as Initializing and resolves as soon as the configuration is read, without waiting for the agent.
- * Call it once per process. Only a pending `readyForPlayers()` keeps the process alive.
+ * Starts heartbeats in the state Initializing. Resolves once the configuration is read, without waiting for the agent. Call
+ * it once per process. Only a pending `readyForPlayers()` keeps the process alive.
  *
- * Throws `invalid` when the configuration is missing or broken.
+ * Throws `invalid` if the configuration is missing or invalid.
  */
 export async function start(options: StartOptions = {}): Promise<Gsdk> {
   const env = options.env ?? process.env

@@ -1,6 +1,6 @@
 /**
- * Real timers, since the SDK lives in the game's process: `after` never keeps that process alive; a `KeepAlive` does
- * nothing else.
+ * Real timers for the SDK, which runs in the game's process. `after` never keeps that process alive; `KeepAlive` does only
+ * that.
  */
 
 /** Calls `fn` once, `ms` from now. The returned function cancels it. */
@@ -10,7 +10,7 @@ export function after(ms: number, fn: () => void): () => void {
   return () => clearTimeout(timer)
 }
 
-/** Keeps the process alive between `start` and `stop`, as any pending Node operation does. */
+/** Keeps the process alive between `start` and `stop`, as a pending Node operation would. */
 export class KeepAlive {
   #timer: NodeJS.Timeout | undefined
 

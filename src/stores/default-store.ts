@@ -1,4 +1,4 @@
-/** Opens a backend's default store, for hosts that choose none. */
+/** Opens a backend's default store, for fleets whose options name no store. */
 import type { DefaultStore } from '../contracts/backend.js'
 import type { Logger } from '../contracts/logger.js'
 import type { Store } from '../contracts/store.js'

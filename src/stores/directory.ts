@@ -1,4 +1,4 @@
-/** The directory of a file store: creates, checks and flushes it. Touches the file system only. */
+/** Creates, checks and flushes the directory of a file store. Touches only the file system. */
 import { access, constants, open, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { FleetError } from '../contracts/errors.js'
@@ -13,8 +13,8 @@ export function directoryUnusable(directory: string, error: unknown): FleetError
 }
 
 /**
- * Creates the directory and its missing parents, inaccessible to other users since records contain secrets. Returns the
- * directories with new entries, for `flushDirectories` after the first write.
+ * Creates the directory and its missing parents. Other users get no access, since records contain secrets. Returns the
+ * directories that have new entries, for `flushDirectories` after the first write.
  */
 export async function createDirectory(directory: string): Promise<readonly string[]> {
   try {
@@ -30,13 +30,13 @@ export async function createDirectory(directory: string): Promise<readonly strin
 }
 
 /**
- * Checks that lmdb can open or create its files, including the space for its memory-mapped lock file: a failure inside lmdb
- * could end the process.
+ * Checks that lmdb can open or create its files, and that there is space for its memory-mapped lock file. A failure inside
+ * lmdb could end the process.
  */
 export async function checkFiles(directory: string): Promise<void> {
   try {
     await checkDataFile(join(directory, 'data.mdb'))
-    // Not checked by opening it, since closing it would release a lock that this process may hold.
+    // The lock file is not opened for this check: closing it would release a lock that this process may hold.
     if (!(await isUsable(join(directory, 'lock.mdb')))) await checkFreeSpace(directory)
   } catch (error) {
     throw directoryUnusable(directory, error)
@@ -52,7 +52,7 @@ async function checkDataFile(path: string): Promise<void> {
     const at = header.indexOf(lmdbMagic)
     const version = at < 0 ? undefined : new Uint16Array(header.buffer.slice(at + 4, at + 6))[0]
     const { size } = await file.stat()
-    // An empty file is left by an interrupted creation.
+    // An interrupted creation leaves an empty file.
     if (bytesRead > 0 && (version !== lmdbVersion || size < minDataBytes)) {
       throw new Error(`${path} is not a gamekeeper database`)
     }
@@ -61,10 +61,10 @@ async function checkDataFile(path: string): Promise<void> {
   }
 }
 
-/** In this machine's byte order. */
+/** lmdb writes this number in the machine's byte order. */
 const lmdbMagic = Buffer.from(Uint32Array.of(0xbeef_c0de).buffer)
 const lmdbVersion = 2
-/** Two header pages. */
+/** The size of the two header pages. */
 const minDataBytes = 2 * 4_096
 
 async function checkFreeSpace(directory: string): Promise<void> {
@@ -78,13 +78,13 @@ async function checkFreeSpace(directory: string): Promise<void> {
 
 const initialBytes = 256 * 1_024
 
-/** A flushed file survives a loss of power only if the directory entries that lead to it are flushed as well. */
+/** A flushed file survives a power loss only if the directory entries on its path are flushed as well. */
 export async function flushDirectories(directories: readonly string[]): Promise<void> {
-  // Windows flushes directory entries itself and cannot open a directory.
+  // Windows flushes directory entries itself, and Node cannot open a directory there.
   if (process.platform === 'win32') return
   for (const directory of directories) {
     const handle = await open(directory, 'r').catch((error: unknown) => {
-      // A parent that is writable but not readable can be flushed only by its owner.
+      // A parent directory that is writable but not readable can be flushed only by its owner.
       if (codeOf(error) === 'EACCES') return undefined
       throw error
     })
@@ -96,7 +96,7 @@ export async function flushDirectories(directories: readonly string[]): Promise<
   }
 }
 
-/** False when the file does not exist. Throws when it exists and is not readable and writable. */
+/** Returns false if the file does not exist. Throws if it exists but is not readable and writable. */
 async function isUsable(path: string): Promise<boolean> {
   try {
     await access(path, constants.R_OK | constants.W_OK)

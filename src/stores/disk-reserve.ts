@@ -1,42 +1,44 @@
 /**
- * Reserves disk space for lmdb's data file before lmdb needs it. Touches that file.
+ * Reserves disk space for lmdb's data file before lmdb needs it. Touches only that file.
  *
- * lmdb cannot handle a full disk: after a failed write it composes the error message in a buffer that is too small, which
- * can end the process. So zeros are written first to where lmdb may write next. If they do not fit, the write is rejected
- * before it reaches lmdb.
+ * lmdb cannot handle a full disk: after a failed write it writes the error message to a buffer that is too small, which can
+ * end the process. So this class first writes zeros to the part of the file that lmdb may use next. If they do not fit, the
+ * write is rejected before it reaches lmdb.
  */
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { RootDatabase } from 'lmdb'
 import { isObject } from '../rules/validation/problem.js'
 
-/** A write as far as its size matters; a removal has no value. */
+/** The part of a write that determines its size. A removal has no value. */
 export interface SizedWrite {
   readonly value?: string
 }
 
-/** A leaf, its split, and the write's share of the branch pages above. */
+/** Pages for one record: a leaf, its split, and a share of the branch pages above it. */
 const pagesForWrite = 4
-/** The rest of a transaction: upper branches, table of databases, reserved versions, list of free pages. */
+/**
+ * Pages for the rest of a transaction: upper branches, the table of databases, reserved versions and the list of free pages.
+ */
 const pagesForCommit = 64
-/** lmdb rewrites its list of free pages, with eight bytes for each, in every transaction. */
+/** lmdb rewrites its list of free pages in every transaction, with eight bytes for each free page. */
 const pagesForFreeList = (usedPages: number) => Math.ceil(usedPages / 256)
-/** Reserved for removals, so that records can be deleted from a full store. */
+/** Kept free for removals, so that records can be deleted when the disk is full. */
 const pagesForRemovals = 128
-/** Reserved beyond the need, so that the file grows rarely. */
+/** Reserved in addition to what is needed, so that the file rarely has to grow. */
 const growthBytes = 2 * 1_024 * 1_024
 
 export class DiskReserve {
   readonly #file: number
 
-  /** The directory's environment must be open. */
+  /** The directory's environment must already be open. */
   constructor(directory: string) {
     this.#file = openSync(join(directory, 'data.mdb'), 'r+')
   }
 
   /**
-   * Reserves space for the writes and returns how many of them, from the first on, fit into one transaction. Throws the
-   * system's error when not even the first one fits. Blocks briefly while the file grows.
+   * Reserves space for the writes. Returns how many of them, counted from the first, fit into one transaction. Throws the
+   * system's error if not even the first fits. Blocks briefly while the file grows.
    */
   reserve(root: RootDatabase, writes: readonly SizedWrite[]): number {
     const { pageBytes, usedPages } = usage(root)
@@ -48,7 +50,7 @@ export class DiskReserve {
     } catch (error) {
       const after = countFitting()
       if (after === 0) throw error
-      // The writes that fit proceed; the rest gets this error in its own transaction.
+      // The writes that fit proceed. The others fail with this error in their own transaction.
       return after
     }
     return writes.length
@@ -58,7 +60,7 @@ export class DiskReserve {
     closeSync(this.#file)
   }
 
-  /** Within an empty transaction, which keeps other writers out. */
+  /** Runs in an empty transaction, which keeps other writers out. */
   #grow(root: RootDatabase, bytes: number): void {
     const zeros = Buffer.alloc(256 * 1_024)
     root.transactionSync(() => {
@@ -69,7 +71,7 @@ export class DiskReserve {
   }
 }
 
-/** How many writes, from the first on, are certain to fit into so many pages. */
+/** Returns how many writes, counted from the first, are certain to fit into this many pages. */
 function fitting(writes: readonly SizedWrite[], pages: number, usedPages: number, pageBytes: number): number {
   let end = usedPages + pagesForCommit + pagesForFreeList(usedPages)
   let reservedPages = 0
@@ -81,14 +83,14 @@ function fitting(writes: readonly SizedWrite[], pages: number, usedPages: number
   return writes.length
 }
 
-/** The page behind the last one that the writes may use. */
+/** The page after the last one that the writes may use. */
 function endOf(writes: readonly SizedWrite[], usedPages: number, pageBytes: number): number {
   const fixed = usedPages + pagesForCommit + pagesForFreeList(usedPages) + pagesForRemovals
   return writes.reduce((end, write) => end + pagesOf(write, pageBytes), fixed)
 }
 
 function pagesOf({ value }: SizedWrite, pageBytes: number): number {
-  // A value of less than a quarter of a page shares one; at most three bytes encode a character.
+  // A value smaller than a quarter of a page shares a page. A character takes at most three bytes.
   if (value === undefined || value.length * 3 < pageBytes / 4) return pagesForWrite
   return pagesForWrite + Math.ceil(Buffer.byteLength(value) / pageBytes) + 1
 }

@@ -1,8 +1,9 @@
 /**
- * The lmdb environment of a file store: one file with a database per collection and one about the store itself. Touches the
- * directory through lmdb.
+ * The lmdb environment of a file store: one file, with a database for each collection and one for data about the store
+ * itself. Touches the directory through lmdb.
  *
- * Commits are flushed before they become visible (no `overlappingSync`): everything that can be read survives a loss of power.
+ * Commits are flushed before they become visible (no `overlappingSync`), so everything that can be read survives a power
+ * loss.
  */
 import type { Database, RootDatabase } from 'lmdb'
 import { FleetError, messageOf } from '../contracts/errors.js'
@@ -21,16 +22,16 @@ export interface Environment {
 export type Collections = Readonly<Record<CollectionName, Database<string, string>>>
 
 export interface Claim {
-  /** A previous holder that ended without releasing the directory. */
+  /** The previous holder, if it ended without releasing the directory. */
   readonly deadHolder: ProcessIdentity | undefined
-  /** At least the highest version ever given to a record. */
+  /** At least as high as the highest version ever assigned to a record. */
   readonly lastVersion: number
 }
 
-/** Data format of a directory. Increase it for changes that older code would misread. */
+/** Data format of a directory. Increase it for changes that older code would misinterpret. */
 const dataFormat = 1
 
-/** Loaded on demand, since importing gamekeeper must not need a native binary. */
+/** Loaded on demand, so that importing gamekeeper does not require a native binary. */
 export async function loadLmdb(): Promise<Lmdb> {
   try {
     return await import('lmdb')
@@ -42,19 +43,19 @@ export async function loadLmdb(): Promise<Lmdb> {
 
 export function openEnvironment(lmdb: Lmdb, directory: string): Environment {
   const options = {
-    // Otherwise lmdb takes a path with a dot for a file.
+    // Otherwise lmdb treats a path that contains a dot as a file.
     noSubdir: false,
     maxDbs: 4,
     permissionsMode: 0o600,
     overlappingSync: false,
-    // With it lmdb creates promises whose rejection cannot be handled. The group writer batches instead.
+    // If true, lmdb creates promises whose rejection cannot be handled. The group writer does the batching instead.
     eventTurnBatching: false,
   }
   const root = lmdb.open<string, string>(directory, { ...options, encoding: 'string' })
   return { root, about: root.openDB<string, string>('about', { encoding: 'string' }) }
 }
 
-/** Call after `claim`: nothing may be written to a directory in use or of a later format. */
+/** Call this after `claim`: nothing may be written to a directory that is in use or has a newer format. */
 export function openCollections({ root }: Environment): Collections {
   const collection = (name: CollectionName) =>
     root.openDB<string, string>(name, { encoding: 'string', useVersions: true })
@@ -62,8 +63,8 @@ export function openCollections({ root }: Environment): Collections {
 }
 
 /**
- * Makes this process the only writer of the directory, in one transaction, so that one of two concurrent claims fails. The
- * claim of a dead process is void. Throws `directory-in-use`, or `directory-unusable` for data of a later format.
+ * Makes this process the only writer of the directory. Uses one transaction, so that of two concurrent claims one fails. The
+ * claim of a dead process is ignored. Throws `directory-in-use`, or `directory-unusable` if the data has a newer format.
  */
 export function claim({ root, about }: Environment, directory: string): Claim {
   return root.transactionSync(() => {

@@ -1,4 +1,4 @@
-/** Errors that the memory and the file store share. */
+/** Errors shared by the memory store and the file store. */
 import { FleetError, messageOf } from '../contracts/errors.js'
 import { keyOf, type Ref } from '../rules/model/resources.js'
 

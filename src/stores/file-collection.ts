@@ -1,4 +1,4 @@
-/** One collection of a file store, with records as JSON. Touches lmdb. */
+/** One collection in a file store, with its records stored as JSON. Touches lmdb. */
 import type { Database } from 'lmdb'
 import type { CallOptions } from '../contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
@@ -85,15 +85,15 @@ export class FileCollection<T extends Ref> implements Collection<T> {
 
 type Change = Pick<Write, 'value' | 'ifVersion'>
 
-/** The limit of lmdb is 1978; valid names are far shorter. */
+/** lmdb allows 1978 bytes; valid names are much shorter. */
 const maxKeyBytes = 1_024
 
-/** NaN, which matches no version, for a revision that is not of this store. */
+/** Returns NaN, which matches no version, for a revision that this store did not issue. */
 function versionOf(revision: string): number {
   return /^[1-9]\d{0,15}$/.test(revision) ? Number(revision) : Number.NaN
 }
 
-/** Rejects when the signal fires, also while the disk does not respond. */
+/** Rejects when the signal fires, even if the disk does not respond. */
 function rejectOnAbort<R>(write: Promise<R>, signal: AbortSignal | undefined): Promise<R> {
   if (!signal) return write
   return new Promise((resolve, reject) => {

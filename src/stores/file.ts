@@ -1,6 +1,6 @@
 /**
- * A store in a directory, for one process at a time. Acknowledged writes survive the process and a loss of power. Touches the
- * directory through lmdb.
+ * A store in a directory, for one process at a time. Acknowledged writes survive a crash of the process and a power loss.
+ * Touches the directory through lmdb.
  */
 import { resolve } from 'node:path'
 import { FleetError } from '../contracts/errors.js'
@@ -22,14 +22,14 @@ import { FileCollection } from './file-collection.js'
 import { GroupWriter } from './group-writer.js'
 
 export interface FileStoreOptions {
-  /** Created with its parents when missing. It must be on a local disk and used by nothing else. */
+  /** Created, with its parents, if it does not exist. Must be on a local disk and must not be used for anything else. */
   readonly directory: string
   readonly logger?: Logger
 }
 
 /**
- * Opens the store. Throws `directory-in-use` when a live process, including this one, has it open, and
- * `directory-unusable` with the system's reason when the directory cannot be created or opened.
+ * Opens the store. Throws `directory-in-use` if it is already open in a live process, including this one, and
+ * `directory-unusable` with the system's reason if the directory cannot be created or opened.
  */
 export async function fileStore(options: FileStoreOptions): Promise<Store> {
   const directory = resolve(options.directory)
@@ -67,7 +67,7 @@ async function abandon(environment: Environment, claimed: Claim | undefined): Pr
   try {
     if (claimed) release(environment)
   } catch {
-    // The caller gets the original error. The claim becomes void when this process ends.
+    // The caller gets the original error. The claim becomes invalid when this process ends.
   }
   await environment.root.close()
 }

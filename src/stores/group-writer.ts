@@ -1,9 +1,9 @@
 /**
- * Writes to lmdb in groups: writes that arrive while one transaction is flushed share the next one, so that a thousand
- * callers wait little longer than one. Touches the given environment, with one transaction at a time.
+ * Writes to lmdb in groups. Writes that arrive while a transaction is being flushed share the next transaction, so that a
+ * thousand concurrent callers wait little longer than one. Touches the given environment, with one transaction at a time.
  *
  * A failed transaction may leave lmdb's environment unusable, and a write to it would then never return. So after a failure
- * the next transaction starts only once the environment has responded or was reopened.
+ * the next transaction starts only once the environment has responded or has been reopened.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Database } from 'lmdb'
@@ -12,14 +12,17 @@ import type { DiskReserve } from './disk-reserve.js'
 import { release, type Collections, type Environment } from './environment.js'
 import { reasonOf, type CollectionName } from './failures.js'
 
-/** A value without version creates the record, a value with version replaces it, a version alone removes it. */
+/**
+ * With a value only, creates the record. With a value and `ifVersion`, replaces the record. With `ifVersion` only, removes
+ * the record.
+ */
 export interface Write {
   readonly collection: CollectionName
   readonly key: string
   readonly value?: string
-  /** The write fails unless the record has this version. */
+  /** The write fails unless this is the record's version. */
   readonly ifVersion?: number
-  /** A write whose signal fires before its transaction is skipped. */
+  /** If the signal fires before the write's transaction starts, the write is skipped. */
   readonly signal: AbortSignal | undefined
 }
 
@@ -31,9 +34,9 @@ export interface GroupWriterDependencies {
   readonly environment: OpenEnvironment
   /** The writer closes both. */
   readonly diskReserve: DiskReserve
-  /** At least the highest version ever given to a record. */
+  /** At least as high as the highest version ever assigned to a record. */
   readonly lastVersion: number
-  /** Reopens the environment after a dead one was closed. */
+  /** Opens the environment again after an unusable one was closed. */
   readonly reopen: () => Promise<OpenEnvironment>
 }
 
@@ -44,7 +47,10 @@ interface Pending {
 }
 
 const maxGroupSize = 2_000
-/** Versions are reserved in blocks, recorded with the first use of a block, so that none is ever used twice. */
+/**
+ * Versions are reserved in blocks of this size, so that none is ever used twice. A block is recorded when its first version
+ * is used.
+ */
 const versionBlock = 1_000_000
 
 export class GroupWriter {
@@ -65,14 +71,16 @@ export class GroupWriter {
     this.#lastReserved = deps.lastVersion
   }
 
-  /** For reads. Throws `unavailable` while the database is dead, and triggers reopening it. */
+  /** The environment, for reads. While the database is unusable, throws `unavailable` and triggers reopening it. */
   get environment(): OpenEnvironment {
     if (this.#state === 'open') return this.#environment
     this.#running ??= this.#run()
     throw new FleetError('unavailable', 'the database is being reopened after a failed write; retry')
   }
 
-  /** Resolves, once the write is flushed, with the record's new version; with undefined if its condition failed. */
+  /**
+   * Once the write is flushed, resolves with the record's new version, or with undefined if the write's condition failed.
+   */
   write(write: Write): Promise<number | undefined> {
     return new Promise((resolve, reject) => {
       this.#queue.push({ write, resolve, reject })
@@ -98,7 +106,7 @@ export class GroupWriter {
   async #run(): Promise<void> {
     await this.#revive().catch(ignoreFailure)
     for (;;) {
-      // Writes of the same turn of the event loop share the transaction.
+      // Writes from the same turn of the event loop share a transaction.
       await nextTurn()
       if (this.#queue.length === 0) break
       const group = this.#queue.splice(0, maxGroupSize).filter(({ write }) => !write.signal?.aborted)
@@ -142,7 +150,7 @@ export class GroupWriter {
     }
   }
 
-  /** Rejects last, so that callers that read afterwards find the environment open. */
+  /** Rejects the writes only after trying to reopen the environment, so that callers can read immediately afterwards. */
   async #fail(group: readonly Pending[], error: unknown): Promise<void> {
     const cause = await causeOf(error)
     if (this.#state === 'open' && !responds(this.#environment)) this.#state = 'dead'
@@ -158,29 +166,32 @@ function put(database: Database<string, string>, write: Write, version: number):
   const { key, value, ifVersion } = write
   if (ifVersion === undefined) {
     return database.ifNoExists(key, () => {
-      // Settles with the enclosing condition.
+      // This promise settles together with that of `ifNoExists`.
       void database.put(key, value ?? '', version)
     })
   }
   return value === undefined ? database.remove(key, ifVersion) : database.put(key, value, version, ifVersion)
 }
 
-/** lmdb's error has a `commitError`, a promise that rejects in the same turn with the system's error. */
+/**
+ * Returns the cause of an lmdb error. lmdb sets `commitError`, a promise that rejects in the same turn with the system's
+ * error.
+ */
 async function causeOf(error: unknown): Promise<unknown> {
   if (!(error instanceof Error) || !('commitError' in error)) return error
   return Promise.race([Promise.resolve(error.commitError).catch((cause: unknown) => cause), nextTurn(error)])
 }
 
-/** The next read or write tries again and reports a failure. */
+/** Ignores a failure here, because the next read or write tries again and reports it. */
 function ignoreFailure(): void {}
 
-/** True when an empty transaction, which writes nothing, succeeds. */
+/** Returns true if an empty transaction, which writes nothing, succeeds. */
 function responds({ root }: Environment): boolean {
   try {
     root.transactionSync(() => undefined)
     return true
   } catch {
-    // The environment is reopened whatever the reason.
+    // The reason does not matter: the environment is reopened in any case.
     return false
   }
 }

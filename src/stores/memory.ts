@@ -1,8 +1,8 @@
 /**
  * A store in the memory of its process, for the memory backend and for unit tests.
  *
- * Every call does its work synchronously. Records are not copied: they are readonly by type, and a copy would cost more than
- * the write itself.
+ * Every call does its work synchronously. Records are not copied: their types are readonly, and copying would cost more than
+ * the write.
  */
 import type { CallOptions } from '../contracts/call-options.js'
 import { throwIfAborted } from '../contracts/errors.js'
@@ -27,9 +27,9 @@ export function memoryStore(): Store {
 class MemoryCollection<T extends Ref> implements Collection<T> {
   readonly #name: CollectionName
   readonly #life: { readonly closed: boolean }
-  /** By namespace, then by name: two lookups are faster than building a key of two strings. */
+  /** Records by namespace, then by name: two lookups are faster than building a combined key. */
   readonly #namespaces = new Map<string, Map<string, Versioned<T>>>()
-  /** Never reset, so that a deleted record's revision matches no later record of the same name. */
+  /** Never reset, so that the revision of a deleted record never matches a later record with the same name. */
   #lastRevision = 0
 
   constructor(name: CollectionName, life: { readonly closed: boolean }) {

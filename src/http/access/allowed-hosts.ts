@@ -1,6 +1,7 @@
 /**
- * Protects a listener on loopback that does not authenticate callers from DNS rebinding: a web page can point its own name
- * at 127.0.0.1 and is then same-origin with the listener, but its requests still carry that name in `Host`.
+ * Protects an unauthenticated loopback listener from DNS rebinding. A web page can make its own host name resolve to
+ * 127.0.0.1, so that the browser treats the page and the listener as one origin. Its requests still carry that name in
+ * `Host`.
  */
 import { isIP } from 'node:net'
 import { FleetError } from '../../contracts/errors.js'
@@ -8,13 +9,13 @@ import { shown } from '../../rules/validation/problem.js'
 import type { Authorize } from './guard.js'
 
 /**
- * An `authorize` hook that refuses requests for unknown host names. Allows `localhost`, `*.localhost`, IP addresses, `names`,
- * and requests without a `Host`, which no browser sends.
+ * An `authorize` hook that rejects requests for unknown host names. Allows `localhost`, `*.localhost`, IP addresses,
+ * `names`, and requests without a `Host` header, which browsers never send.
  */
 export function allowedHosts(names: readonly string[] = []): Authorize {
   const allowed = new Set(['localhost', ...names.map((name) => name.toLowerCase())])
   const isAllowed = (host: string) => allowed.has(host) || host.endsWith('.localhost') || isIP(host) !== 0
-  /** The last allowed header: most callers use one name. */
+  /** Caches the last allowed header, since most callers always use the same name. */
   let lastAllowed: string | undefined
   return (request) => {
     const header = request.header('host')

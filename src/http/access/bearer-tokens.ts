@@ -5,7 +5,7 @@ import { type Role, roles as everyRole } from '../api/operations.js'
 import type { Authorize } from './guard.js'
 
 export interface BearerToken {
-  /** At least 16 letters, digits or `-._~+/=`. Generate one with `openssl rand -hex 32`. */
+  /** At least 16 characters: letters, digits or `-._~+/=`. Generate one with `openssl rand -hex 32`. */
   readonly token: string
   /** `manage` includes `read`. */
   readonly roles: readonly Role[]
@@ -15,9 +15,10 @@ const minLength = 16
 const tokenCharacters = /^[\w.~+/=-]+$/
 
 /**
- * `authorize: bearerTokens([{ token, roles: ['allocate'] }])`. Several tokens may be valid at once, so that one can be
- * replaced while clients still use it. A request without a known token is 401; one whose token lacks the role is 403.
- * Throws `invalid` for an empty list, a token that is too short or that a header cannot hold, and an unknown role.
+ * `authorize: bearerTokens([{ token, roles: ['allocate'] }])`. Several tokens may be valid at once, so that a token can be
+ * replaced while clients still use the old one. A request without a known token gets 401; a request whose token lacks the
+ * role gets 403. Throws `invalid` for an empty list, an unknown role, or a token that is too short or has characters that a
+ * header cannot contain.
  */
 export function bearerTokens(tokens: readonly BearerToken[]): Authorize {
   if (tokens.length === 0) throw new FleetError('invalid', 'bearerTokens needs at least one token')
@@ -38,7 +39,7 @@ export function bearerTokens(tokens: readonly BearerToken[]): Authorize {
     const digest = digestOf(token)
     let isKnown = false
     let hasRole = false
-    // Compares with all tokens, so that the time taken reveals nothing about any of them.
+    // Compares the token with every known token, so that the response time reveals nothing about any of them.
     for (const candidate of accepted) {
       const same = timingSafeEqual(digest, candidate.digest)
       isKnown ||= same
@@ -51,7 +52,7 @@ export function bearerTokens(tokens: readonly BearerToken[]): Authorize {
   }
 }
 
-/** Throws `invalid`. Messages never show the token. */
+/** Throws `invalid`. Error messages never contain the token. */
 function checkToken(token: string, field: string): void {
   if (typeof token !== 'string' || token.length < minLength) {
     throw new FleetError('invalid', `${field}.token must have at least ${minLength} characters`)
@@ -61,7 +62,7 @@ function checkToken(token: string, field: string): void {
   }
 }
 
-/** Constant-time comparison needs values of equal length. */
+/** Tokens are hashed because constant-time comparison needs inputs of equal length. */
 function digestOf(token: string): Buffer {
   return createHash('sha256').update(token).digest()
 }

@@ -1,4 +1,4 @@
-/** Limits the requests that are processed at once. */
+/** Limits how many requests are processed at once. */
 import { FleetError } from '../../contracts/errors.js'
 
 export class ConcurrencyLimit {
@@ -9,7 +9,7 @@ export class ConcurrencyLimit {
     this.#max = max
   }
 
-  /** Throws `overloaded` at the limit. Otherwise call `leave` when the request ends. */
+  /** Throws `overloaded` if the limit is reached. Otherwise the caller must call `leave` when the request ends. */
   enter(): void {
     if (this.#running >= this.#max) {
       throw new FleetError('overloaded', `${this.#running} requests are in flight, the limit of this host; retry later`)
@@ -21,7 +21,10 @@ export class ConcurrencyLimit {
     this.#running--
   }
 
-  /** Does not count the request while `work` runs: for callers that only wait, whose number the fleet limits. */
+  /**
+   * Does not count the request while `work` runs. Used while a caller waits for a server: the fleet limits the number of
+   * waiting callers.
+   */
   async whileUncounted<T>(work: () => Promise<T>): Promise<T> {
     this.#running--
     try {

@@ -1,11 +1,11 @@
-/** CORS: allows pages of other origins to call these routes from a browser. */
+/** CORS: allows web pages from other origins to call these routes. */
 import { errorCodeHeader } from '../../rules/model/wire.js'
 import type { Exchange, Handler } from '../core/exchange.js'
 
 export interface CorsOptions {
   /**
-   * Origins whose pages may call these routes from a browser, for example `https://console.example`. `*` allows all; use
-   * it only if `authorize` checks something that browsers do not send on their own. Default: none.
+   * Origins whose pages may call these routes, for example `https://console.example`. `*` allows all origins; use it only if
+   * `authorize` checks a credential that browsers do not send automatically. Default: none.
    */
   readonly allowedOrigins?: readonly string[]
 }
@@ -14,7 +14,7 @@ export interface Cors {
   readonly isAllowed: (origin: string) => boolean
 }
 
-/** Undefined where no origin is allowed. */
+/** Returns undefined if no origin is allowed. */
 export function corsOf({ allowedOrigins = [] }: CorsOptions): Cors | undefined {
   if (allowedOrigins.length === 0) return undefined
   const allowed = new Set(allowedOrigins)
@@ -23,7 +23,7 @@ export function corsOf({ allowedOrigins = [] }: CorsOptions): Cors | undefined {
 
 const maxAgeSeconds = 600
 
-/** Adds CORS headers to the handler's responses. `methods`: the methods of its path. */
+/** Adds CORS headers to the handler's responses. `methods`: the methods that the path supports. */
 export function crossOrigin({ isAllowed }: Cors, methods: readonly string[], handle: Handler): Handler {
   return async (exchange) => {
     const response = await handle(exchange)

@@ -1,4 +1,4 @@
-/** Checks that run before a handler: the limit of requests in flight, then the host's hooks. */
+/** Checks that run before a handler: the limit on concurrent requests, then the host app's hooks. */
 import { FleetError } from '../../contracts/errors.js'
 import { type Logger, silentLogger } from '../../contracts/logger.js'
 import type { Operation } from '../api/operations.js'
@@ -7,35 +7,39 @@ import { HttpError, retryAfter } from '../core/http-response.js'
 import { ConcurrencyLimit } from './concurrency-limit.js'
 
 /**
- * True allows the request; any other value is 403. Throw a FleetError `unauthenticated` for an unknown caller, which is
- * 401. Any other error is 500: the logger gets it, the caller does not.
+ * Return true to allow the request; any other value results in 403. Throw a FleetError `unauthenticated` if the caller is
+ * unknown, which results in 401. Any other error, except `forbidden`, results in 500: it is logged but not sent to the
+ * caller.
  */
 export type Authorize = (request: ApiRequest, operation: Operation) => boolean | Promise<boolean>
 
-/** Returns in how many ms this caller may retry, which makes the response 429; 0 or undefined allows the request. */
+/** Returns after how many ms the caller may retry, which results in 429; 0 or undefined allows the request. */
 export type RateLimit = (request: ApiRequest, operation: Operation) => number | undefined | Promise<number | undefined>
 
-/** Options of every factory of routes. */
+/** Options shared by all functions that create routes. */
 export interface GuardOptions {
-  /** Called before every operation. Default: every caller may do everything. */
+  /** Called before every operation. Default: allows every caller. */
   readonly authorize?: Authorize
-  /** Called before `authorize`, so that guessing tokens is slow. Default: no limit. See `perClientRateLimit`. */
+  /**
+   * Called before `authorize`, so that it also slows down attempts to guess tokens. Default: no limit. See
+   * `perClientRateLimit`.
+   */
   readonly rateLimit?: RateLimit
   /**
-   * Requests processed at once; more are refused with 503. Callers that wait for a game server do not count: the fleet
-   * limits them (`limits.maxWaiting`). Default 10,000.
+   * Maximum number of requests processed at once; further requests get 503. Callers that wait for a game server do not
+   * count: the fleet limits them separately (`limits.maxWaiting`). Default 10,000.
    */
   readonly maxInFlight?: number
-  /** Gets the errors of hooks. Default: silent. */
+  /** Logs errors thrown by hooks. Default: silent. */
   readonly logger?: Logger
 }
 
 export const defaultMaxInFlight = 10_000
 
 export interface Guard {
-  /** Shared by all operations of a group of routes. */
+  /** Shared by all operations in a group of routes. */
   readonly inFlight: ConcurrencyLimit
-  /** Returns the handler with the hooks in front of it; the handler itself if there are none. */
+  /** Returns a handler that runs the hooks first, or `handle` itself if there are no hooks. */
   before(operation: Operation, handle: Handler): Handler
 }
 
@@ -53,7 +57,7 @@ export function guard(options: GuardOptions): Guard {
 function withAuthorize(authorize: Authorize, operation: Operation, handle: Handler, logger: Logger): Handler {
   const failed = hookError('authorize', 'authorization check failed', logger)
   const admit = (verdict: unknown) => {
-    // Only true: a hook that returns any other value, or nothing, has not allowed the request.
+    // Only `true` allows the request: a hook that returns another value, or nothing, has not allowed it.
     if (verdict !== true) throw new FleetError('forbidden', `the operation ${operation.name} is not allowed`)
   }
   return withHook(authorize, operation, { admit, failed, handle })
@@ -72,14 +76,14 @@ function withRateLimit(rateLimit: RateLimit, operation: Operation, handle: Handl
 type Hook<T> = (request: ApiRequest, operation: Operation) => T | PromiseLike<T>
 
 interface HookOptions<T> {
-  /** Throws to refuse the request. */
+  /** Throws if the hook's result refuses the request. */
   readonly admit: (result: T) => void
-  /** The error to answer with when the hook has thrown. */
+  /** Returns the error to respond with if the hook throws. */
   readonly failed: (error: unknown) => unknown
   readonly handle: Handler
 }
 
-/** Returns the handler with a hook in front of it. A synchronous hook costs no turn of the event loop. */
+/** Returns a handler that runs the hook first. A synchronous hook adds no turn of the event loop. */
 function withHook<T>(hook: Hook<T>, operation: Operation, { admit, failed, handle }: HookOptions<T>): Handler {
   return (exchange) => {
     let result: T | PromiseLike<T>
@@ -108,7 +112,10 @@ function isPromise<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
   return typeof value === 'object' && value !== null && 'then' in value
 }
 
-/** Hides other errors of a hook, which may contain what the caller must not see. */
+/**
+ * Passes on `unauthenticated` and `forbidden`. Logs and replaces any other error, which may contain details that the caller
+ * must not see.
+ */
 function hookError(hook: string, message: string, logger: Logger): (error: unknown) => unknown {
   return (error) => {
     if (FleetError.is(error, 'unauthenticated') || FleetError.is(error, 'forbidden')) return error

@@ -7,11 +7,11 @@ import type { RateLimit } from './guard.js'
 export interface PerClientRateLimitOptions {
   /** Sustained calls per second. */
   readonly perSecond: number
-  /** Calls allowed at once. Default: `perSecond`, at least 1. */
+  /** Maximum number of calls in a burst. Default: `perSecond`, at least 1. */
   readonly burst?: number
-  /** Identifies the caller. Default: the remote address, which behind a proxy is the proxy's. */
+  /** Identifies the caller. Default: the remote address, which is the proxy's address if the host is behind a proxy. */
   readonly callerOf?: (request: ApiRequest) => string
-  /** Callers tracked at once; the least recently seen is forgotten first. Default 10,000. */
+  /** Maximum number of callers tracked at once; the least recently seen is forgotten first. Default 10,000. */
   readonly maxCallers?: number
   /** Default: the system clock. */
   readonly clock?: Clock
@@ -22,7 +22,7 @@ interface Bucket {
   refilledAt: number
 }
 
-/** Throws `invalid` for a number out of range. */
+/** Throws `invalid` if a number is out of range. */
 export function perClientRateLimit(options: PerClientRateLimitOptions): RateLimit {
   const { perSecond, callerOf = addressOf, maxCallers = 10_000, clock = systemClock } = options
   const burst = options.burst ?? Math.max(1, perSecond)
@@ -33,7 +33,7 @@ export function perClientRateLimit(options: PerClientRateLimitOptions): RateLimi
   if (burst < 1) {
     throw new FleetError('invalid', `perClientRateLimit: burst must be at least 1, but is ${burst}; no call would pass`)
   }
-  /** Least recently seen first. */
+  /** Ordered from the least to the most recently seen caller. */
   const buckets = new Map<string, Bucket>()
 
   return (request) => {

@@ -1,4 +1,4 @@
-/** The allocation API: one call that allocates a server to a session. */
+/** The allocation API: one operation, which allocates a server to a session. */
 import { FleetError } from '../../contracts/errors.js'
 import type { AllocateOptions, Fleet } from '../../contracts/fleet.js'
 import { defaultLimits } from '../../contracts/options.js'
@@ -17,11 +17,11 @@ import { defaultMaxBodyBytes } from '../core/request-body.js'
 import { createRoutes, type Routes } from '../core/routes.js'
 
 export interface AllocationRoutesOptions extends GuardOptions, CorsOptions {
-  /** A larger body is refused with 413. Default 1 MiB. */
+  /** Larger bodies get 413. Default 1 MiB. */
   readonly maxBodyBytes?: number
 }
 
-/** The part of a fleet that the allocation API calls. Requests are passed on unchecked: the fleet validates them. */
+/** The part of a fleet that the allocation API uses. Requests are passed on unchecked: the fleet validates them. */
 export interface AllocatingFleet {
   allocate(request: unknown, options?: AllocateOptions): ReturnType<Fleet['allocate']>
 }
@@ -61,7 +61,7 @@ export function maxWaitMsOf(fleet: AllocatingFleet): number {
   return internalsOf(fleet)?.maxWaitMs ?? defaultLimits.maxWaitMs
 }
 
-/** Reads `?wait=`: seconds, fractions allowed. */
+/** Parses `?wait=`, a number of seconds that may have a fraction. */
 function readWaitMs(text: string | undefined, maxWaitMs: number): number {
   if (text === undefined) return 0
   const waitMs = /^\d+(\.\d+)?$/.test(text) ? Math.round(Number(text) * 1_000) : NaN

@@ -1,6 +1,6 @@
 /**
- * The JSON that the management API reads and writes: gamekeeper's own, or that of another project, so that its clients
- * work here. docs/reference/http-api.md lists every difference. Pure.
+ * The JSON that the management API reads and writes: gamekeeper's own format, or the format of another project, so that
+ * clients written for that project work here. docs/reference/http-api.md lists every difference. Pure.
  */
 import type { GameServer, GameServerBuild, GameServerBuildDetail, GameServerDetail } from '../../rules/model/wire.js'
 import { isObject } from '../../rules/validation/problem.js'
@@ -11,16 +11,16 @@ export type Compat = 'thundernetes'
 
 export interface Dialect {
   readonly created: 200 | 201
-  /** Converts the body of a create. */
+  /** Converts the body of a create request. */
   input(body: unknown): unknown
-  /** Converts the body of a patch. */
+  /** Converts the body of a patch request. */
   change(body: unknown): unknown
   build(build: GameServerBuild): unknown
   builds(builds: readonly GameServerBuild[]): unknown
   servers(servers: readonly GameServer[]): unknown
   detail(detail: GameServerDetail): unknown
   buildDetail(detail: GameServerBuildDetail): unknown
-  /** The servers and details of a build that does not exist. Undefined: 404. */
+  /** Returned as the servers or details of a build that does not exist. If undefined, the response is 404. */
   readonly ofMissingBuild: unknown
 }
 
@@ -28,7 +28,10 @@ export function dialectOf(compat: Compat | undefined): Dialect {
   return compat === undefined ? native : thundernetes
 }
 
-/** The details of a build are one object, and those of a server are an array of one: existing clients rely on this. */
+/**
+ * The details of a build are an object, but the details of one server are an array with one element: existing clients rely
+ * on this.
+ */
 const native: Dialect = {
   created: 200,
   input: (body) => body,
@@ -53,15 +56,15 @@ const thundernetes: Dialect = {
   ofMissingBuild: listOf([]),
 }
 
-/** A list in the shape of Kubernetes. */
+/** A list in the format that Kubernetes uses. */
 function listOf(items: readonly unknown[]): unknown {
   return { metadata: {}, items }
 }
 
-/** From that project's CRD. */
+/** The default in that project's CRD. */
 const defaultCrashesToMarkUnhealthy = 5
 
-/** Drops fields that only that project has, such as `titleID`, as Kubernetes prunes unknown fields. */
+/** Drops fields that exist only in that project, such as `titleID`, just as Kubernetes prunes unknown fields. */
 function specFrom(spec: Readonly<Record<string, unknown>>): unknown {
   const fields = Object.fromEntries(Object.entries(spec).filter(([field]) => specFields.has(field)))
   const { standingBy = 0, max = 0, crashesToMarkUnhealthy, buildMetadata } = fields
@@ -74,12 +77,12 @@ function specFrom(spec: Readonly<Record<string, unknown>>): unknown {
   }
 }
 
-/** `[{ key, value }]` becomes an object. Of duplicate keys the last wins, as in the SDK. */
+/** Converts `[{ key, value }]` to an object. If a key occurs twice, the last value wins, as in the SDK. */
 function metadataFrom(items: readonly unknown[]): unknown {
   const entries = items.flatMap((item) =>
     isObject(item) && typeof item['key'] === 'string' ? [[item['key'], item['value']] as const] : [],
   )
-  // Validation refuses any other shape.
+  // Items of any other shape are returned unchanged, and validation rejects them.
   return entries.length === items.length ? Object.fromEntries(entries) : items
 }
 

@@ -1,6 +1,6 @@
 /**
- * The events of a fleet as server-sent events. Each reader reads the fleet's event log at its own pace; nothing is buffered
- * for it. A reader that falls behind the log gets an `EventsDropped`.
+ * Serves a fleet's events as server-sent events. Each reader reads the fleet's event log at its own pace; no events are
+ * buffered per reader. A reader that falls behind the log gets an `EventsDropped`.
  */
 import { type Clock, systemClock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
@@ -15,19 +15,19 @@ import type { HttpResponse } from '../core/http-response.js'
 export type StreamedEvent = FleetEvent | EventsDropped
 
 export interface EventStreamOptions {
-  /** Sends a comment after this long without an event, so that proxies keep the connection open. Default 15 s. */
+  /** After this long without an event, a comment is sent, so that proxies keep the connection open. Default 15 s. */
   readonly heartbeatMs?: number
-  /** A reader that accepts nothing for this long is disconnected; it can reconnect and resume. Default 30 s. */
+  /** A reader that accepts no data for this long is disconnected; it can reconnect and resume. Default 30 s. */
   readonly stallMs?: number
-  /** Concurrent readers; more are refused with 503. Default 1,000. */
+  /** Maximum number of concurrent readers; further readers get 503. Default 1,000. */
   readonly maxReaders?: number
 }
 
-/** The part of a fleet that streams and webhooks read. */
+/** The part of a fleet that event streams and webhooks use. */
 export type ReadableFleet = Pick<Fleet, 'events'>
 
 const defaults = { heartbeatMs: 15_000, stallMs: 30_000, maxReaders: 1_000 }
-/** How soon a browser reconnects after its connection has ended. */
+/** How long a browser waits before it reconnects. */
 const retryMs = 1_000
 
 export function eventStream(
@@ -63,12 +63,12 @@ export function eventStream(
     const headers = {
       'Content-Type': 'text/event-stream',
       'Cache-Control': 'no-store',
-      // Without it nginx holds events back until its buffer is full.
+      // Without this header, nginx delays events until its buffer is full.
       'X-Accel-Buffering': 'no',
     }
     const requested = firstSeq(exchange, log)
     if (exchange.method === 'HEAD') return Promise.resolve({ status: 200, headers })
-    // The first id lets a reader that is disconnected before the first event resume here.
+    // Send an id first, so that a reader that is disconnected before the first event can resume from here.
     const last = requested === undefined ? internalsOf(fleet)?.log.last : undefined
     const id = last === undefined ? '' : `id: ${idOf(log, last)}\n`
     const from = last === undefined ? requested : last + 1
@@ -77,13 +77,16 @@ export function eventStream(
   }
 }
 
-/** Number of the first event to send: after `Last-Event-ID`, or `?from=`. Undefined: the next event to be emitted. */
+/**
+ * Number of the first event to send: the one after `Last-Event-ID`, or `?from=`. Undefined means the next event to be
+ * emitted.
+ */
 function firstSeq(exchange: Exchange, log: string): number | undefined {
   const last = exchange.header('last-event-id')
   if (last !== undefined && last !== '') {
     const [, ofLog = log, number = ''] = /^(?:([\w-]{1,64})-)?(\d*)$/.exec(last) ?? []
     const seen = wholeNumber(number, 'Last-Event-ID')
-    // The id is from another log, so all events of this one are new to the reader.
+    // The id refers to another log, so every event in this log is new to the reader.
     return ofLog === log ? seen + 1 : 1
   }
   const from = exchange.query('from')
@@ -95,7 +98,7 @@ function wholeNumber(text: string, name: string): number {
   throw new FleetError('invalid', `${name} must be the number of an event, but is ${shown(text)}`)
 }
 
-/** Numbering starts over when the host restarts, so the id includes the log. */
+/** Event numbers start over when the host restarts, so the id also identifies the log. */
 function idOf(log: string, seq: number): string {
   return `${log}-${seq}`
 }
@@ -105,7 +108,7 @@ function toServerSentEvent(event: StreamedEvent, log: string): string {
   return `id: ${idOf(log, event.seq)}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
 }
 
-/** Yields undefined after every `ms` without a value. */
+/** Passes values on, and yields undefined after every `ms` without a value. */
 async function* withHeartbeats<T>(source: AsyncIterator<T>, ms: number, clock: Clock): AsyncGenerator<T | undefined> {
   let next = source.next()
   for (;;) {
@@ -125,7 +128,7 @@ async function* withHeartbeats<T>(source: AsyncIterator<T>, ms: number, clock: C
 
 const logIDs = new WeakMap<Fleet['events'], string>()
 
-/** Identifies the numbering of this fleet's events; new with every start. */
+/** Identifies the fleet's event log; every start of a fleet creates a new one. */
 export function logIDOf({ events }: ReadableFleet): string {
   const existing = logIDs.get(events)
   if (existing !== undefined) return existing

@@ -1,4 +1,4 @@
-/** The allocation and the management API together, for a host that mounts both at one place. */
+/** The allocation and management APIs together, for a host app that mounts both under one path. */
 import { corsOf } from '../access/cors.js'
 import { createRoutes, type Routes } from '../core/routes.js'
 import { type AllocatingFleet, allocationGroup, type AllocationRoutesOptions, maxWaitMsOf } from './allocation.js'
@@ -6,7 +6,7 @@ import { type ManagedFleet, managementGroup, type ManagementOptions } from './ma
 
 export interface FleetRoutesOptions extends AllocationRoutesOptions, ManagementOptions {}
 
-/** The routes of `allocationRoutes` and `managementRoutes`, with one OpenAPI document. */
+/** The routes of `allocationRoutes` and `managementRoutes`, with a single OpenAPI document. */
 export function fleetRoutes(fleet: AllocatingFleet & ManagedFleet, options: FleetRoutesOptions = {}): Routes {
   const closing = new AbortController()
   const groups = [allocationGroup(fleet, options, closing.signal), managementGroup(fleet, options, closing.signal)]

@@ -15,14 +15,14 @@ import { type Compat, type Dialect, dialectOf } from './compat.js'
 import { eventStream, type EventStreamOptions } from './event-stream.js'
 
 export interface ManagementOptions extends GuardOptions, CorsOptions {
-  /** Speaks another project's JSON, for clients written for that project. Default: gamekeeper's own. */
+  /** Uses another project's JSON format, for clients written for that project. Default: gamekeeper's own format. */
   readonly compat?: Compat
   readonly events?: EventStreamOptions
-  /** A larger body is refused with 413. Default 1 MiB. */
+  /** Larger bodies get 413. Default 1 MiB. */
   readonly maxBodyBytes?: number
 }
 
-/** The part of a fleet that the management API calls. Bodies are passed on unchecked: the fleet validates them. */
+/** The part of a fleet that the management API uses. Bodies are passed on unchecked: the fleet validates them. */
 export interface ManagedFleet {
   readonly builds: Pick<Builds, 'list' | 'get' | 'delete'> & {
     create(build: unknown): ReturnType<Builds['create']>
@@ -30,7 +30,7 @@ export interface ManagedFleet {
   }
   readonly servers: Pick<Servers, 'list' | 'get' | 'delete'>
   readonly details: Details
-  /** Without it `/api/v1/events` is not served. */
+  /** If absent, `/api/v1/events` is not served. */
   readonly events?: Fleet['events']
 }
 

@@ -7,22 +7,22 @@ import { operation, type RouteGroup } from '../core/handler-table.js'
 import { type HttpResponse, json, retryAfter } from '../core/http-response.js'
 import { createRoutes, type Routes } from '../core/routes.js'
 
-/** `fleetMetrics(fleet)` of `gamekeeper/metrics`, or any other source of a metrics page. */
+/** `fleetMetrics(fleet)` from `gamekeeper/metrics`, or any other source of Prometheus metrics. */
 export interface MetricsSource {
   readonly contentType: string
   text(): Promise<string>
 }
 
 export interface ObservationOptions extends GuardOptions {
-  /** Served at `/metrics`. Default: `/metrics` is 404. */
+  /** Served at `/metrics`. Default: `/metrics` returns 404. */
   readonly metrics?: MetricsSource
 }
 
 export type ObservedFleet = Pick<Fleet, 'health'>
 
 /**
- * `/healthz` is 200 while this process answers, `/readyz` while this host can serve calls; neither needs authorization.
- * `/metrics` is the operation `readMetrics`.
+ * `/healthz` returns 200 while this process responds, and `/readyz` returns 200 while this host can serve calls. Neither
+ * needs authorization. `/metrics` is authorized as the operation `readMetrics`.
  */
 export function observationRoutes(fleet: ObservedFleet, options: ObservationOptions = {}): Routes {
   return createRoutes([observationGroup(fleet, options)], { closing: new AbortController(), cors: undefined })
@@ -41,7 +41,7 @@ export function observationGroup(fleet: ObservedFleet, options: ObservationOptio
   }
 }
 
-/** Without `problems`: this endpoint is public, and their texts may hold internals. */
+/** Omits `problems`: this endpoint is public, and their messages may expose internal details. */
 function readiness({ ready, leads, store, backend }: FleetHealth): HttpResponse {
   const response = json(ready ? 200 : 503, { ready, leads, store, backend })
   return ready ? response : { ...response, headers: { [errorCodeHeader]: 'unavailable', ...retryAfter(1_000) } }

@@ -4,7 +4,7 @@
 export const roles = ['allocate', 'read', 'manage'] as const
 export type Role = (typeof roles)[number]
 
-/** Listed in docs/guides/securing.md, which a test compares. */
+/** docs/guides/securing.md lists these operations; a test compares the two. */
 export const operations = {
   allocate: 'allocate',
   listBuilds: 'read',
@@ -26,7 +26,7 @@ export type OperationName = keyof typeof operations
 
 export const operationNames = Object.keys(operations).filter((name): name is OperationName => name in operations)
 
-/** Public: they require no role and bypass the host's hooks. */
+/** Public endpoints: they require no role, and the host app's hooks are not called. */
 export const probes = ['checkHealth', 'checkReadiness'] as const
 export type ProbeName = (typeof probes)[number]
 

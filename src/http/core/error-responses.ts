@@ -1,4 +1,4 @@
-/** Maps errors to responses. The only place where HTTP statuses and error codes meet. */
+/** Maps errors to responses. The only place that maps error codes to HTTP statuses. */
 import { type ErrorCode, FleetError } from '../../contracts/errors.js'
 import { failure, HttpError, type HttpResponse, retryAfter } from './http-response.js'
 
@@ -28,7 +28,7 @@ export const managementStatuses: Statuses = Object.freeze({
   internal: 500,
 })
 
-/** 429: retry later, when a server may be standing by. 503: retry, here or at another host. */
+/** 429: retry later, when a server may be standing by. 503: retry on this host or another. */
 export const allocationStatuses: Statuses = Object.freeze({
   ...managementStatuses,
   conflict: 503,
@@ -41,11 +41,13 @@ export const allocationStatuses: Statuses = Object.freeze({
   'ports-exhausted': 503,
 })
 
-/** The response for anything a handler threw: the message with its causes, without a stack. */
+/**
+ * Converts anything a handler throws to a response with the messages of the error and its causes, but without a stack trace.
+ */
 export function errorResponse(error: unknown, statuses: Statuses): HttpResponse {
   if (error instanceof HttpError) return error.response
   const code = FleetError.is(error) ? error.code : 'internal'
-  // Another version of this package may have codes that are unknown here.
+  // An error from another version of this package may have a code that is unknown here.
   const status = statuses[code] ?? 500
   const response = failure(status, code, describe(error), headersOf(status))
   return code === 'closed' || code === 'not-leader' ? { ...response, closesConnection: true } : response
@@ -56,7 +58,7 @@ function headersOf(status: number): Readonly<Record<string, string>> | undefined
   return status === 401 ? { 'WWW-Authenticate': 'Bearer' } : undefined
 }
 
-/** The message, followed by those of its causes that it does not quote already. */
+/** The error's message, followed by the messages of its causes that it does not already quote. */
 function describe(error: unknown): string {
   let text = messageOf(error)
   let cause = causeOf(error)
@@ -70,7 +72,7 @@ function describe(error: unknown): string {
 
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  // Node's AggregateError for a refused connection has a code and no message.
+  // If a connection is refused, Node throws an AggregateError with a code but no message.
   const code = 'code' in error ? String(error.code) : ''
   return error.message || code || error.name
 }

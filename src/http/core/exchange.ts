@@ -1,27 +1,27 @@
 /** A request as handlers see it. `NodeExchange` reads it from `node:http`, `WebExchange` from a web-standard Request. */
 import type { HttpResponse } from './http-response.js'
 
-/** The part of a request that the host's hooks see: its head and its origin, never its body. */
+/** The part of a request that the host app's hooks can see: everything except the body. */
 export interface ApiRequest {
   readonly method: string
-  /** As sent, below the prefix at which the routes are mounted, without the query. Percent-encoding is kept. */
+  /** The path as sent, relative to the prefix at which the routes are mounted, without the query. Still percent-encoded. */
   readonly path: string
-  /** The first query parameter of that name, decoded. */
+  /** Returns the first query parameter with this name, decoded. */
   query(name: string): string | undefined
-  /** The decoded path segment at `:name` of the pattern: `namespace`, `name`. */
+  /** Returns the decoded path segment that matches `:name` in the pattern. Names are `namespace` and `name`. */
   param(name: string): string
-  /** `name` in lower case. */
+  /** Returns a header. `name` must be in lower case. */
   header(name: string): string | undefined
-  /** The peer of the connection, which may be a proxy. Undefined where the runtime does not expose it. */
+  /** Address of the connection's peer, which may be a proxy. Undefined if the runtime does not expose it. */
   readonly remoteAddress: string | undefined
-  /** The verified client certificate. Undefined without one, and where TLS ends elsewhere. */
+  /** The verified client certificate. Undefined if the client sent none, or if TLS ends at a proxy. */
   clientCertificate(): ClientCertificate | undefined
 }
 
 export interface ClientCertificate {
-  /** The common name of its subject. */
+  /** The common name of the certificate's subject. */
   readonly commonName: string | undefined
-  /** SHA-256, as pairs of hexadecimal digits separated by colons. */
+  /** SHA-256 fingerprint, as pairs of hexadecimal digits separated by colons. */
   readonly fingerprint: string
 }
 

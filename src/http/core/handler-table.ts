@@ -1,6 +1,6 @@
 /**
- * Builds the table of handlers: one for each path, which never rejects and also answers methods that the path lacks. Adds
- * `/openapi.json`, which describes all of them.
+ * Builds a table with one handler per path. A handler never rejects, and responds with 405 to methods that the path does not
+ * support. Adds `/openapi.json`, which describes all paths.
  */
 import { type Cors, crossOrigin } from '../access/cors.js'
 import type { Guard } from '../access/guard.js'
@@ -12,11 +12,14 @@ import { failure, type HttpResponse, json } from './http-response.js'
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
-/** The handler of one method of a path. */
+/** The handler for one method of a path. */
 export interface Endpoint {
-  /** The operation that `authorize` decides on. Absent if every caller is allowed. */
+  /** The operation that `authorize` receives. Absent if every caller is allowed. */
   readonly operation?: Operation
-  /** Name in the OpenAPI document of an endpoint that is not an operation. Without either, it is not in the document. */
+  /**
+   * Name of a probe endpoint in the OpenAPI document. An endpoint with neither `operation` nor `probe` is not in the
+   * document.
+   */
   readonly probe?: ProbeName
   readonly handle: Handler
 }
@@ -27,7 +30,7 @@ export function operation(name: OperationName, handle: Handler): Endpoint {
   return { operation: { name, role: operations[name] }, handle }
 }
 
-/** Paths with the same guard and the same error responses. */
+/** Paths that share a guard and error responses. */
 export interface RouteGroup {
   readonly paths: Readonly<Record<string, Endpoints>>
   readonly errorResponse: (error: unknown) => HttpResponse
@@ -53,7 +56,7 @@ export function handlerTable(
   return table
 }
 
-/** Counts the request against the limit, and converts every error to a response. */
+/** Counts the request towards the concurrency limit, and converts every error to a response. */
 function withErrorResponses(handle: Handler, { guard: { inFlight }, errorResponse }: RouteGroup): Handler {
   return async (exchange) => {
     try {
@@ -90,7 +93,7 @@ function byMethod(endpoints: Endpoints, guard: Guard): Handler {
   }
 }
 
-/** The document is built on the first request for it. */
+/** Builds the document on the first request. */
 function documentOf(groups: readonly RouteGroup[], description: DescriptionOptions): Handler {
   let document: HttpResponse | undefined
   return () => {

@@ -4,14 +4,14 @@ import { errorCodeHeader } from '../../rules/model/wire.js'
 
 export interface HttpResponse {
   readonly status: number
-  /** JSON, unless `headers` name another type. Absent: no content. */
+  /** Sent as JSON, unless `headers` set another content type. If absent, the response has no content. */
   readonly body?: string
-  /** Instead of a body: chunks of text, of the type that `headers` name. */
+  /** Sent instead of `body`: chunks of text, with the content type that `headers` set. */
   readonly stream?: AsyncIterable<string>
-  /** With a stream: a reader that accepts nothing for this long is disconnected. Default 30 s. */
+  /** For a stream: a reader that accepts no data for this long is disconnected. Default 30 s. */
   readonly stallMs?: number
   readonly headers?: Readonly<Record<string, string>>
-  /** Ends the connection after this response, so that a load balancer may choose another host for the next request. */
+  /** Closes the connection after this response, so that a load balancer can choose another host for the next request. */
   readonly closesConnection?: boolean
 }
 
@@ -21,7 +21,7 @@ export function json(status: number, value: unknown): HttpResponse {
   return { status, body: JSON.stringify(value) }
 }
 
-/** Every error response has this body, and its code in a header. */
+/** Every error response has this body. A header repeats its code. */
 export function failure(
   status: number,
   code: ErrorCode,
@@ -35,12 +35,12 @@ export function notFound(path: string): HttpResponse {
   return failure(404, 'not-found', `nothing is served at ${path}`)
 }
 
-/** Rounded up to whole seconds, the header's unit. */
+/** Rounds up to whole seconds, the unit of the header. */
 export function retryAfter(ms: number): Readonly<Record<string, string>> {
   return { 'Retry-After': String(Math.max(1, Math.ceil(ms / 1000))) }
 }
 
-/** An error with a status or headers of its own. For all others, `error-responses.ts` derives the status from the code. */
+/** An error with its own status or headers. For all other errors, `error-responses.ts` derives the status from the code. */
 export class HttpError extends Error {
   override readonly name = 'HttpError'
   readonly response: HttpResponse

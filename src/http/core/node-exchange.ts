@@ -1,4 +1,4 @@
-/** A request over `node:http`. Allocates nothing that its handler does not use. */
+/** A request received through `node:http`. Allocates only what the handler uses. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
@@ -15,7 +15,7 @@ export type NodeMatcher = (
   prefix?: string,
 ) => NodeExchange | undefined
 
-/** Finds the handler of a request. Undefined for a path that is not below `prefix`, or that `find` does not know. */
+/** Finds the handler for a request. Returns undefined for a path that is outside `prefix` or unknown to `find`. */
 export function nodeMatcher(find: (path: string) => Match<Handler> | undefined): NodeMatcher {
   return (request, response, prefix = '') => {
     const { url = '' } = request
@@ -34,7 +34,7 @@ export function nodeMatcher(find: (path: string) => Match<Handler> | undefined):
   }
 }
 
-/** A name or an address, with or without a port; HTTP allows an empty one. */
+/** A host name or IP address, with or without a port. HTTP also allows an empty Host header. */
 const validHost = /^(?:(?:[\w.-]+|\[[\da-f:.]+\])(?::\d{1,5})?)?$/i
 
 const invalidHost: Match<Handler> = {
@@ -42,7 +42,7 @@ const invalidHost: Match<Handler> = {
   params: {},
 }
 
-/** The request's path as sent. */
+/** The request's path as sent, without the query. */
 export function pathOf({ url = '' }: IncomingMessage): string {
   const queryAt = url.indexOf('?')
   return queryAt < 0 ? url : url.slice(0, queryAt)
@@ -110,14 +110,14 @@ export class NodeExchange implements Exchange {
   }
 }
 
-/** Resolves when a stream has been sent to its end. Otherwise returns immediately, and Node sends the rest. */
+/** For a stream, resolves when it has been sent completely. Otherwise returns immediately, and Node sends the rest. */
 export function sendResponse(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   response: HttpResponse,
 ): Promise<void> | undefined {
   const { status, body, headers, stream, closesConnection } = response
-  // The client is gone, or a middleware of the host has answered first, for example after a timeout.
+  // The client has disconnected, or a middleware of the host app has already responded, for example after a timeout.
   if (outgoing.destroyed || outgoing.headersSent) return undefined
   if (closesConnection === true) closeConnection(outgoing)
   if (stream !== undefined) {
@@ -136,16 +136,16 @@ export function sendResponse(
   return undefined
 }
 
-/** HTTP/2 has no such header. */
+/** Has no effect in HTTP/2, which has no Connection header. */
 export function closeConnection(outgoing: ServerResponse): void {
   if (outgoing.req.httpVersionMajor < 2) outgoing.setHeader('Connection', 'close')
 }
 
-/** Undefined unless TLS has verified the certificate. */
+/** Returns undefined unless TLS has verified the client's certificate. */
 export function clientCertificateOf(socket: Socket): ClientCertificate | undefined {
   if (!(socket instanceof TLSSocket) || !socket.authorized) return undefined
   const { subject, fingerprint256 } = socket.getPeerCertificate()
-  // Without a certificate the object is empty, despite its type.
+  // Without a certificate Node returns an empty object, contrary to its type.
   const fingerprint: string | undefined = fingerprint256
   if (fingerprint === undefined) return undefined
   const { CN } = subject

@@ -1,4 +1,7 @@
-/** Finds the pattern that a path matches: patterns without `:names` by lookup, the others segment by segment. Pure. */
+/**
+ * Finds the pattern that matches a path. Patterns without `:names` are looked up directly; the others are compared segment
+ * by segment. Pure.
+ */
 
 export type Params = Readonly<Record<string, string>>
 
@@ -9,8 +12,8 @@ export interface Match<T> {
 }
 
 /**
- * Paths are matched as sent: a fixed segment that is percent-encoded does not match, and neither does a path with a dot
- * segment (`.` or `..`, encoded or not). A trailing slash is optional. A `:name` is never empty.
+ * Paths are matched as sent. A percent-encoded segment does not match a fixed segment, and a path with a dot segment (`.` or
+ * `..`, encoded or not) does not match any pattern. A trailing slash is optional. A `:name` never matches an empty segment.
  */
 export function pathMatcher<T>(table: ReadonlyMap<string, T>): (path: string) => Match<T> | undefined {
   const exact = new Map<string, Match<T>>()
@@ -49,7 +52,7 @@ function paramsOf(segments: readonly string[], parts: readonly string[]): Params
   return params
 }
 
-/** Invalid percent-encoding stays as it is: no resource has such a name. */
+/** Returns a segment with invalid percent-encoding unchanged: no resource can have that name. */
 function decoded(text: string): string {
   if (!text.includes('%')) return text
   try {

@@ -1,8 +1,11 @@
-/** Reads a request's body as JSON in UTF-8, with limits on size and depth. */
+/** Reads a request body as UTF-8 JSON, with limits on size and depth. */
 import { FleetError, messageOf } from '../../contracts/errors.js'
 import type { Exchange } from './exchange.js'
 
-/** Accepts any content type, except from browsers. Throws `invalid`, or an HttpError 413 for a body over `maxBytes`. */
+/**
+ * Accepts any content type, except in requests from browsers. Throws `invalid`, or an HttpError 413 if the body is longer
+ * than `maxBytes`.
+ */
 export async function readJson(exchange: Exchange, maxBytes: number): Promise<unknown> {
   refuseForgery(exchange)
   const text = decode(await exchange.body(maxBytes))
@@ -15,8 +18,9 @@ export async function readJson(exchange: Exchange, maxBytes: number): Promise<un
 }
 
 /**
- * CSRF: without a CORS preflight, any web page can send a body to this address unless it declares it as JSON, but its
- * browser adds `Origin`. So requests with an `Origin` must declare JSON, which makes the browser ask for permission first.
+ * Protects against CSRF. Any web page can send a body to this address without a CORS preflight unless the body is declared
+ * as JSON, but the browser adds an `Origin` header. Requests with an `Origin` must therefore declare JSON, which makes the
+ * browser send a preflight first.
  */
 function refuseForgery(exchange: Exchange): void {
   if (exchange.header('origin') === undefined) return
@@ -41,7 +45,7 @@ const maxDepth = 100
 const quote = 0x22
 const backslash = 0x5c
 
-/** JSON.stringify recurses: it would overflow the stack later, when the parsed value is written again. */
+/** Rejects deeply nested JSON: JSON.stringify recurses, so serializing the parsed value later would overflow the stack. */
 function refuseDeep(text: string): void {
   if (text.length <= 2 * maxDepth) return
   let depth = 0

@@ -6,7 +6,7 @@ import { HttpError } from './http-response.js'
 /** 1 MiB. */
 export const defaultMaxBodyBytes = 1_048_576
 
-/** What body parsers in front of the routes leave on the request. */
+/** Properties that a body parser may have set on the request before the routes receive it. */
 export interface ParsedMessage extends IncomingMessage {
   readonly rawBody?: unknown
   readonly body?: unknown
@@ -25,7 +25,7 @@ export function readNodeBody(incoming: ParsedMessage, maxBytes: number): Promise
     let bytes = 0
     incoming.on('data', (chunk: Buffer) => {
       bytes += chunk.length
-      // `discardRest` reads the remainder once the response is sent.
+      // `discardRest` reads the remainder after the response has been sent.
       if (bytes > maxBytes) reject(tooLarge(maxBytes))
       else if (first === undefined) first = chunk
       else (more ??= [first]).push(chunk)
@@ -35,10 +35,10 @@ export function readNodeBody(incoming: ParsedMessage, maxBytes: number): Promise
   })
 }
 
-/** The body that a parser has already read; serialized as JSON again if only the parsed value is left. */
+/** Returns the body that a parser has already read. If only the parsed value is left, serializes it as JSON again. */
 function parsedBody({ rawBody, body, readableDidRead }: ParsedMessage): Uint8Array | undefined {
   if (rawBody instanceof Uint8Array) return rawBody
-  // A parser that has not read the stream may have set `{}`.
+  // A parser that has not read the stream may have set `body` to `{}`.
   if (!readableDidRead || body === undefined) return undefined
   if (body instanceof Uint8Array) return body
   try {

@@ -1,4 +1,4 @@
-/** The routes as a host mounts them: one table of handlers behind a web-standard `fetch` and a `node:http` listener. */
+/** The routes that a host app mounts: one table of handlers behind a web-standard `fetch` and a `node:http` listener. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { FleetError } from '../../contracts/errors.js'
 import { handlerTable, type HandlerTableOptions, type RouteGroup } from './handler-table.js'
@@ -10,21 +10,21 @@ import { fetchHandler } from './web-exchange.js'
 
 export interface Routes {
   /**
-   * Answers a web-standard Request: `app.all('/fleet/*', mount(routes.fetch))` in Hono, `Bun.serve({ fetch: routes.fetch })`,
-   * Deno, a route handler of Next.js. A path that is not one of these routes is 404. `env` is what @hono/node-server
-   * passes on; without it `remoteAddress` and client certificates are unknown.
+   * Handles a web-standard Request: in Hono (`app.all('/fleet/*', mount(routes.fetch))`), Bun (`Bun.serve({ fetch:
+   * routes.fetch })`), Deno, or a Next.js route handler. A path that matches no route gets 404. `env` is what
+   * @hono/node-server passes on; without it, `remoteAddress` and client certificates are undefined.
    */
   readonly fetch: (request: Request, env?: unknown) => Promise<Response>
-  /** A listener for `node:http`, and a middleware: `app.use('/fleet', routes.nodeHandler)` in Express and NestJS. */
+  /** A `node:http` listener that also works as middleware: `app.use('/fleet', routes.nodeHandler)` in Express and NestJS. */
   readonly nodeHandler: NodeHandler
   /**
-   * For frameworks that send responses themselves, as `fastifyPlugin` and `koaMiddleware` do. Undefined when the path is
-   * not below `prefix`, or not one of these routes.
+   * For frameworks that send responses themselves; `fastifyPlugin` and `koaMiddleware` use it. Returns undefined if the path
+   * is outside `prefix` or matches no route.
    */
   readonly match: (request: IncomingMessage, response: ServerResponse, prefix?: string) => MatchedRequest | undefined
   /**
-   * Call it before closing the server: callers that wait for a game server get a 503 at once, and event streams end.
-   * Without it, closing the server waits for them.
+   * Call this before you close the HTTP server: callers that wait for a game server get 503 immediately, and event streams
+   * end. Otherwise closing the HTTP server waits for them.
    */
   readonly close: () => void
 }
@@ -32,12 +32,12 @@ export interface Routes {
 export interface MatchedRequest {
   /** Runs the handler. Never rejects. */
   respond(): Promise<HttpResponse>
-  /** Writes a response. Resolves when a stream has been sent to its end; otherwise returns at once. */
+  /** Writes a response. For a stream, resolves when it has been sent completely; otherwise returns immediately. */
   send(response: HttpResponse): Promise<void> | undefined
 }
 
 export interface RoutesOptions extends HandlerTableOptions {
-  /** Aborted by `close`; the groups' handlers listen to its signal. */
+  /** Aborted by `close`. Handlers listen to this signal. */
   readonly closing: AbortController
 }
 

@@ -1,10 +1,10 @@
-/** Sends streamed bodies at the reader's pace. A reader that accepts nothing for too long is disconnected. */
+/** Sends streamed bodies at the reader's pace. Disconnects a reader that accepts no data for too long. */
 import type { ServerResponse } from 'node:http'
 import { systemClock } from '../../contracts/clock.js'
 
 export const defaultStallMs = 30_000
 
-/** Resolves when the stream has ended or the reader is gone. Rejects with the stream's error. */
+/** Resolves when the stream ends or the reader disconnects. Rejects if the stream throws. */
 export async function sendStream(
   outgoing: ServerResponse,
   stream: AsyncIterable<string>,
@@ -35,7 +35,7 @@ function isDrained(outgoing: ServerResponse, stallMs: number): Promise<boolean> 
   })
 }
 
-/** The same as a web-standard body. `disconnect` ends the connection, where the runtime exposes it. */
+/** Returns the stream as a web-standard body. `disconnect` closes the connection, if the runtime allows it. */
 export function streamedBody(
   stream: AsyncIterable<string>,
   stallMs: number,

@@ -8,7 +8,7 @@ import type { Match, Params } from './path-matcher.js'
 import { readWebBody } from './request-body.js'
 import { defaultStallMs, streamedBody } from './streaming.js'
 
-/** `env` is what @hono/node-server passes on: it holds Node's request as `incoming`. */
+/** What @hono/node-server passes on as `env`: `incoming` is Node's request. */
 export function fetchHandler(
   find: (path: string) => Match<Handler> | undefined,
 ): (request: Request, env?: unknown) => Promise<Response> {
@@ -74,7 +74,7 @@ function socketOf(env: unknown): Socket | undefined {
   return socket instanceof Socket ? socket : undefined
 }
 
-/** `disconnect` ends the connection of a reader that accepts nothing of a stream. */
+/** `disconnect` closes the connection of a reader that accepts no data from a stream. */
 function toResponse(method: string, response: HttpResponse, disconnect?: () => void): Response {
   const { status, body, headers, stream, stallMs = defaultStallMs } = response
   if (stream !== undefined) {

@@ -1,4 +1,4 @@
-/** The routes as a Fastify plugin. Knows Fastify by its shape only. */
+/** The routes as a Fastify plugin. Describes Fastify with structural types, so that the package need not be installed. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { discardRest } from '../../platform/http-server.js'
 import { jsonType } from '../core/http-response.js'
@@ -32,9 +32,9 @@ export interface FastifyHost {
 }
 
 /**
- * `app.register(fastifyPlugin(fleetRoutes(fleet)), { prefix: '/fleet' })`. The app's hooks run around the calls, its own 404
- * answers other paths, and `app.close()` calls `routes.close()`. The routes read bodies themselves, with or without the
- * app's content type parsers.
+ * `app.register(fastifyPlugin(fleetRoutes(fleet)), { prefix: '/fleet' })`. The app's hooks run for these routes, the app's
+ * own 404 handler answers other paths, and `app.close()` calls `routes.close()`. The routes read bodies themselves, whether
+ * or not the app has content type parsers.
  */
 export function fastifyPlugin(routes: Routes): (host: FastifyHost, options: object, done: () => void) => void {
   return (host, _options, done) => {
@@ -50,7 +50,8 @@ export function fastifyPlugin(routes: Routes): (host: FastifyHost, options: obje
       const response = await matched.respond()
       const { status, body, headers } = response
       if (response.stream !== undefined) {
-        // Fastify has no time limit for readers that stall. `hijack` would drop the headers that its hooks have set.
+        // Bypass Fastify for streams, since it has no timeout for stalled readers. `hijack` drops headers set by the
+        // app's hooks, so pass them on.
         const own = Object.entries(reply.getHeaders()).map(([name, value]) => [name, String(value)])
         reply.hijack()
         await matched.send({ ...response, headers: { ...Object.fromEntries(own), ...headers } })

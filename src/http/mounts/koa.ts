@@ -1,4 +1,4 @@
-/** The routes as a Koa middleware. Knows Koa by its shape only. */
+/** The routes as a Koa middleware. Describes Koa with structural types, so that the package need not be installed. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { FleetError } from '../../contracts/errors.js'
 import { discardRest } from '../../platform/http-server.js'
@@ -19,13 +19,13 @@ export interface KoaContext {
 }
 
 export interface KoaOptions {
-  /** Where the routes are: `/fleet`. Default: at the root. */
+  /** Path under which the routes are mounted, such as `/fleet`. Default: the root. */
   readonly prefix?: string
 }
 
 /**
- * `app.use(koaMiddleware(fleetRoutes(fleet), { prefix: '/fleet' }))`, before or after a body parser. Other paths go to the
- * next middleware, and responses pass through those before. Throws `invalid` for a prefix without a leading slash.
+ * `app.use(koaMiddleware(fleetRoutes(fleet), { prefix: '/fleet' }))`. Works before or after a body parser. Passes other
+ * paths to the next middleware. Throws `invalid` if `prefix` does not start with a slash.
  */
 export function koaMiddleware(
   routes: Routes,
@@ -43,7 +43,7 @@ export function koaMiddleware(
     keepParsedBody(ctx)
     const response = await matched.respond()
     if (response.stream !== undefined) {
-      // Koa has no time limit for readers that stall.
+      // Bypass Koa for streams, since it has no timeout for stalled readers.
       ctx.respond = false
       await matched.send(response)
       return
@@ -51,13 +51,13 @@ export function koaMiddleware(
     if (response.closesConnection === true) closeConnection(ctx.res)
     ctx.status = response.status
     ctx.set({ ...(response.body !== undefined && { 'Content-Type': jsonType }), ...response.headers })
-    // Koa turns null into a 204, regardless of the status.
+    // With a body of null or undefined, Koa would change the status to 204.
     ctx.body = response.body ?? ''
     discardRest(ctx.req)
   }
 }
 
-/** Koa's body parsers leave the body on `ctx.request`; the routes look for it on Node's request. */
+/** Koa's body parsers set the body on `ctx.request`, but the routes expect it on Node's request. */
 function keepParsedBody({ req, request }: KoaContext): void {
   if (req.readableDidRead && 'body' in request && !('body' in req)) Object.assign(req, { body: request.body })
 }

@@ -1,11 +1,11 @@
-/** The OpenAPI 3.1 document of the HTTP API, generated from the schemas and the docs of each operation. Pure. */
+/** Generates the OpenAPI 3.1 document for the HTTP API from the schemas and the description of each operation. Pure. */
 import { operationNames, operations, probes, type Role } from '../api/operations.js'
 import { SchemaComponents, type SchemaReference } from './json-schema.js'
 import { type DescriptionOptions, type DocumentedName, type OperationDoc, operationDocs } from './operation-docs.js'
 import { errorBody } from './schemas.js'
 
 export interface OpenApiOptions extends DescriptionOptions {
-  /** Default: all operations. */
+  /** Operations to include. Default: all. */
   readonly operations?: readonly DocumentedName[]
 }
 
@@ -17,7 +17,7 @@ export interface OpenApiDocument {
   readonly components: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }
 
-/** The document served at `/openapi.json`; docs/openapi.json is the one of all operations. */
+/** Builds the document served at `/openapi.json`. docs/openapi.json is the version with all operations. */
 export function openApiDocument(options: OpenApiOptions = {}): OpenApiDocument {
   const described = operationDocs(options)
   const schemas = new SchemaComponents()
@@ -84,7 +84,7 @@ function operationObject(name: DocumentedName, described: OperationDoc, schemas:
   }
 }
 
-/** Errors of every operation that the host app authenticates, authorizes and rate-limits. */
+/** Errors common to all operations that the host app authenticates, authorizes and rate-limits. */
 const withRole = [401, 403, 429, 500, 503] as const
 const withoutRole = [500, 503] as const
 

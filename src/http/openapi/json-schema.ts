@@ -1,8 +1,8 @@
-/** Converts the schemas in `rules/schemas` to the JSON Schema of OpenAPI 3.1, with a component for each schema that has an id. */
+/** Converts the schemas in `rules/schemas` to the JSON Schema of OpenAPI 3.1. Each schema with an id becomes a component. */
 import { FleetError } from '../../contracts/errors.js'
 import type { Schema } from '../../rules/schemas/schema.js'
 
-/** A schema of a request or response body. */
+/** Schema for a request or response body. */
 export type BodySchema = Schema | AnyOfSchema
 
 export interface AnyOfSchema {
@@ -20,7 +20,7 @@ type JsonSchema = Readonly<Record<string, unknown>>
 export class SchemaComponents {
   readonly #schemas = new Map<string, JsonSchema>()
 
-  /** A reference to a schema that has an id. */
+  /** Returns a reference to a schema that has an id. */
   refTo(schema: BodySchema): SchemaReference {
     const { id } = schema
     if (id === undefined) throw new FleetError('internal', 'a schema of the OpenAPI document has no id')
@@ -56,7 +56,7 @@ export class SchemaComponents {
   }
 }
 
-/** Keywords that mean the same in JSON Schema and hold no schema. */
+/** Keywords that mean the same in JSON Schema and whose values contain no schemas. */
 const sameKeywords: ReadonlySet<string> = new Set([
   ...['description', 'default', 'examples', 'const'],
   ...['minLength', 'maxLength', 'pattern', 'format'],

@@ -18,19 +18,19 @@ import {
 
 export interface OperationDoc {
   readonly method: 'get' | 'post' | 'patch' | 'delete'
-  /** With parameters as OpenAPI writes them: `{namespace}`. */
+  /** The path, with parameters in OpenAPI syntax: `{namespace}`. */
   readonly path: string
   readonly tag: 'allocation' | 'management' | 'observation'
   readonly summary: string
   readonly query?: readonly QueryParameter[]
   readonly headers?: readonly QueryParameter[]
   readonly body?: BodySchema
-  /** Status of a successful response. */
+  /** Status returned on success. */
   readonly status: 200 | 201
   readonly answer: BodySchema | { readonly mediaType: string; readonly description: string }
-  /** Error statuses besides those of every operation. */
+  /** Error statuses in addition to those common to all operations. */
   readonly errors: readonly (400 | 404 | 413)[]
-  /** Body of a 503, where it is not only an error. */
+  /** Body of a 503 response, if it is not always an error. */
   readonly unavailable?: BodySchema
 }
 
@@ -49,7 +49,7 @@ export type DocumentedName = OperationName | ProbeName
 
 export interface DescriptionOptions {
   readonly compat?: Compat | undefined
-  /** `limits.maxWaitMs` of the fleet. Default 60 s. */
+  /** The fleet's `limits.maxWaitMs`. Default 60 s. */
   readonly maxWaitMs?: number | undefined
 }
 

@@ -1,4 +1,4 @@
-/** Schemas of responses that exist only in the HTTP layer. The schemas of resources are in `rules/schemas`. */
+/** Schemas for responses that exist only in the HTTP layer. The schemas for resources are in `rules/schemas`. */
 import { gameServerBuild } from '../../rules/schemas/build.js'
 import { gameServerDetail } from '../../rules/schemas/detail.js'
 import type { ArraySchema, ObjectSchema, StringSchema } from '../../rules/schemas/schema.js'

@@ -1,4 +1,4 @@
-/** Schemas of the requests and responses of `compat: 'thundernetes'` that differ from gamekeeper's own. */
+/** Schemas for the requests and responses that `compat: 'thundernetes'` changes. */
 import { buildInput, buildSpec, gameServerBuild } from '../../rules/schemas/build.js'
 import { gameServerDetail } from '../../rules/schemas/detail.js'
 import type { ObjectSchema } from '../../rules/schemas/schema.js'
@@ -50,7 +50,7 @@ export const gameServerBuildList = listOf('GameServerBuildList', thundernetesBui
 export const gameServerList = listOf('GameServerList', gameServer)
 export const gameServerDetailList = listOf('GameServerDetailList', gameServerDetail)
 
-/** A list as Kubernetes returns it. */
+/** A list in the format that Kubernetes uses. */
 function listOf(id: string, items: ObjectSchema): ObjectSchema {
   return {
     id,

@@ -1,4 +1,4 @@
-/** The limits of `serve`, listed in docs/reference/http-api.md: defaults and validation. */
+/** The limits that `serve` accepts, listed in docs/reference/http-api.md: defaults and validation. */
 import { FleetError } from '../../contracts/errors.js'
 import { defaultHttpServerLimits, type HttpServerLimits } from '../../platform/http-server.js'
 import { shown } from '../../rules/validation/problem.js'
@@ -6,9 +6,12 @@ import { defaultMaxInFlight } from '../access/guard.js'
 import { defaultMaxBodyBytes } from '../core/request-body.js'
 
 export interface ServeLimits extends HttpServerLimits {
-  /** A larger body is refused with 413. */
+  /** Larger bodies get 413. */
   readonly maxBodyBytes: number
-  /** Requests that each API processes at once; more are refused with 503. Callers that wait for a server do not count. */
+  /**
+   * Maximum number of requests that each API processes at once; further requests get 503. Callers that wait for a server do
+   * not count.
+   */
   readonly maxInFlight: number
 }
 
@@ -18,10 +21,13 @@ export const defaultServeLimits: ServeLimits = Object.freeze({
   maxInFlight: defaultMaxInFlight,
 })
 
-/** A waiting caller's connection can be silent for `maxWaitMs`. It counts as stalled this much later at the earliest. */
+/**
+ * While a caller waits for a server, its connection may be silent for up to `maxWaitMs`. The stall timeout is longer than
+ * that by at least this margin.
+ */
 const stallMarginMs = 60_000
 
-/** Throws `invalid`, naming the limit, for an unknown one and for a value that is not an integer ≥ 1. */
+/** Throws `invalid`, naming the limit, if a limit is unknown or its value is not an integer ≥ 1. */
 export function resolveServeLimits(overrides: Partial<ServeLimits> = {}, maxWaitMs = 0): ServeLimits {
   for (const [name, value] of Object.entries(overrides)) {
     if (!Object.hasOwn(defaultServeLimits, name)) {

@@ -1,4 +1,4 @@
-/** Serves the allocation and the management API on ports of their own. */
+/** Serves the allocation API and the management API, each on its own port. */
 import { Server as TlsServer } from 'node:https'
 import type { Fleet } from '../../contracts/fleet.js'
 import { type Logger, silentLogger } from '../../contracts/logger.js'
@@ -30,12 +30,12 @@ export interface ListenerOptions {
   readonly tls?: TlsOptions
 }
 
-/** All options apply to both APIs unless they name one. */
+/** Options apply to both APIs unless stated otherwise. */
 export interface ServeOptions extends CorsOptions {
   /**
-   * Host names that requests on loopback may use besides `localhost` and IP addresses. Checked only while neither
-   * `authorize` nor client certificates authenticate the caller: it keeps web pages that are open in a browser on this
-   * machine from calling the API. See `allowedHosts`.
+   * Host names, besides `localhost` and IP addresses, that requests on loopback may use. Checked only if neither `authorize`
+   * nor client certificates authenticate callers: the check keeps web pages in a browser on this machine from calling the
+   * API. See `allowedHosts`.
    */
   readonly allowedHosts?: readonly string[]
   readonly fleet: Fleet
@@ -43,16 +43,19 @@ export interface ServeOptions extends CorsOptions {
   readonly allocation?: ListenerOptions
   /** Default port 5001. */
   readonly management?: ListenerOptions
-  /** Called before every operation. Default: every caller may do everything. */
+  /** Called before every operation. Default: allows every caller. */
   readonly authorize?: Authorize
   /** Called before every operation. Default: no limit. */
   readonly rateLimit?: RateLimit
   readonly limits?: Partial<ServeLimits>
-  /** The management API speaks another project's JSON. Default: gamekeeper's own. */
+  /** Uses another project's JSON format in the management API. Default: gamekeeper's own format. */
   readonly compat?: Compat
-  /** `GET /api/v1/events` of the management API. */
+  /** Options for `GET /api/v1/events` in the management API. */
   readonly events?: EventStreamOptions
-  /** Served at `/metrics` of the management API: `fleetMetrics(fleet)` of `gamekeeper/metrics`. Default: 404. */
+  /**
+   * Served at `/metrics` in the management API: for example `fleetMetrics(fleet)` from `gamekeeper/metrics`. Default:
+   * `/metrics` returns 404.
+   */
   readonly metrics?: MetricsSource
   /** Default: silent. */
   readonly logger?: Logger
@@ -63,18 +66,18 @@ export interface Served {
   readonly allocationUrl: string
   /** `http://127.0.0.1:5001` */
   readonly managementUrl: string
-  /** `host:port` where game servers reach the fleet's agent. Undefined if the fleet started none. */
+  /** `host:port` at which game servers reach the fleet's agent. Undefined if the fleet runs no agent. */
   readonly agentAddress: string | undefined
   /**
-   * Stops accepting connections, answers callers that wait for a server with 503, lets requests in flight finish, and
-   * disconnects the rest after 5 s. The fleet stays open; its owner closes it.
+   * Stops accepting connections and answers callers that wait for a server with 503. Other requests in flight may finish;
+   * those that take longer than 5 s are disconnected. Does not close the fleet, which belongs to the caller.
    */
   close(): Promise<void>
 }
 
 /**
- * Starts both servers or none. Throws `port-in-use`, or `invalid` for a host or port that cannot be listened on, a bad
- * limit, and TLS files that cannot be used.
+ * Starts both servers or neither. Throws `port-in-use`, or `invalid` if it cannot listen on the host or port, a limit is
+ * bad, or the TLS files are unusable.
  */
 export async function serve(options: ServeOptions): Promise<Served> {
   const { fleet, compat, logger = silentLogger } = options
@@ -127,7 +130,10 @@ function routeOptions(options: ServeOptions, name: ListenerName, limits: ServeLi
   }
 }
 
-/** Beyond loopback and behind client certificates, the operator has decided who can call: every host name is allowed. */
+/**
+ * Checks host names only on loopback without client certificates. In other cases the operator has already decided who can
+ * reach the listener, so every host name is allowed.
+ */
 function authorizeOption(
   { authorize, allowedHosts: names }: ServeOptions,
   { host = defaultHost, tls }: ListenerOptions = {},
@@ -167,7 +173,7 @@ async function openListener(routes: Routes, options: OpenOptions): Promise<Liste
   }
 }
 
-/** URL at which this machine reaches the listener. */
+/** The URL at which this machine can reach the listener. */
 function urlOf(scheme: 'http' | 'https', { host, port }: Listening): string {
   if (host === '0.0.0.0') return `${scheme}://127.0.0.1:${port}`
   if (host === '::') return `${scheme}://[::1]:${port}`

@@ -1,4 +1,4 @@
-/** The options of a webhook: defaults and validation. */
+/** A webhook's options: defaults and validation. */
 import { type Clock, systemClock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { FleetEventType } from '../../contracts/events.js'
@@ -10,30 +10,30 @@ import { webhookKey } from './signature.js'
 export interface WebhookOptions {
   /** `http:` or `https:`. Redirects are not followed. */
   readonly url: string
-  /** At least 16 bytes. Receivers verify signatures with it: `verifyWebhook`, or a Standard Webhooks library. */
+  /** At least 16 bytes. Receivers verify signatures with it, using `verifyWebhook` or a Standard Webhooks library. */
   readonly secret: string
   /**
-   * Default: all numbered types except `WebhookFailed`, which is sent only if listed, and then only for other webhooks.
-   * `EventsDropped` is always sent.
+   * Event types to send. Default: all numbered types except `WebhookFailed`. If `WebhookFailed` is listed, only failures of
+   * other webhooks are sent. `EventsDropped` is always sent.
    */
   readonly types?: readonly Exclude<FleetEventType, 'PlayersChanged'>[]
-  /** Number of the first event to send. Default: the next one to happen. */
+  /** Number of the first event to send. Default: the next event to be emitted. */
   readonly from?: number
-  /** Added to every request, for example for a proxy's authentication. */
+  /** Added to every request, for example to authenticate with a proxy. */
   readonly headers?: Readonly<Record<string, string>>
-  /** An attempt fails after this long without a response. Default 10 s. */
+  /** An attempt fails if no response arrives within this time. Default 10 s. */
   readonly timeoutMs?: number
-  /** Attempts before an event becomes a dead letter. Default 15, which takes about 9 minutes. */
+  /** Maximum number of attempts before an event becomes a dead letter. Default 15, which takes about 9 minutes. */
   readonly attempts?: number
-  /** First pause after a failed attempt; doubles with each further one. Default 1 s. */
+  /** Delay after the first failed attempt; it doubles after each further failure. Default 1 s. */
   readonly backoffInitialMs?: number
-  /** Longest pause. Default 60 s. */
+  /** Maximum delay between attempts. Default 60 s. */
   readonly backoffMaxMs?: number
-  /** Concurrent attempts. Default 16. */
+  /** Maximum number of concurrent attempts. Default 16. */
   readonly maxInFlight?: number
-  /** Events queued here at once; more stay in the fleet's log. Default 1,000. */
+  /** Maximum number of events in the webhook's queue; further events stay in the fleet's log. Default 1,000. */
   readonly maxQueued?: number
-  /** Gets every dead letter. The fleet also emits `WebhookFailed` for it. */
+  /** Called for every dead letter. The fleet also emits `WebhookFailed`. */
   readonly onDeadLetter?: (event: StreamedEvent, reason: string) => void
   /** Default: silent. */
   readonly logger?: Logger
@@ -52,7 +52,7 @@ const defaults = {
 
 export type WebhookSettings = ReturnType<typeof resolveWebhookOptions>
 
-/** Throws `invalid`, naming the option. */
+/** Throws `invalid`, naming the bad option. */
 export function resolveWebhookOptions(options: WebhookOptions) {
   const { types, from, headers = {}, onDeadLetter, logger = silentLogger, clock = systemClock } = options
   const numbers = resolveNumbers(options)
@@ -61,7 +61,7 @@ export function resolveWebhookOptions(options: WebhookOptions) {
   return {
     ...numbers,
     url,
-    /** Without the query, which may hold a secret. */
+    /** The URL without its query, which may contain a secret. */
     shownUrl: url.origin + url.pathname,
     key: webhookKey(options.secret),
     types: types && new Set<string>(types),
@@ -94,7 +94,7 @@ function checkedUrl(text: string): URL {
   throw new FleetError('invalid', 'webhook: url must not contain credentials; send them as headers: Authorization')
 }
 
-/** Messages never show a header's value. */
+/** Error messages never contain a header's value. */
 function checkHeaders(headers: Readonly<Record<string, string>>): void {
   try {
     void new Headers(headers)

@@ -1,4 +1,4 @@
-/** One attempt to deliver an event to a webhook's URL. May touch the network. */
+/** Makes one attempt to deliver an event to a webhook's URL. May use the network. */
 import { messageOf } from '../../contracts/errors.js'
 import type { StreamedEvent } from '../api/event-stream.js'
 import type { WebhookSettings } from './options.js'
@@ -6,11 +6,11 @@ import { signWebhook, webhookHeaders } from './signature.js'
 
 export interface FailedAttempt {
   readonly reason: string
-  /** The receiver's `Retry-After`; 0 without one. */
+  /** Delay from the receiver's `Retry-After` header, or 0 if there is none. */
   readonly retryAfterMs: number
 }
 
-/** `id` is the same for every attempt at an event. Resolves with undefined on success. Never rejects. */
+/** `id` is the same for every attempt to deliver an event. Resolves with undefined on success. Never rejects. */
 export async function sendEvent(
   event: StreamedEvent,
   id: string,
@@ -52,7 +52,7 @@ export async function sendEvent(
   }
 }
 
-/** `fetch` only says `fetch failed`; the reason is in the cause. */
+/** `fetch` itself only reports `fetch failed`; the reason is in the error's cause. */
 function reasonOf(error: unknown): string {
   return error instanceof Error && error.cause !== undefined ? messageOf(error.cause) : messageOf(error)
 }

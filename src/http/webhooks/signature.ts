@@ -1,6 +1,6 @@
 /**
- * Signs and verifies webhooks with the headers of Standard Webhooks (https://www.standardwebhooks.com), which has libraries
- * for other languages. Pure, except that verification reads the clock.
+ * Signs and verifies webhooks with the headers that Standard Webhooks (https://www.standardwebhooks.com) defines; libraries
+ * for them exist in many languages. Pure, except that verification reads the clock.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { systemClock } from '../../contracts/clock.js'
@@ -14,14 +14,16 @@ export const webhookHeaders = Object.freeze({
   signature: 'webhook-signature',
 })
 
-/** `v1,<base64>` over `id.timestamp.body`. `timestamp` is in seconds. */
+/** Returns `v1,<base64>`, the signature of `id.timestamp.body`. `timestamp` is in seconds. */
 export function signWebhook(key: Uint8Array, id: string, timestamp: number, body: string): string {
   return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
 }
 
 const minSecretBytes = 16
 
-/** `secret` is `whsec_` and base64, as in Standard Webhooks, or any other text. Throws `invalid` if it is too short. */
+/**
+ * `secret` is `whsec_` followed by base64, as in Standard Webhooks, or any other text. Throws `invalid` if it is too short.
+ */
 export function webhookKey(secret: string): Uint8Array {
   const key = secret.startsWith('whsec_') ? Buffer.from(secret.slice(6), 'base64') : Buffer.from(secret)
   if (key.length >= minSecretBytes) return key
@@ -32,22 +34,22 @@ export function webhookKey(secret: string): Uint8Array {
 }
 
 export interface VerifyOptions {
-  /** The request's headers: Node's, with names in lower case, or a web-standard `Headers`. */
+  /** The request's headers: Node's headers, with names in lower case, or a web-standard `Headers`. */
   readonly headers: Headers | Readonly<Record<string, string | readonly string[] | undefined>>
-  /** The raw body, before any parser. */
+  /** The raw body, before any parsing. */
   readonly body: string | Uint8Array
-  /** Several secrets are accepted during a rotation. */
+  /** One secret, or several during a rotation. A signature is valid if one of them matches. */
   readonly secret: string | readonly string[]
-  /** Largest difference between the delivery's timestamp and this clock. Default 5 minutes. */
+  /** Maximum difference between the delivery's timestamp and the local clock. Default 5 minutes. */
   readonly toleranceMs?: number
-  /** Wall time in ms. Default: now. */
+  /** The current wall time in ms. Default: the system clock. */
   readonly now?: number
 }
 
 /**
- * Returns the delivered event. Throws `unauthenticated` if no secret matches the signature or the timestamp is out of
- * tolerance, and `invalid` for a body that is not the raw one. An event may be delivered more than once, with the same
- * `webhook-id`.
+ * Returns the delivered event. Throws `unauthenticated` if no secret matches the signature or the timestamp is outside the
+ * tolerance, and `invalid` if the body is not the raw one. The same event may be delivered more than once, each time with
+ * the same `webhook-id`.
  */
 export function verifyWebhook(options: VerifyOptions): StreamedEvent {
   const { headers, body, secret, toleranceMs = 300_000, now = systemClock.now() } = options
@@ -81,7 +83,7 @@ function sameText(one: string, other: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b)
 }
 
-/** A shallow check: the sender of a signed body is trusted. */
+/** A shallow check is enough: the body is signed, so its sender is trusted. */
 function isEvent(value: unknown): value is StreamedEvent {
   return isObject(value) && typeof value['type'] === 'string' && typeof value['seq'] === 'number'
 }

@@ -1,7 +1,7 @@
 /**
- * Delivers a fleet's events to a URL: signed, at least once, and in order for each server. A failed delivery is retried with
- * back-off; after its last attempt the event becomes a dead letter. The queue is bounded: further events stay in the fleet's
- * log, and those that the log has dropped by then are delivered as one `EventsDropped`.
+ * Delivers a fleet's events to a URL: signed, at least once, and in order for each server. Failed deliveries are retried
+ * with back-off; after the last attempt the event becomes a dead letter. The queue is bounded: while it is full, further
+ * events stay in the fleet's log. If the log drops some of them meanwhile, one `EventsDropped` is delivered instead.
  */
 import type { Clock } from '../../contracts/clock.js'
 import { internalsOf } from '../../fleet/internals.js'
@@ -13,13 +13,16 @@ import { resolveWebhookOptions, type WebhookOptions, type WebhookSettings } from
 import { type FailedAttempt, sendEvent } from './sender.js'
 
 export interface Webhook {
-  /** Events that are queued or being delivered. */
+  /** Number of events that are queued or being delivered. */
   readonly queued: number
-  /** Takes no more events and waits for the queued ones; after `graceMs` (default 5 s) the rest become dead letters. */
+  /**
+   * Stops reading events and waits until the queued ones are delivered. After `graceMs` (default 5 s) the rest become dead
+   * letters.
+   */
   close(options?: { readonly graceMs?: number }): Promise<void>
 }
 
-/** Throws `invalid` for a bad URL, secret, header or number. */
+/** Throws `invalid` if the URL, the secret, a header or a number is bad. */
 export function webhook(fleet: ReadableFleet, options: WebhookOptions): Webhook {
   const delivery = new WebhookDelivery(fleet, resolveWebhookOptions(options))
   return {
@@ -30,19 +33,19 @@ export function webhook(fleet: ReadableFleet, options: WebhookOptions): Webhook 
   }
 }
 
-/** Upper limit for a receiver's `Retry-After`. */
+/** Upper limit for the delay that a receiver's `Retry-After` can cause. */
 const maxRetryAfterMs = 3_600_000
 
 class WebhookDelivery {
   readonly #fleet: ReadableFleet
   readonly #settings: WebhookSettings
   readonly #logID: string
-  /** Queued events in order, by `orderingKey`; the first of each queue is being delivered. */
+  /** Queued events by `orderingKey`, in order. The first event in each queue is being delivered. */
   readonly #queues = new Map<string, StreamedEvent[]>()
   readonly #limit: ReturnType<typeof limiter>
-  /** Aborted: takes no more events. */
+  /** Once aborted, the webhook reads no more events. */
   readonly #closing = new AbortController()
-  /** Aborted: makes no more attempts. */
+  /** Once aborted, the webhook makes no more attempts. */
   readonly #stopped = new AbortController()
   readonly #reading: Promise<void>
   #queued = 0
@@ -84,7 +87,7 @@ class WebhookDelivery {
   #isWanted(event: StreamedEvent): boolean {
     const { types, shownUrl } = this.#settings
     if (event.type === 'EventsDropped') return true
-    // Reporting this webhook's own failures to it would only fail again.
+    // Sending this webhook's own failures to its own URL would only fail again.
     if (event.type === 'WebhookFailed') return event.url !== shownUrl && types?.has(event.type) === true
     return types === undefined || types.has(event.type)
   }
@@ -172,7 +175,7 @@ function orderingKey(event: StreamedEvent): string {
   return 'build' in event ? `build ${keyOf(event.build)}` : ''
 }
 
-/** Resolves early when the signal fires. */
+/** Resolves after `ms`, or as soon as the signal fires. */
 function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {

@@ -99,7 +99,7 @@ async function sayOverUdp(port: number): Promise<string> {
 describeOnOwnEngine('a killed and restarted daemon', () => {
   beforeAll(buildExampleImage)
 
-  it('ends no match with live-restore, and players can reach their servers again', async () => {
+  it('with live-restore, ends no match, and players can reach their servers again', async () => {
     const { engine, fleetName, openFleet, events } = await scene()
     const fleet = await openFleet()
     await createBuild(fleet, 2, 4)
@@ -126,7 +126,7 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
   })
 
   it.each(['SIGTERM', 'SIGKILL'] as const)(
-    'interrupts servers on %s without live-restore; they do not count as crashes and are replaced',
+    'without live-restore, interrupts servers on %s; they do not count as crashes and are replaced',
     async (signal) => {
       const { engine, fleetName, openFleet, events } = await scene()
       await engine.stop('SIGTERM')
@@ -152,7 +152,7 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
     },
   )
 
-  it('loses no session when the host is killed with it', async () => {
+  it('loses no session when the host is killed at the same time', async () => {
     const { engine, openFleet } = await scene()
     const first = await openFleet()
     await createBuild(first, 1, 3)
@@ -166,7 +166,7 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
     await standingBy(second, 1)
   })
 
-  it('loses no session during 40 allocations, and leaves no container, network or port', async () => {
+  it('loses no session during 40 allocations, and leaves no container, network, or port behind', async () => {
     const { engine, fleetName, openFleet, events } = await scene()
     const networks = (await engine.docker.listNetworks()).length
     const fleet = await openFleet()

@@ -35,7 +35,7 @@ describeOnCluster('the permissions in examples/kubernetes', () => {
     api.close()
   })
 
-  it('are exactly those that a fleet uses during its lifetime', { timeout: 240_000 }, async () => {
+  it('are exactly those that a fleet uses over its lifetime', { timeout: 240_000 }, async () => {
     const proxy = await countingProxy(defaultKubeConfig())
     onTestFinished(() => proxy.close())
     await kubectlWith(

@@ -138,7 +138,7 @@ describe('a new leader', () => {
     expect(deleted).toEqual([])
   })
 
-  it('treats no server as gone while the API server does not confirm it', async () => {
+  it('treats no server as gone until the API server confirms it', async () => {
     const { cluster, requests, store, lead } = await scene()
     cluster.fails = true
     await lead({ resyncIntervalMs: 100 })
