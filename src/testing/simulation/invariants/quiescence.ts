@@ -1,6 +1,6 @@
 /**
  * Invariant: after the last fault, the fleet reaches the state that the builds specify; the fleet, the store and the games
- * agree with each other; and the fleet makes no further calls.
+ * agree with each other; and then the fleet makes no further calls.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { type Condition, keyOf } from '../../../rules/model/resources.js'
@@ -33,7 +33,7 @@ export async function checkQuiescence(context: SimulationContext, passTime: () =
 }
 
 function callCounts({ store, backend }: SimulationContext): string {
-  // The fleet may read a store periodically unless it watches that store.
+  // Counts reads only for a watched store: without a watch, the fleet may poll the store.
   const calls = store.watched ? `${store.calls} calls, ` : ''
   return `${calls}${store.changes} writes, ${backend.calls} creates and deletes`
 }

@@ -7,7 +7,7 @@ import { keyOf, type Ref, type Server } from '../../../rules/model/resources.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
 
-/** The writes in flight for one server. */
+/** The calls in flight for one server. */
 interface InFlight {
   /** Number of unanswered calls for the server's record. */
   calls: number
