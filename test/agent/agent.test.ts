@@ -118,7 +118,7 @@ describe('the agent accepts', () => {
     connection.socket.destroy()
   })
 
-  it('several heartbeats on one connection, pipelined or not', async () => {
+  it('several heartbeats on one connection, whether or not they are pipelined', async () => {
     const one = request('PATCH', `/v1/sessionHosts/${id}`, JSON.stringify(beat))
     const connection = rawConnection(url, one)
     await connection.until(/1000}$/)
@@ -138,8 +138,8 @@ describe('the agent accepts', () => {
   )
 })
 
-describe('the agent answers', () => {
-  it('on a host that does not lead, and closes the connection so that the next one can reach the leader', async () => {
+describe('the agent responds', () => {
+  it('on a host that is not the leader, and closes the connection so that the next one can reach the leader', async () => {
     answer = { ...proceed, isElsewhere: true }
     const connection = rawConnection(url, request('PATCH', `/v1/sessionHosts/${id}`, JSON.stringify(beat)))
     const text = await connection.closed()
@@ -168,7 +168,7 @@ describe('the agent answers', () => {
     expect((await ask()).text).toBe(`{"operation":"Continue",${expected}`)
   })
 
-  it('with Terminate and the interval of the fleet', async () => {
+  it('with Terminate and the fleet’s interval', async () => {
     answer = { operation: 'Terminate', nextHeartbeatIntervalMs: 2_500 }
     expect((await ask()).text).toBe('{"operation":"Terminate","nextHeartbeatIntervalMs":2500}')
   })
@@ -178,7 +178,7 @@ describe('the agent answers', () => {
     expect((await ask()).text).toContain(`{"sessionId":"${sessionId}","initialPlayers":[],"metadata":{}}`)
   })
 
-  it('in ASCII for any cookie, players and metadata', async () => {
+  it('in ASCII for any cookie, players, and metadata', async () => {
     const sessionConfig = {
       sessionId,
       sessionCookie: 'é \u2028 日本 😀 "quoted" \\ \u007f \ud800 \n',
@@ -288,7 +288,7 @@ describe('the agent rejects', () => {
     expect(beats).toEqual([])
   })
 
-  it('endless bodies: it disconnects a client that keeps sending after a 413', async () => {
+  it('endless bodies, by disconnecting clients that keep sending after a 413', async () => {
     const connection = rawConnection(
       url,
       `PATCH ${heartbeatPath} HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n`,
@@ -324,7 +324,7 @@ describe('the agent survives', () => {
     expect(beats).toHaveLength(1)
   })
 
-  it('clients that send head or body too slowly, by disconnecting them', async () => {
+  it('clients that send headers or body too slowly, by disconnecting them', async () => {
     const server = httpServer(agentListener(target), {
       headersTimeoutMs: 100,
       requestTimeoutMs: 200,
@@ -341,7 +341,7 @@ describe('the agent survives', () => {
     await closeServer(server)
   })
 
-  it('overload, with default limits', () => {
+  it('overload with the default limits', () => {
     const server = httpServer(() => {})
     expect(server).toMatchObject({
       headersTimeout: 10_000,
@@ -387,11 +387,11 @@ describe('starting and closing the agent', () => {
     [{ port: Number('x') }, 'agent.port must be an integer from 0 to 65535, but is NaN'],
     [{ port: 0, host: '' }, 'agent.host must not be empty'],
     [{ port: 0, host: '192.0.2.1' }, '192.0.2.1 is not an address of this machine; set agent: { host }'],
-  ])('refuses %j', async (where, message) => {
+  ])('rejects %j', async (where, message) => {
     await expect(startAgent({ target, ...where })).rejects.toMatchObject({ code: 'invalid', message })
   })
 
-  it('closes idle connections at once and answers the heartbeat in flight', async () => {
+  it('closes idle connections at once, and answers a heartbeat in flight', async () => {
     const idle = rawConnection(url, request('PATCH', `/v1/sessionHosts/${id}`, JSON.stringify(beat)))
     await idle.until(/1000}$/)
     const body = JSON.stringify(beat)
@@ -425,7 +425,7 @@ describe('starting and closing the agent', () => {
     await stuck.closed()
   })
 
-  it('resolves with its last connection, before the grace period ends', async () => {
+  it('finishes closing with its last connection, before the grace period ends', async () => {
     let finish: (() => void) | undefined
     const server = httpServer((_, response) => (finish = () => response.end('late')))
     const { port } = await listen(server, { host: '127.0.0.1', port: 0, option: 'test' })

@@ -42,7 +42,7 @@ describe('a client of a fleet', () => {
     await until(async () => (await fleet.servers.list()).length === 0)
   })
 
-  it('has the same effect as the fleet', async () => {
+  it('has the same effect as calling the fleet directly', async () => {
     expect(await client.builds.create(build())).toMatchObject({ kind: 'GameServerBuild', metadata: { name: 'arena' } })
     await standingBy(fleet, 2)
     const server = await client.allocate({ buildID, sessionID, initialPlayers: ['amie'] })
@@ -114,7 +114,7 @@ describe('a client of a fleet', () => {
     expect(seen).toEqual(expect.arrayContaining(['BuildCreated', 'ServerCreated', 'ServerStateChanged', 'Allocated']))
   })
 
-  it('accepts the URLs of serve, and a token function that is called for each request', async () => {
+  it('accepts the URLs returned by serve(), and calls a token function for each request', async () => {
     const token = 'a-token-of-16-letters'
     const served = await serve({
       fleet,
@@ -136,7 +136,7 @@ describe('a client of a fleet', () => {
     await served.close()
   })
 
-  it('requires a URL for the API that is called', async () => {
+  it('requires the URL of an API when that API is called', async () => {
     expect(() => fleetClient({})).toThrow(FleetError)
     const half = fleetClient({ allocationUrl: server.url })
     expect(() => half.builds.list()).toThrow(/managementUrl/)
@@ -206,7 +206,7 @@ describe('a client of a host that fails', () => {
     expect(calls).toBe(1)
   })
 
-  it('fails after its retries with an error that names the URL', async () => {
+  it('fails after its retries with an error that includes the URL', async () => {
     const client = await host(cut)
     await expect(client.builds.list()).rejects.toMatchObject({
       code: 'unavailable',
@@ -215,7 +215,7 @@ describe('a client of a host that fails', () => {
     expect(calls).toBe(3)
   })
 
-  it('gives up on an answer after its timeout', async () => {
+  it('gives up waiting for a response after its timeout', async () => {
     await host(() => {})
     const impatient = fleetClient({ url: server?.url ?? '', timeoutMs: 50, retries: 0 })
     await expect(impatient.builds.list()).rejects.toMatchObject({
@@ -224,7 +224,7 @@ describe('a client of a host that fails', () => {
     })
   })
 
-  it('reports an answer that is not JSON', async () => {
+  it('reports a response that is not JSON', async () => {
     const client = await host((_, response) => response.end('<html>'))
     await expect(client.builds.list()).rejects.toMatchObject({ code: 'internal' })
   })
@@ -281,7 +281,7 @@ describe('a client of a host that fails', () => {
     await expect(ask(client)).rejects.toMatchObject({ code: 'unsupported', message: expect.stringContaining('compat') })
   })
 
-  it('stops reading events if it is refused', async () => {
+  it('stops reading events if access is denied', async () => {
     const client = await host(answers(403, { 'Gamekeeper-Error': 'forbidden' }))
     await expect(client.events().next()).rejects.toMatchObject({ code: 'forbidden' })
   })

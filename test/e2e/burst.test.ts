@@ -12,7 +12,7 @@ const max = backend === 'kubernetes' ? 20 : 40
 const callers = max + 10
 const buildID = randomUUID()
 
-it(`${callers} concurrent callers get ${max} different servers and ten refusals`, { timeout: 400_000 }, async () => {
+it(`${callers} concurrent callers get ${max} different servers and ten rejections`, { timeout: 400_000 }, async () => {
   const { dataDir, running } = await workplace()
   const host = await startHost({ DATA_DIR: dataDir, PORT_RANGE: '20100-20199', SAMPLE: 'off', LOG_LEVEL: 'warn' })
   await createBuild(host, buildOf({ name: 'burst', buildID, standingBy: 10, max }))

@@ -12,7 +12,7 @@ import { gamePid, workplace } from './workplace.js'
 const limitMs = 240_000
 const ports = { PORT_RANGE: '20000-20049' }
 
-describe('the bundled server at its first start', () => {
+describe('the bundled server on its first start', () => {
   it('creates a sample build and prints commands that work', { timeout: limitMs }, async () => {
     const { dataDir } = await workplace()
     const host = await startHost({ DATA_DIR: dataDir, ...ports })
@@ -53,7 +53,7 @@ describe('the bundled server at its first start', () => {
     expect(servers.filter(({ status }) => status.sessionID === allocation.SessionID)).toHaveLength(1)
   })
 
-  it('prints JSON lines, and no commands with SAMPLE=off', { timeout: limitMs }, async () => {
+  it('prints JSON lines, and prints no commands with SAMPLE=off', { timeout: limitMs }, async () => {
     const { dataDir } = await workplace()
     const host = await startHost({ DATA_DIR: dataDir, SAMPLE: 'off', ...ports })
     await host.exit('SIGTERM')

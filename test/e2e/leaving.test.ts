@@ -49,7 +49,7 @@ async function facts(host: Host): Promise<readonly object[]> {
     .toSorted((a, b) => a.name.localeCompare(b.name))
 }
 
-describe.each(['SIGTERM', 'SIGHUP'] as const)('a host that gets %s', (signal) => {
+describe.each(['SIGTERM', 'SIGHUP'] as const)('a host that receives %s', (signal) => {
   const range = signal === 'SIGTERM' ? '20300-20329' : '20330-20359'
 
   it('exits during a match, and its successor has the same servers and sessions', { timeout: limitMs }, async () => {
@@ -149,7 +149,7 @@ describe('a host under npm start', () => {
     return { npm, place }
   }
 
-  it('drains on one Ctrl-C although npm forwards it a second time', { timeout: limitMs }, async () => {
+  it('drains on a single Ctrl-C, although npm forwards it a second time', { timeout: limitMs }, async () => {
     const { npm, place } = await npmStart('20420-20449')
     process.kill(-(npm.process.pid ?? Number.NaN), 'SIGINT')
     await npm.exit()
@@ -157,7 +157,7 @@ describe('a host under npm start', () => {
     expect(await place.running()).toEqual([])
   })
 
-  it('exits on a SIGTERM to npm only', { timeout: limitMs }, async () => {
+  it('exits on a SIGTERM sent only to npm', { timeout: limitMs }, async () => {
     const { npm, place } = await npmStart('20640-20669')
     await npm.exit('SIGTERM')
     expect(npm.log().at(-1)?.message).toBe('exiting on SIGTERM; 2 game servers left running for the next start')
@@ -181,7 +181,7 @@ it('keeps running when its stdout is closed', { timeout: limitMs }, async () => 
   expect(recount(await listServers(next)).Active).toBe(3)
 })
 
-it('exits on an unexpected error with one line, and the match continues', { timeout: limitMs }, async () => {
+it('exits on an unexpected error with a one-line message, and the match continues', { timeout: limitMs }, async () => {
   // A defect that is triggered by a signal.
   const defect = encodeURIComponent(`process.on('SIGUSR2', () => { throw new TypeError('a\\nb') })`)
   const place = await workplace()

@@ -35,7 +35,7 @@ describe('the bundled server rejects', () => {
     )
   })
 
-  it('an invalid value of a variable', { timeout: limitMs }, async () => {
+  it('an invalid value for a variable', { timeout: limitMs }, async () => {
     expect(await refusal({ BACKEND: 'nomad' })).toBe(
       'gamekeeper: BACKEND must be process, docker, kubernetes or memory, but is "nomad"',
     )
@@ -117,7 +117,7 @@ describe('the bundled server rejects', () => {
 })
 
 describe('the bundled server', () => {
-  it('answers --help and --version without starting', { timeout: limitMs }, async () => {
+  it('responds to --help and --version without starting', { timeout: limitMs }, async () => {
     const help = await runHost({ BACKEND: 'nonsense' }, ['--help'])
     expect(help).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('ALLOCATION_PORT') })
     const version = await runHost({}, ['--version'])

@@ -108,7 +108,7 @@ describe('the example game server', () => {
     expect(agent.last()?.players).toEqual(['amie', 'bob'])
   })
 
-  it('answers an empty line, an unterminated line, and a client that sends nothing', async () => {
+  it('responds to an empty line, an unterminated line, and a client that sends nothing', async () => {
     const agent = await fakeAgent()
     agent.reply = allocates()
     const server = await startServer(agent)
@@ -191,7 +191,7 @@ describe('the example game server', () => {
     expect(await server.ended()).toEqual({ code: 0, signal: null })
   })
 
-  it.each(['Terminate', 'SIGTERM'])('says goodbye on %s and exits with 0', async (how) => {
+  it.each(['Terminate', 'SIGTERM'])('says goodbye on %s and exits with code 0', async (how) => {
     const agent = await fakeAgent()
     agent.reply = allocates()
     const server = await startServer(agent)
@@ -264,7 +264,7 @@ describe('a variable of the example game server', () => {
     expect(agent.beats[0]?.health).toBe('Healthy')
   })
 
-  it('END_AFTER_SECONDS makes it exit that long after its allocation, not before', async () => {
+  it('END_AFTER_SECONDS makes it exit that long after its allocation, and not before', async () => {
     const agent = await fakeAgent()
     const server = await startServer(agent, { END_AFTER_SECONDS: '0.3' })
     await until(() => agent.beats.filter((beat) => beat.state === 'StandingBy').length >= 2)
@@ -275,7 +275,7 @@ describe('a variable of the example game server', () => {
 })
 
 describe('the build of the example game server', () => {
-  it('is accepted by every backend that needs no image', () => {
+  it('is accepted by every backend that does not need an image', () => {
     expect(checkTemplate(build.spec.template, 'process', 'spec.template')).toEqual({ ok: true, value: { skipped: [] } })
     expect(gameContainerOf(build.spec.template).ports[0]?.containerPort).toBe(build.spec.portsToExpose[0])
   })

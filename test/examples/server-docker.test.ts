@@ -51,7 +51,7 @@ async function scene(script: string): Promise<Scene> {
 }
 
 describe("the sample's image", () => {
-  it("is built first, on the fleet's engine, whatever the docker context", async () => {
+  it("is built first, on the fleet's engine, regardless of the Docker context", async () => {
     const { fleet, logged, invocation, make } = await scene('exit 0')
     const build = await make()
     expect(JSON.stringify(build?.spec.template)).toContain('"image":"gamekeeper-example","imagePullPolicy":"Never"')
@@ -62,7 +62,7 @@ describe("the sample's image", () => {
     )
   })
 
-  it('may fail to build: the server then runs without a sample and logs how to build it', async () => {
+  it('may fail to build; the server then runs without a sample, and logs how to build the image', async () => {
     const { fleet, logged, make } = await scene('echo one >&2; echo two >&2; exit 1')
     expect(await make()).toBeUndefined()
     expect(await fleet.builds.list()).toEqual([])
@@ -71,7 +71,7 @@ describe("the sample's image", () => {
     expect(logged[1]).toContain('docker -H tcp://192.0.2.1:2375 build ')
   })
 
-  it('is abandoned after a timeout, and no process is left', async () => {
+  it('is abandoned after a timeout, leaving no process behind', async () => {
     const { fleet, logged, invocation, make } = await scene('sleep 600')
     expect(await make(undefined, 500)).toBeUndefined()
     expect(await fleet.builds.list()).toEqual([])
@@ -91,7 +91,7 @@ describe("the sample's image", () => {
     await untilGone(pid)
   })
 
-  it('is not used when the fleet has got a build in the meantime', async () => {
+  it('is not used if a build was created in the meantime', async () => {
     const other = await scene('exit 0')
     const sample = await other.make()
     if (!sample) throw new Error('no sample was made')
@@ -121,7 +121,7 @@ describe("the sample's image", () => {
   })
 })
 
-it('a server without the package dockerode prints in one line what to install', { timeout: 60_000 }, async () => {
+it('a server without the dockerode package says in one line what to install', { timeout: 60_000 }, async () => {
   const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-docker-'))
   onTestFinished(() => rm(directory, { recursive: true, force: true }))
   const missing = `import { Module } from 'node:module'

@@ -232,7 +232,7 @@ describe('the log', () => {
     expect(messages).toEqual(['debug', 'info', 'warn', 'error'].slice(logLevels.indexOf(level)))
   })
 
-  it('is one JSON object per line, whatever the names and values of its fields', () => {
+  it('is one JSON object per line, regardless of field names and values', () => {
     const { lines, log } = logged('info', true)
     const error = new Error('a\nb', { cause: Object.assign(new Error('c'), { code: 'EIO' }) })
     log.warn({ level: 'x', message: 'y', server: 'arena-1', err: error, nothing: undefined }, 'it\nhappened')
@@ -247,7 +247,7 @@ describe('the log', () => {
     })
   })
 
-  it('is one readable line per entry, which no value can break', () => {
+  it('is one readable line per entry, which no value can break up', () => {
     const { lines, log } = logged('info', false)
     log.info({ url: 'http://127.0.0.1:5000', said: 'a b\n', count: 3 }, 'one\ntwo \u001b[31mred')
     log.error({}, 'broken')
@@ -257,7 +257,7 @@ describe('the log', () => {
     expect(lines[1]).toMatch(/^\d\d:\d\d:\d\d ERROR broken$/)
   })
 
-  it('shows an error with its code and causes, and with its stack at level debug', () => {
+  it('shows an error with its code and causes, and at level debug with its stack trace', () => {
     const err = Object.assign(new Error('write failed'), { code: 'EIO', cause: new Error('disk\ngone') })
     const readable = logged('info', false)
     readable.log.error({ err }, 'broken')
@@ -324,13 +324,13 @@ describe('the sample', () => {
     return build
   }
 
-  it('runs an existing file, whatever the working directory', async () => {
+  it('runs an existing file, regardless of the working directory', async () => {
     const { spec } = await sample()
     const path = /"(\/[^"]*server\.mjs)"/.exec(JSON.stringify(spec.template))?.[1] ?? ''
     expect(await readFile(path, 'utf8')).toContain('gamekeeper/sdk')
   })
 
-  it('is not created in a fleet that has builds', async () => {
+  it('is not created in a fleet that already has builds', async () => {
     const fleet = await createFleet({ backend: memoryBackend() })
     onTestFinished(() => fleet.close())
     const { metadata, spec } = await sample()

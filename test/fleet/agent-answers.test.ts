@@ -31,7 +31,7 @@ const config = {
 
 describe('before a match', () => {
   it.each(['Initializing', 'StandingBy', 'Active', 'Invalid'] as const)(
-    'the fleet answers a heartbeat %s with Continue and no session',
+    'the fleet responds to a heartbeat %s with Continue and no session',
     async (state) => {
       const { server } = await opened()
       expect(server.heartbeat({ state })).toEqual({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 })
@@ -52,7 +52,7 @@ describe('before a match', () => {
 })
 
 describe('during a match', () => {
-  it('the first StandingBy heartbeat gets Active and the whole session', async () => {
+  it('the first StandingBy heartbeat gets Active and the complete session', async () => {
     const { server } = await matched()
     expect(server.heartbeat()).toEqual({
       operation: 'Active',
@@ -61,7 +61,7 @@ describe('during a match', () => {
     })
   })
 
-  it('every later heartbeat gets Continue and the whole session', async () => {
+  it('every later heartbeat gets Continue and the complete session', async () => {
     const { server } = await matched()
     server.heartbeat()
     for (const state of ['Active', 'Active', 'Initializing', 'Invalid'] as const) {
@@ -87,7 +87,7 @@ describe('during a match', () => {
     expect(server.spec.sdk.buildMetadata).toEqual(buildMetadata)
   })
 
-  it('a game keeps the metadata that it was started with after its build changes', async () => {
+  it('a game keeps the metadata it was started with after its build changes', async () => {
     const scene = stage({ memory: { script: ({ sdk }) => ({ autoReady: sdk.buildMetadata['mode'] === 'duel' }) } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 4, buildMetadata: { mode: 'duel' } }))
@@ -154,7 +154,7 @@ describe('during termination', () => {
 })
 
 describe('a heartbeat with an unknown id', () => {
-  it('gets Terminate, which does not reveal whether the name exists', async () => {
+  it('gets Terminate, which does not reveal whether the server name exists', async () => {
     const { fleet, server } = await opened()
     const terminate = { operation: 'Terminate', nextHeartbeatIntervalMs: 1_000 }
     for (const id of [`${server.ref.name}.guess`, `${server.ref.name}.`, server.ref.name, 'nobody.guess', '', '.']) {
@@ -171,7 +171,7 @@ describe('a heartbeat with an unknown id', () => {
     expect((await fleet.details.get(server.ref)).spec.connectedPlayers).toEqual([])
   })
 
-  it('gets Continue until the first list of instances has arrived', async () => {
+  it('gets Continue until instances have been listed for the first time', async () => {
     const scene = stage()
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -190,7 +190,7 @@ describe('a heartbeat with an unknown id', () => {
 })
 
 describe('the heartbeat interval', () => {
-  it('is the configured one', async () => {
+  it('is the configured interval', async () => {
     const scene = stage({ memory: { script: 'manual' }, limits: { heartbeatIntervalMs: 5_000, silenceMs: 20_000 } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -201,7 +201,7 @@ describe('the heartbeat interval', () => {
     expect(scene.eventsOf('ServerEnding')).toEqual([])
   })
 
-  it('is short enough that a game that keeps it never counts as silent', async () => {
+  it('is short enough that a game that follows it is never considered silent', async () => {
     const scene = stage({ limits: { heartbeatIntervalMs: 15_000 } })
     await expect(scene.open()).rejects.toMatchObject({
       code: 'invalid',

@@ -37,7 +37,7 @@ function becomeReady({ backend }: Stage, ...indexes: readonly number[]): readonl
 }
 
 describe('an allocation', () => {
-  it('returns the address, ports and session of a server, which becomes Active and is replaced', async () => {
+  it('returns the address, ports, and session of a server, which becomes Active and is replaced', async () => {
     const { scene, fleet } = await standing(2, { portsToExpose: [7777, 7778] })
     const given = await fleet.allocate(ask(1))
     const server = await playing(scene, fleet, 1)
@@ -76,14 +76,14 @@ describe('an allocation', () => {
     }
   })
 
-  it('resolves at once: a single request does not wait for a batch', async () => {
+  it('resolves at once: a single request does not wait for a batch to fill', async () => {
     const { scene, fleet } = await standing(1)
     const before = scene.clock.elapsed()
     await fleet.allocate(ask(1))
     expect(scene.clock.elapsed()).toBe(before)
   })
 
-  it('makes one write and no reads', async () => {
+  it('makes one store write and no reads', async () => {
     const { scene, fleet } = await standing(3)
     await scene.clock.advance(5_000)
     const before = scene.calls.length
@@ -216,7 +216,7 @@ describe('an allocation', () => {
     expect((await playing(scene, fleet, 2)).spec.build.name).toBe('duel')
   })
 
-  it('emits an event with the caller’s waiting time', async () => {
+  it('emits an event that includes how long the caller waited', async () => {
     const { scene, fleet } = await standing(1)
     await fleet.allocate(ask(1))
     const server = await playing(scene, fleet, 1)
@@ -247,7 +247,7 @@ describe('a hundred parallel allocations', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 100, currentStandingBy: 50 })
   })
 
-  it('get every available server, and the rest fail', async () => {
+  it('get all available servers, and the remaining calls fail', async () => {
     const { fleet } = await standing(10, { max: 10 })
     const calls = await Promise.allSettled(Array.from({ length: 100 }, (_, n) => fleet.allocate(ask(n))))
     expect(calls.filter(({ status }) => status === 'fulfilled').length).toBe(10)

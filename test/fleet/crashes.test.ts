@@ -13,7 +13,7 @@ async function standing(overrides: Parameters<typeof aBuild>[0] = {}, options: S
 }
 
 describe('a crash', () => {
-  it('is counted durably before the record of its server is deleted', async () => {
+  it('is counted durably before the server’s record is deleted', async () => {
     const { scene } = await standing()
     const before = scene.calls.length
     only(scene.backend.servers()).exit(1)
@@ -26,7 +26,7 @@ describe('a crash', () => {
     ])
   })
 
-  it('is counted once when hundreds of servers crash together, and the list of counted servers stays bounded', async () => {
+  it('is counted once per server when hundreds of servers crash together, and the list of counted servers stays bounded', async () => {
     const { scene, fleet } = await standing({ standingBy: 300, max: 300 }, { limits: { maxCreatesPerReconcile: 300 } })
     for (const server of scene.backend.servers()) server.exit(1)
     await scene.clock.advance(600_000)
@@ -70,7 +70,7 @@ describe('a crash', () => {
     },
   )
 
-  it('is counted once when the outcome of its write is temporarily unknown', async () => {
+  it('is counted once when the outcome of the write is temporarily unknown', async () => {
     const { scene, fleet } = await standing()
     let calls = 0
     scene.faults.store = ({ method }) => {
@@ -85,7 +85,7 @@ describe('a crash', () => {
     expect(only(await scene.records.builds.list()).record.crashes).toBe(1)
   })
 
-  it('is counted once by the next host if no host was running', async () => {
+  it('is counted once by the next host if it happened while no host was running', async () => {
     const { scene, fleet } = await standing({ standingBy: 3 })
     await fleet.close()
     const [first, second] = scene.backend.servers()
@@ -100,7 +100,7 @@ describe('a crash', () => {
     expect(await statusOf(third)).toMatchObject({ crashesCount: 1, currentStandingBy: 3 })
   })
 
-  it('stays counted across restarts', async () => {
+  it('remains counted after a restart', async () => {
     const { scene, fleet } = await standing()
     for (let i = 0; i < 3; i++) {
       nth(scene.backend.servers(), 0).exit(1)
@@ -113,7 +113,7 @@ describe('a crash', () => {
     expect((await statusOf(next)).crashesCount).toBe(3)
   })
 
-  it('before a build is deleted does not count for a later build with the same name', async () => {
+  it('that precedes the deletion of its build does not count for a later build with the same name', async () => {
     const { scene, fleet } = await standing({ crashesToMarkUnhealthy: 1 })
     only(scene.backend.servers()).exit(1)
     await scene.clock.advance(100)
@@ -124,7 +124,7 @@ describe('a crash', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, health: 'Healthy' })
   })
 
-  it('in a deleted build does not count for a new build with the same name', async () => {
+  it('on a server of a deleted build does not count for a new build with the same name', async () => {
     const { scene, fleet } = await standing(
       { graceSeconds: 60 },
       { memory: { script: () => ({ ignoresTerminate: true }) } },
@@ -138,7 +138,7 @@ describe('a crash', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
   })
 
-  it('sets the condition Crashing until servers stay up', async () => {
+  it('sets the condition Crashing, which is cleared once servers stay up', async () => {
     const { scene, fleet } = await standing()
     only(scene.backend.servers()).exit(3)
     await scene.clock.settle()
@@ -158,7 +158,7 @@ describe('creation after crashes', () => {
   const createdAt = ({ calls }: ReturnType<typeof stage>) =>
     calls.filter(({ method }) => method === 'create').map(({ atMs }) => atMs)
 
-  it('backs off for 1 s, 2 s, 4 s and so on, up to 60 s', async () => {
+  it('backs off for 1 s, 2 s, 4 s, and so on, up to 60 s', async () => {
     const scene = stage(bad)
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -168,7 +168,7 @@ describe('creation after crashes', () => {
     expect(pauses.slice(0, 9)).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000])
   })
 
-  it('is bounded: a bad template creates about a hundred servers an hour, not thousands', async () => {
+  it('is bounded: a broken template creates about a hundred servers per hour, not thousands', async () => {
     const scene = stage(bad)
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 2, max: 10 }))
@@ -177,7 +177,7 @@ describe('creation after crashes', () => {
     expect((await statusOf(fleet)).crashesCount).toBe(createdAt(scene).length)
   })
 
-  it('is bounded when servers exit with 0 before they have a session', async () => {
+  it('is bounded when servers exit with code 0 before they have a session', async () => {
     const scene = stage({ memory: { script: () => ({ exitsWith: 0 }) } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 2, max: 10 }))
@@ -231,7 +231,7 @@ describe('creation after crashes', () => {
     expect(await crash()).toBe(1_000)
   })
 
-  it('backs off once for many simultaneous crashes', async () => {
+  it('backs off only once for many simultaneous crashes', async () => {
     const { scene, fleet } = await standing({ standingBy: 10, max: 10 })
     const at = scene.clock.elapsed()
     for (const server of scene.backend.servers()) server.exit(1)
@@ -263,7 +263,7 @@ describe('creation after terminations that are not crashes', () => {
     return { scene, fleet, creations }
   }
 
-  it('is bounded when servers terminate before they stand by, and a condition says why', async () => {
+  it('is bounded when servers are terminated before they become StandingBy, and a condition gives the reason', async () => {
     const options: StageOptions = { memory: { script: () => ({ cannotStart: 'no room' }) } }
     const { scene, fleet, creations } = await scenes(options, { standingBy: 2, max: 10 })
     for (let minute = 0; minute < 60; minute++) {
@@ -289,7 +289,7 @@ describe('creation after terminations that are not crashes', () => {
     expect(await statusOf(fleet)).not.toHaveProperty('conditions')
   })
 
-  it('does not back off when servers that were standing by go down with their machine', async () => {
+  it('does not back off when servers that were standing by are lost with their machine', async () => {
     const { scene, fleet, creations } = await scenes({}, { standingBy: 3, max: 3 })
     await untilReady(scene, fleet, 3)
     await scene.clock.advance(2_000)
@@ -349,7 +349,7 @@ describe('an Unhealthy build', () => {
     expect(scene.backend.servers().length).toBe(1)
   })
 
-  it('is reported as an event once', async () => {
+  it('is reported in a single event', async () => {
     const { scene, fleet } = await unhealthy()
     await fleet.builds.patch('arena', { standingBy: 3 })
     await scene.clock.advance(1_000)

@@ -54,7 +54,7 @@ describe('a deleted server', () => {
     })
   })
 
-  it('gets Terminate with its next heartbeat during a match, and exits by itself', async () => {
+  it('gets Terminate with its next heartbeat during a match, and exits on its own', async () => {
     const { scene, fleet, server } = await matched()
     await fleet.servers.delete(server.ref)
     await scene.clock.advance(1_500)
@@ -63,7 +63,7 @@ describe('a deleted server', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, currentActive: 0 })
   })
 
-  it('with a match is terminated by the backend after half of its grace period if it does not exit', async () => {
+  it('during a match, is terminated by the backend after half its grace period if it does not exit', async () => {
     const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
     const before = scene.clock.elapsed()
     await fleet.servers.delete(server.ref)
@@ -77,7 +77,7 @@ describe('a deleted server', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('with a match gets its whole grace period from the backend if it sends no heartbeats', async () => {
+  it('during a match, gets its full grace period from the backend if it sends no heartbeats', async () => {
     const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
     server.silence()
     await scene.clock.advance(15_000)
@@ -91,7 +91,7 @@ describe('a deleted server', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('without a match is terminated by the backend at once, with its grace period', async () => {
+  it('before a match, is terminated by the backend at once, with its grace period', async () => {
     const { scene, fleet } = await standing({ graceSeconds: 20 }, stubborn)
     const server = only(scene.backend.servers())
     await fleet.servers.delete(server.ref)
@@ -118,7 +118,7 @@ describe('a deleted server', () => {
     },
   )
 
-  it('is replaced at once, before it is gone', async () => {
+  it('is replaced at once, before it has terminated', async () => {
     const { scene, fleet, server } = await matched({ graceSeconds: 60 }, stubborn)
     await fleet.servers.delete(server.ref)
     await scene.clock.advance(1_000)
@@ -128,7 +128,7 @@ describe('a deleted server', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 1 })
   })
 
-  it('keeps its session until it is gone, so a retry does not start a second match', async () => {
+  it('keeps its session until it has terminated, so that a retry does not start a second match', async () => {
     const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
     const given = await fleet.allocate(ask(1))
     await fleet.servers.delete(server.ref)
@@ -137,7 +137,7 @@ describe('a deleted server', () => {
     expect(await fleet.allocate(ask(1))).not.toEqual(given)
   })
 
-  it('can be deleted again without effect', async () => {
+  it('can be deleted again, which has no effect', async () => {
     const { scene, fleet, server } = await matched({}, stubborn)
     await Promise.all([fleet.servers.delete(server.ref), fleet.servers.delete(server.ref)])
     await scene.clock.advance(10_000)
@@ -147,12 +147,12 @@ describe('a deleted server', () => {
     expect(scene.eventsOf('ServerEnding').length).toBe(1)
   })
 
-  it('must exist, or the deletion fails with not-found', async () => {
+  it('must exist; otherwise deletion fails with not-found', async () => {
     const { fleet } = await standing()
     expect((await failureOf(fleet.servers.delete('arena-zzzzz'))).code).toBe('not-found')
   })
 
-  it('is terminated once its record can be written', async () => {
+  it('is terminated once the store accepts the change to its record', async () => {
     const { scene, fleet } = await standing()
     const server = only(scene.backend.servers())
     scene.faults.store = () => ({ kind: 'refuse' })
@@ -178,7 +178,7 @@ describe('a deleted build', () => {
     expect(await scene.records.details.list()).toEqual([])
   })
 
-  it('is gone when the call resolves: its name and buildID are not found, and are free again', async () => {
+  it('no longer exists when the call resolves: its name and buildID are not found and can be reused', async () => {
     const { scene, fleet } = await matched({ graceSeconds: 60 }, stubborn)
     await fleet.builds.delete('arena')
     expect((await failureOf(fleet.builds.get('arena'))).code).toBe('not-found')
@@ -218,7 +218,7 @@ describe('a deleted build', () => {
     expect(scene.eventsOf('OrphanFound')).toEqual([])
   })
 
-  it('has its servers terminated by the next host if this one dies', async () => {
+  it('has its servers terminated by the next host if this host dies', async () => {
     const { scene, fleet } = await matched({ graceSeconds: 10 }, stubborn)
     await fleet.builds.delete('arena')
     scene.crash()
@@ -228,7 +228,7 @@ describe('a deleted build', () => {
     expect([scene.backend.servers(), await next.servers.list()]).toEqual([[], []])
   })
 
-  it('has its servers terminated by the next host if this one dies before writing their records', async () => {
+  it('has its servers terminated by the next host if this host dies before writing their records', async () => {
     const { scene, fleet } = await standing({ standingBy: 3, max: 3 })
     scene.faults.store = ({ method }) => {
       if (method !== 'servers.update') return undefined
@@ -244,14 +244,14 @@ describe('a deleted build', () => {
     expect(await scene.records.servers.list()).toEqual([])
   })
 
-  it('is deleted if the reply of the store is lost', async () => {
+  it('is deleted even if the store’s response is lost', async () => {
     const { scene, fleet } = await standing()
     scene.faults.store = ({ method }) => (method === 'builds.delete' ? { kind: 'lose-reply' } : undefined)
     await fleet.builds.delete('arena')
     expect(await fleet.builds.list()).toEqual([])
   })
 
-  it('is deleted if the outcome cannot be read back at first', async () => {
+  it('is deleted even if the outcome cannot be read back at first', async () => {
     const { scene, fleet } = await standing()
     scene.faults.store = ({ method }) =>
       method === 'builds.delete' ? { kind: 'lose-reply' } : method === 'builds.get' ? { kind: 'refuse' } : undefined
@@ -261,7 +261,7 @@ describe('a deleted build', () => {
     expect([await fleet.builds.list(), await fleet.servers.list(), scene.backend.servers()]).toEqual([[], [], []])
   })
 
-  it('may be deleted directly in a shared store, and its waiting callers get an error', async () => {
+  it('can be deleted directly in a shared store, and its waiting callers get an error', async () => {
     const scene = stage({ memory: { script: 'manual' }, limits: { resyncIntervalMs: 10_000 } })
     const fleet = await scene.open({ store: { ...scene.records, shared: true } })
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -282,7 +282,7 @@ describe('a deleted build', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 1 })
   })
 
-  it('does not allocate a server that is terminating', async () => {
+  it('does not allocate its terminating servers', async () => {
     const { scene, fleet } = await standing({ standingBy: 2, max: 2 })
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
     const call = fleet.allocate(ask(1))
@@ -295,7 +295,7 @@ describe('a deleted build', () => {
   })
 })
 
-it('the fleet answers heartbeats with the session until the server is gone', async () => {
+it('the fleet includes the session in heartbeat replies until the server has terminated', async () => {
   const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
   await fleet.servers.delete(server.ref)
   await scene.clock.advance(5_000)

@@ -33,7 +33,7 @@ describe('a drain of the fleet', () => {
     expect((await waiting).code).toBe('draining')
   })
 
-  it('resolves at the deadline, and the match goes on', async () => {
+  it('resolves at the deadline, and the match continues', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild())
@@ -46,7 +46,7 @@ describe('a drain of the fleet', () => {
     expect(match.phase).toBe('running')
   })
 
-  it('terminates Active servers too when active is terminate', async () => {
+  it('also terminates Active servers when active is terminate', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild())
@@ -65,7 +65,7 @@ describe('a drain of the fleet', () => {
 })
 
 describe('a drain of one build', () => {
-  it('leaves other builds alone, survives a restart, and ends with resume', async () => {
+  it('leaves other builds untouched, survives a restart, and ends when the build is resumed', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild())
@@ -88,7 +88,7 @@ describe('a drain of one build', () => {
 })
 
 describe('resuming a build that is being drained', () => {
-  it('resolves the drain with the remaining servers and stops its progress reports', async () => {
+  it('resolves the drain with the remaining servers, and stops progress reports', async () => {
     const { s, fleet, match } = await withMatch()
     const drained = watched(fleet.builds.drain('arena'))
     await s.clock.advance(5_000)
@@ -115,7 +115,7 @@ describe('resuming a build that is being drained', () => {
     await untilReady(s, fleet, 3)
   })
 
-  it('terminates no server if the drain never took effect', async () => {
+  it('terminates no server if the drain has not taken effect', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 3 }))
@@ -173,7 +173,7 @@ describe('the caller of a drain', () => {
     expect(s.eventsOf('DrainProgress').slice(progress)).toMatchObject([{ remaining: 0, active: 0 }])
   })
 
-  it('can stop waiting while the condition is being written', async () => {
+  it('can stop waiting while the drain condition is being written', async () => {
     const { s, fleet } = await withMatch()
     s.faults.store = ({ method }) => (method === 'builds.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
     const aborter = new AbortController()
@@ -185,7 +185,7 @@ describe('the caller of a drain', () => {
     expect(await statusOf(fleet)).toMatchObject({ conditions: [{ type: 'Draining' }] })
   })
 
-  it('gets the number of remaining servers when the host closes while the condition is being written', async () => {
+  it('gets the number of remaining servers when the host closes while the drain condition is being written', async () => {
     const { s, fleet } = await withMatch()
     s.faults.store = ({ method }) => (method === 'builds.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
     const drained = watched(fleet.builds.drain('arena'))
@@ -221,7 +221,7 @@ describe('the options of a drain', () => {
     await fleet.allocate(ask(2))
   })
 
-  it('may be undefined (the default) or 0 (no wait)', async () => {
+  it('may be undefined (use the default) or 0 (do not wait)', async () => {
     const { s, fleet, match } = await withMatch()
     const options: object = { active: undefined, deadlineMs: 0 }
     const drained = watched(fleet.builds.drain('arena', options))

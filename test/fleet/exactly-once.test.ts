@@ -34,7 +34,7 @@ function nextCalls({ faults }: Stage, ...script: readonly (readonly [method: str
 }
 
 describe('calls for one session', () => {
-  it('get one server when they run in parallel', async () => {
+  it('get one server when made in parallel', async () => {
     const { scene, fleet } = await standing(5)
     const given = await Promise.all(Array.from({ length: 20 }, () => fleet.allocate(ask(1))))
     expect(new Set(given.map(({ Ports }) => Ports)).size).toBe(1)
@@ -52,7 +52,7 @@ describe('calls for one session', () => {
     expect((await sessionsKept(scene)).length).toBe(1)
   })
 
-  it('get the same server one after another, regardless of buildID', async () => {
+  it('get the same server when made one after another, regardless of buildID', async () => {
     const { scene, fleet } = await standing(2)
     const first = await fleet.allocate(ask(1))
     expect(await fleet.allocate(ask(1))).toEqual(first)
@@ -60,7 +60,7 @@ describe('calls for one session', () => {
     expect(await sessionsKept(scene)).toEqual([session(1)])
   })
 
-  it('get one server when they all wait', async () => {
+  it('get one server when all of them wait', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 5 }))
@@ -110,7 +110,7 @@ describe('calls for one session', () => {
     expect(patient.outcome()).toMatchObject({ value: { SessionID: session(1) } })
   })
 
-  it('do not get another server if they have timed out when the reserved one is lost', async () => {
+  it('do not get another server if they have timed out by the time the reserved server is lost', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -129,7 +129,7 @@ describe('calls for one session', () => {
     expect(patient.outcome()).toBe('pending')
   })
 
-  it('continue if the first fails for its own reason', async () => {
+  it('continue if the first call fails for a reason of its own', async () => {
     const { scene, fleet } = await standing(1)
     const nowhere = watched(fleet.allocate(ask(1, { buildID: 'nobody has this' })))
     const arena = watched(fleet.allocate(ask(1)))
@@ -150,7 +150,7 @@ describe('calls for one session', () => {
     expect(await sessionsKept(scene)).toEqual([session(1)])
   })
 
-  it('get another server once the first is gone', async () => {
+  it('get another server once the first one has terminated', async () => {
     const { scene, fleet } = await standing(1)
     await fleet.allocate(ask(1))
     const first = await playing(scene, fleet, 1)
@@ -212,7 +212,7 @@ describe('an allocation whose write fails', () => {
     expect(only(scene.eventsOf('Allocated'))).toMatchObject({ sessionID: session(1), server: ref })
   })
 
-  it('emits no event if the write did not take effect, and one for the next allocation', async () => {
+  it('emits no event if the write had no effect, and one event for the next allocation', async () => {
     const { scene, fleet } = await standing(1, 1)
     scene.faults.store = () => ({ kind: 'refuse' })
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
@@ -234,7 +234,7 @@ describe('an allocation whose write fails', () => {
     expect(await sessionsKept(scene)).toEqual([session(1)])
   })
 
-  it('releases its server without another call if the write did not take effect', async () => {
+  it('releases its server without another allocation call if the write had no effect', async () => {
     const { scene, fleet } = await standing(1, 1)
     scene.faults.store = () => ({ kind: 'refuse' })
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
@@ -244,7 +244,7 @@ describe('an allocation whose write fails', () => {
     expect(await sessionsKept(scene)).toEqual([session(2)])
   })
 
-  it('puts the session into heartbeat answers if the write took effect, and a retry returns it', async () => {
+  it('includes the session in heartbeat replies if the write took effect, and a retry returns the same server', async () => {
     const { scene, fleet } = await standing(1, 1)
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'lose-reply' } : { kind: 'refuse' })
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('unavailable')
@@ -299,7 +299,7 @@ describe('an allocation whose write fails', () => {
   })
 })
 
-describe('a late write of a dead host', () => {
+describe('a late write from a dead host', () => {
   /** Kills the host during an allocation whose write takes effect two seconds later. */
   async function failover(scene: Stage, allocate: () => void) {
     scene.faults.store = ({ method }) => {
@@ -313,7 +313,7 @@ describe('a late write of a dead host', () => {
     return scene.open()
   }
 
-  it('is kept if no retry came, and detected when its server is allocated again', async () => {
+  it('is kept if the session was not retried, and detected when its server is allocated again', async () => {
     const { scene, fleet } = await standing(1, 1)
     const next = await failover(scene, () => void fleet.allocate(ask(1)))
     await scene.clock.advance(5_000)
@@ -332,7 +332,7 @@ describe('a late write of a dead host', () => {
     expect((await sessionsKept(scene)).toSorted()).toEqual([session(1), session(2)])
   })
 
-  it('is undone if the next host has given its session another server', async () => {
+  it('is undone if the next host has given the session another server', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 2, max: 2 }))
@@ -364,14 +364,14 @@ describe('a conflict', () => {
     }
   }
 
-  it('stays hidden from the caller: the next candidate is tried', async () => {
+  it('is hidden from the caller: the next candidate is tried', async () => {
     const { scene, fleet } = await standing(2)
     await takenElsewhere(scene, 1)
     expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
     expect((await sessionsKept(scene)).toSorted()).toEqual([session(1), session(900)])
   })
 
-  it('stays hidden from the caller when many candidates in a row are stale', async () => {
+  it('is hidden from the caller when many candidates in a row are stale', async () => {
     const { scene, fleet } = await standing(10, 20)
     await takenElsewhere(scene, 9)
     expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
@@ -380,21 +380,21 @@ describe('a conflict', () => {
     expect((await statusOf(fleet)).currentActive).toBe(10)
   })
 
-  it('fails the call with none-standing-by if no candidate is left, and the other sessions keep their servers', async () => {
+  it('fails the call with none-standing-by if no candidate is left, and other sessions keep their servers', async () => {
     const { scene, fleet } = await standing(2, 2)
     await takenElsewhere(scene, 2)
     expect((await failureOf(fleet.allocate(ask(1)))).code).toBe('max-reached')
     expect((await fleet.allocate(ask(900))).SessionID).toBe(session(900))
   })
 
-  it('is resolved by another write if the other change is unrelated', async () => {
+  it('is resolved with another write if the conflicting change is unrelated', async () => {
     const { scene, fleet } = await standing(1, 1)
     const { record, revision } = only(await scene.records.servers.list())
     await scene.records.servers.update({ ...record, node: 'renamed' }, revision)
     expect((await fleet.allocate(ask(1))).SessionID).toBe(session(1))
   })
 
-  it('terminates servers whose records were deleted, and the caller gets another server', async () => {
+  it('terminates servers whose records were deleted, and gives the caller another server', async () => {
     const { scene, fleet } = await standing(3, 5)
     const doomed = (await scene.records.servers.list()).slice(0, 2)
     for (const { record, revision } of doomed) await scene.records.servers.delete(record, revision)
@@ -406,7 +406,7 @@ describe('a conflict', () => {
     for (const { record } of doomed) expect(names).not.toContain(record.name)
   })
 
-  it('fails the call if the record of the only server was deleted', async () => {
+  it('fails the call if the only server’s record was deleted', async () => {
     const { scene, fleet } = await standing(1, 1)
     const { record, revision } = only(await scene.records.servers.list())
     await scene.records.servers.delete(record, revision)
@@ -419,7 +419,7 @@ describe('a conflict', () => {
 })
 
 describe('an allocation during another write of its server', () => {
-  it('resolves and reaches the game only once it is durable', async () => {
+  it('resolves, and reaches the game, only once it is durable', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
@@ -437,7 +437,7 @@ describe('an allocation during another write of its server', () => {
   })
 })
 
-describe('a server that ends while it is being allocated', () => {
+describe('a server that exits while it is being allocated', () => {
   async function endingDuringAllocation() {
     const { scene, fleet } = await standing(2)
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
@@ -447,7 +447,7 @@ describe('a server that ends while it is being allocated', () => {
     return { scene, fleet, call, given }
   }
 
-  it('is replaced by another server for the caller', async () => {
+  it('is replaced with another server for the caller', async () => {
     const { scene, fleet, call, given } = await endingDuringAllocation()
     scene.backend.server(given).exit(1)
     await scene.clock.advance(10_000)
@@ -456,7 +456,7 @@ describe('a server that ends while it is being allocated', () => {
     expect(await sessionsKept(scene)).toEqual([session(1)])
   })
 
-  it('blocks its session on other servers until the store no longer holds it', async () => {
+  it('keeps its session from being given to other servers until the store no longer contains the session', async () => {
     const { scene, fleet, call, given } = await endingDuringAllocation()
     scene.backend.server(given).exit(1)
     await scene.clock.settle()

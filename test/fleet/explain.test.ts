@@ -4,7 +4,7 @@ import type { EventsDropped, FleetEvent } from 'gamekeeper'
 import { aBuild, ask, failureOf, only, playing, stage, untilReady, watched } from './stage.js'
 
 describe('explain', () => {
-  it('returns the events of a server that is gone, with the reason', async () => {
+  it('returns the events of a server that no longer exists, with the reason', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
@@ -26,7 +26,7 @@ describe('explain', () => {
     expect(text).toContain(`${metadata.name} is terminating: the process exited with code 3`)
   })
 
-  it('also explains a server that still exists', async () => {
+  it('explains a server that still exists', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
@@ -45,7 +45,7 @@ describe('explain', () => {
 })
 
 describe('events', () => {
-  it('are read from the log and then live, until the signal fires', async () => {
+  it('are read from the log first, then live until the signal fires', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
@@ -66,7 +66,7 @@ describe('events', () => {
     await done
   })
 
-  it('begin with the next event if from is not set', async () => {
+  it('start with the next event when from is not set', async () => {
     const s = stage()
     const fleet = await s.open()
     const events = fleet.events()
@@ -76,7 +76,7 @@ describe('events', () => {
     expect(await next).toMatchObject({ value: { type: 'BuildCreated' } })
   })
 
-  it('begin at the call, even if the first one is read later', async () => {
+  it('start at the time of the call, even if the first event is read later', async () => {
     const s = stage()
     const fleet = await s.open()
     const events = fleet.events()
@@ -84,7 +84,7 @@ describe('events', () => {
     expect(await events.next()).toMatchObject({ value: { type: 'BuildCreated' } })
   })
 
-  it('end after all earlier events when the fleet is closed', async () => {
+  it('end when the fleet is closed, after all earlier events have been delivered', async () => {
     const s = stage()
     const fleet = await s.open()
     const idle = watched(fleet.events().next())

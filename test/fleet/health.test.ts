@@ -26,7 +26,7 @@ async function matched(options: StageOptions = manual) {
 }
 
 describe('the first heartbeat', () => {
-  it('must arrive within 60 s of process start', async () => {
+  it('must arrive within 60 s after the process starts', async () => {
     const { scene, fleet, server, shown, why } = await opened()
     await scene.clock.advance(59_500)
     expect(await shown()).toMatchObject({ state: 'Initializing', health: 'Unknown' })
@@ -35,7 +35,7 @@ describe('the first heartbeat', () => {
     expect((await statusOf(fleet)).crashesCount).toBe(1)
   })
 
-  it('has no timeout while the image is pulled', async () => {
+  it('has no timeout while the image is being pulled', async () => {
     const { scene, fleet, server, shown, why } = await opened({
       memory: { script: 'manual', startLatencyMs: 1_800_000 },
     })
@@ -54,7 +54,7 @@ describe('the first heartbeat', () => {
     expect(why()).toEqual([])
   })
 
-  it('is not given more time by a late event that reports the process as not running', async () => {
+  it('gets no extra time from a late event that reports the process as not running', async () => {
     const scene = stage({ memory: { script: 'manual', startLatencyMs: 1_000 } })
     let events = 0
     scene.faults.events = () => (++events === 1 ? { kind: 'delay', ms: 20_000 } : undefined)
@@ -74,7 +74,7 @@ describe('the first heartbeat', () => {
   })
 })
 
-describe('a server that falls silent', () => {
+describe('a server whose heartbeats stop', () => {
   it.each(['Initializing', 'StandingBy'] as const)(
     'is terminated after 10 s while %s, and counts one crash',
     async (state) => {
@@ -89,7 +89,7 @@ describe('a server that falls silent', () => {
     },
   )
 
-  it('stays Healthy if the silence is shorter', async () => {
+  it('stays Healthy if they resume before the timeout', async () => {
     const { scene, fleet, server, why } = await opened()
     for (let i = 0; i < 20; i++) {
       server.ready()
@@ -114,7 +114,7 @@ describe('a server that falls silent', () => {
     expect(why()).toEqual(['Exited'])
   })
 
-  it('recovers during a match with its next heartbeat, and can fall silent again', async () => {
+  it('recovers during a match with its next heartbeat, and becomes Unhealthy when heartbeats stop again', async () => {
     const { scene, server, shown } = await matched()
     for (let i = 0; i < 3; i++) {
       server.silence()
@@ -127,7 +127,7 @@ describe('a server that falls silent', () => {
     expect(reported.slice(1)).toEqual(['Unhealthy', 'Healthy', 'Unhealthy', 'Healthy', 'Unhealthy', 'Healthy'])
   })
 
-  it('does not mask another that falls silent later', async () => {
+  it('does not mask another server whose heartbeats stop later', async () => {
     const scene = stage(manual)
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 3, max: 3 }))
@@ -156,7 +156,7 @@ describe('a game that reports Unhealthy', () => {
     expect(await shown()).toMatchObject({ state: 'Active', health: 'Healthy' })
   })
 
-  it('makes its server Unhealthy at once, and the third consecutive report terminates it as one crash', async () => {
+  it('makes its server Unhealthy at once; the third consecutive report terminates the server and counts one crash', async () => {
     const { scene, fleet, server, shown, why } = await opened()
     server.ready()
     server.unhealthy()
@@ -210,7 +210,7 @@ describe('a host that was suspended or restarted', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 1, currentStandingBy: 5, crashesCount: 0 })
   })
 
-  it('terminates servers that stay silent for the full timeout after a suspension', async () => {
+  it('terminates servers that send no heartbeats for the full timeout after a suspension', async () => {
     const { scene, server, why } = await opened()
     server.ready()
     server.silence()
@@ -246,7 +246,7 @@ describe('a host that was suspended or restarted', () => {
     expect(why()).toEqual(['Silent'])
   })
 
-  it.each(['suspension', 'restart'])('uses the longer timeout of the build after a %s', async (how) => {
+  it.each(['suspension', 'restart'])('uses the build’s longer timeout after a %s', async (how) => {
     const scene = stage()
     const fleet = await scene.open()
     const build = aBuild({ standingBy: 1 })
@@ -265,7 +265,7 @@ describe('a host that was suspended or restarted', () => {
     expect(scene.eventsOf('ServerEnding').map(({ reason }) => reason)).toEqual(['Silent'])
   })
 
-  it('handles queued heartbeats before it checks timeouts', async () => {
+  it('processes queued heartbeats before checking timeouts', async () => {
     const scene = stage({ memory: { script: 'manual', heartbeatIntervalMs: 0 } })
     const fleet = await scene.open()
     const build = aBuild({ standingBy: 4, max: 10 })
@@ -287,7 +287,7 @@ describe('a host that was suspended or restarted', () => {
     expect(new Set(scene.eventsOf('ServerEnding').map(({ reason }) => reason))).toEqual(new Set(['Silent']))
   })
 
-  it('keeps Active servers that stay silent after a restart', async () => {
+  it('keeps Active servers that send no heartbeats after a restart', async () => {
     const { scene, fleet, server, why } = await matched()
     server.silence()
     await fleet.close()
@@ -299,7 +299,7 @@ describe('a host that was suspended or restarted', () => {
     expect(only(await next.servers.list()).status).toMatchObject({ state: 'Active', health: 'Unhealthy' })
   })
 
-  it('ignores changes of the wall clock', async () => {
+  it('ignores changes to the wall clock', async () => {
     const { scene, server, why } = await opened()
     server.ready()
     scene.clock.jumpWall(86_400_000)

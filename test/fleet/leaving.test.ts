@@ -39,8 +39,8 @@ function closing<T extends object>(part: T, close: () => void) {
   }
 }
 
-describe('a fleet that is closed', () => {
-  it('leaves every server as it is, and makes no more calls', async () => {
+describe('a closed fleet', () => {
+  it('leaves every server running, and makes no more calls', async () => {
     const { scene, fleet } = await running()
     await fleet.close()
     const before = scene.calls.length
@@ -104,7 +104,7 @@ describe('a fleet that is closed', () => {
     }
   })
 
-  it('rejects a caller that joined a call for another build', async () => {
+  it('rejects a caller that joined a pending call for the same session on another build', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     for (const name of ['arena', 'duel']) await fleet.builds.create(aBuild({ name, standingBy: 1, max: 1 }))
@@ -154,7 +154,7 @@ describe('a fleet that is closed', () => {
 })
 
 describe('a drain', () => {
-  it('terminates idle servers, lets matches go on, allocates nothing, and resolves when all servers are gone', async () => {
+  it('terminates idle servers, lets matches continue, rejects allocations, and resolves once no servers remain', async () => {
     const { scene, fleet, match } = await running()
     const drained = watched(fleet.drain())
     await scene.clock.advance(60_000)
@@ -170,7 +170,7 @@ describe('a drain', () => {
     expect(scene.backend.servers()).toEqual([])
   })
 
-  it('resolves at once for a fleet without servers', async () => {
+  it('resolves at once when the fleet has no servers', async () => {
     const scene = stage()
     const fleet = await scene.open()
     expect(await fleet.drain()).toEqual({ remaining: 0 })
@@ -186,7 +186,7 @@ describe('a drain', () => {
     expect(match.phase).toBe('running')
   })
 
-  it('terminates Active servers too when active is terminate, each within its grace period', async () => {
+  it('also terminates Active servers when active is terminate, each within its grace period', async () => {
     const { scene, fleet, match } = await running({ memory: { script: () => ({ ignoresTerminate: true }) } })
     const drained = watched(fleet.drain({ active: 'terminate' }))
     await scene.clock.advance(1_000)
@@ -217,7 +217,7 @@ describe('a drain', () => {
     expect(drained.outcome()).toEqual({ value: { remaining: 1 } })
   })
 
-  it('lets an earlier allocation finish', async () => {
+  it('lets an allocation that is already in progress finish', async () => {
     const { scene, fleet } = await running()
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 500 } : undefined)
     const call = watched(fleet.allocate(ask(2)))
@@ -263,7 +263,7 @@ describe('leadership', () => {
     return { elector, elect: () => listener?.elected(), depose: (by?: string) => listener?.lost(by) }
   }
 
-  it('is required to act: a follower names the leader and changes nothing', async () => {
+  it('is required for changes: a follower names the leader and changes nothing', async () => {
     const scene = stage()
     const vote = manualElector()
     const opening = scene.open({ elector: vote.elector })
@@ -279,7 +279,7 @@ describe('leadership', () => {
     expect(scene.calls).toEqual([])
   })
 
-  it('stops all actions when it is lost, rejects waiting callers, and lets matches go on', async () => {
+  it('when lost, stops all actions, rejects waiting callers, and lets matches continue', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const vote = manualElector()
     const opening = scene.open({ elector: vote.elector })
@@ -304,7 +304,7 @@ describe('leadership', () => {
     expect(scene.eventsOf('LeadershipChanged').map(({ leads }) => leads)).toEqual([false, true])
   })
 
-  it('leaves an allocation in progress to the next leader when it is lost', async () => {
+  it('when lost during an allocation, leaves the allocation to the next leader', async () => {
     const scene = stage()
     const vote = manualElector()
     const opening = scene.open({ elector: vote.elector })
@@ -326,7 +326,7 @@ describe('leadership', () => {
     expect((await failureOf(fleet.servers.list())).code).toBe('not-leader')
   })
 
-  it('writes nothing if it is lost before the engine starts', async () => {
+  it('when lost before the engine starts, allows no writes', async () => {
     const scene = stage()
     const vote = manualElector()
     const opening = scene.open({ elector: vote.elector })
@@ -338,7 +338,7 @@ describe('leadership', () => {
     expect(scene.calls).toEqual([])
   })
 
-  it('takes effect once the store answers if it was won while the store was unavailable', async () => {
+  it('when won while the store is unavailable, takes effect once the store responds', async () => {
     const scene = stage()
     const vote = manualElector()
     const opening = scene.open({ elector: vote.elector })

@@ -13,7 +13,7 @@ async function withHealth(s: Stage, health: HealthLimits): Promise<Fleet> {
 const endings = (s: Stage) => s.eventsOf('ServerEnding').map(({ reason }) => reason)
 
 describe('time limits of a build', () => {
-  it('firstHeartbeatSeconds replaces the default of 60 s', async () => {
+  it('firstHeartbeatSeconds overrides the default of 60 s', async () => {
     const s = stage({ memory: { script: 'manual' } })
     await withHealth(s, { firstHeartbeatSeconds: 5 })
     await s.clock.advance(4_000)
@@ -22,7 +22,7 @@ describe('time limits of a build', () => {
     expect(endings(s)).toEqual(['NeverSpoke'])
   })
 
-  it('silenceSeconds replaces the default of 10 s', async () => {
+  it('silenceSeconds overrides the default of 10 s', async () => {
     const s = stage()
     const fleet = await withHealth(s, { silenceSeconds: 30 })
     await untilReady(s, fleet, 1)
@@ -33,7 +33,7 @@ describe('time limits of a build', () => {
     expect(endings(s)).toEqual(['Silent'])
   })
 
-  it('initializingSeconds terminates a server that sends heartbeats but never stands by, and counts one crash', async () => {
+  it('initializingSeconds terminates a server that sends heartbeats but never becomes StandingBy, and counts one crash', async () => {
     const s = stage({ memory: { script: 'manual' } })
     const fleet = await withHealth(s, { initializingSeconds: 20 })
     await s.clock.advance(1_000)
@@ -67,7 +67,7 @@ describe('time limits of a build', () => {
     expect((await statusOf(fleet)).conditions).toBeUndefined()
   })
 
-  it('sessionSeconds includes the time before a host restart', async () => {
+  it('sessionSeconds includes time that elapsed before a host restart', async () => {
     const s = stage()
     const fleet = await withHealth(s, { sessionSeconds: 600 })
     await untilReady(s, fleet, 1)
@@ -89,7 +89,7 @@ describe('time limits of a build', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentActive: 0, crashesCount: 0 })
   })
 
-  it('sessionSeconds is unaffected by changes of the wall clock', async () => {
+  it('sessionSeconds is unaffected by changes to the wall clock', async () => {
     const s = stage()
     const fleet = await withHealth(s, { sessionSeconds: 600, endLongSessions: true })
     await untilReady(s, fleet, 1)

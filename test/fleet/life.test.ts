@@ -44,7 +44,7 @@ describe('a new server', () => {
     expect(scene.backend.servers().length).toBe(1)
   })
 
-  it('is Pending, with a reason, until its process runs', async () => {
+  it('is Pending, with a reason, until its process is running', async () => {
     const { scene, state } = await opened({ standingBy: 1 }, { memory: { script: 'manual', startLatencyMs: 600_000 } })
     expect(await state()).toMatchObject({ state: 'Pending', health: 'Unknown', publicIP: '', message: 'starting' })
     await scene.clock.advance(599_999)
@@ -68,7 +68,7 @@ describe('a new server', () => {
     ])
   })
 
-  it('is started again after a failed start, and shows the reason', async () => {
+  it('is retried after a failed start, and shows the reason', async () => {
     const { scene, fleet, state } = await opened({ standingBy: 0 })
     for (let i = 0; i < 3; i++) {
       scene.backend.failNextCreate(new FleetError('unavailable', 'the image cannot be pulled'))
@@ -98,7 +98,7 @@ describe('a new server', () => {
     ])
   })
 
-  it('has one instance even if the reply to its create is lost', async () => {
+  it('has only one instance even if the response to create is lost', async () => {
     const scene = stage(manual)
     scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'lose-reply' } : undefined)
     const fleet = await scene.open()
@@ -108,7 +108,7 @@ describe('a new server', () => {
     expect((await fleet.servers.list()).length).toBe(1)
   })
 
-  it('is started again when the backend never answers', async () => {
+  it('is retried when the backend never responds', async () => {
     const scene = stage(manual)
     let hangs = true
     scene.faults.events = ({ type }) => (type === 'changed' ? { kind: 'drop' } : undefined)
@@ -132,7 +132,7 @@ describe('a new server', () => {
     return { scene, fleet }
   }
 
-  it('records its termination at once while the backend does not answer its create', async () => {
+  it('is recorded as Terminating at once while the backend has not yet responded to create', async () => {
     const { scene, fleet } = await unanswered()
     const { metadata } = only(await fleet.servers.list())
     await fleet.builds.patch('arena', { standingBy: 0 })
@@ -140,7 +140,7 @@ describe('a new server', () => {
     expect((await scene.records.servers.get(metadata))?.record.state).toBe('Terminating')
   })
 
-  it('resolves an uncertain session while the backend does not answer its create', async () => {
+  it('has an uncertain session resolved while the backend has not yet responded to create', async () => {
     const { scene, fleet } = await unanswered()
     let writes = 0
     scene.faults.store = ({ method }) => {
@@ -153,7 +153,7 @@ describe('a new server', () => {
     expect(only(await fleet.servers.list()).status).toMatchObject({ state: 'Active', sessionID: ask(1).sessionID })
   })
 
-  it('is saved with back-off while the store fails and the backend does not answer its create', async () => {
+  it('is saved with back-off while the store fails and the backend has not yet responded to create', async () => {
     const { scene, fleet } = await unanswered()
     only(scene.backend.servers()).exit(1)
     scene.faults.store = () => ({ kind: 'refuse' })
@@ -165,7 +165,7 @@ describe('a new server', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
   })
 
-  it('is destroyed when it is no longer needed, even if the outcome of its create is unknown', async () => {
+  it('is destroyed when no longer needed, even if the outcome of create is unknown', async () => {
     const scene = stage(manual)
     scene.faults.events = () => ({ kind: 'drop' })
     scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'lose-reply' } : undefined)
@@ -178,7 +178,7 @@ describe('a new server', () => {
     expect([scene.backend.servers(), await fleet.servers.list()]).toEqual([[], []])
   })
 
-  it('counts as a crash if it cannot run, with the reason', async () => {
+  it('counts as a crash, with the reason, if it cannot run', async () => {
     const script = () => ({ cannotStart: 'no such command: ./arena' })
     const { scene, fleet } = await opened({ standingBy: 1 }, { memory: { script } })
     await scene.clock.advance(100)
@@ -186,7 +186,7 @@ describe('a new server', () => {
     expect(only(scene.eventsOf('ServerEnding')).message).toContain('no such command: ./arena')
   })
 
-  it('is created with limited concurrency', async () => {
+  it('is created under a concurrency limit', async () => {
     const scene = stage({
       memory: { script: 'manual', createLatencyMs: 1_000 },
       limits: { maxConcurrentCreates: 3, maxCreatesPerReconcile: 50 },
@@ -232,7 +232,7 @@ describe('a server whose process exits', () => {
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
   })
 
-  it('has finished its match if it exits with 0 while Active, and is replaced at once', async () => {
+  it('has finished its match if it exits with code 0 while Active, and is replaced at once', async () => {
     const { scene, fleet, server } = await matched()
     server.exit(0)
     await scene.clock.advance(100)
@@ -241,14 +241,14 @@ describe('a server whose process exits', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('counts one crash if it exits with 1 while Active', async () => {
+  it('counts one crash if it exits with code 1 while Active', async () => {
     const { scene, fleet, server } = await matched()
     server.exit(1)
     await scene.clock.advance(5_000)
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1, currentActive: 0, currentStandingBy: 1 })
   })
 
-  it('is detected by the next list if the event is lost', async () => {
+  it('is detected by the next list of instances if the event is lost', async () => {
     const { scene, fleet } = await opened({ standingBy: 1 }, {})
     await untilReady(scene, fleet, 1)
     scene.faults.events = () => ({ kind: 'drop' })
@@ -268,7 +268,7 @@ describe('a server whose process exits', () => {
   })
 })
 
-describe('a server whose instance is gone', () => {
+describe('a server whose instance disappears', () => {
   it('counts one crash and is never allocated if it had no match', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 }, {})
     await untilReady(scene, fleet, 1)
@@ -300,7 +300,7 @@ describe('a server whose instance is gone', () => {
     expect((await failureOf(fleet.allocate(ask(4)))).code).toBe('none-standing-by')
   })
 
-  it('is terminated while Pending, instead of being recreated', async () => {
+  it('is terminated rather than recreated if it is Pending', async () => {
     const { scene, fleet } = await opened({ standingBy: 1 }, { memory: { script: 'manual', startLatencyMs: 10_000 } })
     for (let i = 0; i < 600; i++) {
       for (const server of scene.backend.servers()) server.vanish()
@@ -312,7 +312,7 @@ describe('a server whose instance is gone', () => {
 })
 
 describe('the state that a game reports', () => {
-  it('changes nothing if it lags behind Active, and the game gets its session again', async () => {
+  it('is ignored if it lags behind Active, and the game is sent its session again', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const server = only(scene.backend.servers())
     server.ready()
@@ -343,7 +343,7 @@ describe('the state that a game reports', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 1, currentInitializing: 0 })
   })
 
-  it('terminates and replaces the server without a crash if it is Terminating before a match', async () => {
+  it('terminates and replaces the server, without counting a crash, if it is Terminating before a match', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const server = only(scene.backend.servers())
     server.ready()
@@ -377,7 +377,7 @@ describe('a termination that fails', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('is retried when the backend never answers', async () => {
+  it('is retried when the backend never responds', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 }, {})
     await untilReady(scene, fleet, 1)
     scene.faults.backend = ({ method }) => (method === 'destroy' ? { kind: 'hang' } : undefined)
@@ -389,7 +389,7 @@ describe('a termination that fails', () => {
     expect((await fleet.servers.list()).length).toBe(1)
   })
 
-  it('does not delay others, and counts its crash once', async () => {
+  it('does not delay other terminations, and counts its crash once', async () => {
     const { scene, fleet } = await opened({ standingBy: 2, max: 4 }, {})
     await untilReady(scene, fleet, 2)
     let calls = 0

@@ -9,7 +9,7 @@ async function opened(options: StageOptions = {}) {
 }
 
 describe('creating a build', () => {
-  it('returns the stored build with all counters', async () => {
+  it('returns the stored build, including all counters', async () => {
     const { fleet } = await opened({ memory: { createLatencyMs: 1_000 } })
     const input = aBuild({ standingBy: 0, max: 3, crashesToMarkUnhealthy: 5, buildMetadata: { map: 'dust,2?a=b' } })
     expect(await fleet.builds.create(input)).toEqual({
@@ -35,7 +35,7 @@ describe('creating a build', () => {
     expect(only(await scene.records.builds.list()).record).toMatchObject({ name: 'arena', crashes: 0 })
   })
 
-  it('ignores a status', async () => {
+  it('ignores a status in the request', async () => {
     const { fleet } = await opened()
     const given = { ...aBuild({ standingBy: 0 }), status: { currentActive: 7, crashesCount: 9, health: 'Unhealthy' } }
     expect((await fleet.builds.create(given)).status).toMatchObject({ currentActive: 0, crashesCount: 0 })
@@ -83,7 +83,7 @@ describe('creating a build', () => {
     expect((await fleet.builds.create(aBuild({ name: 'duel' }))).spec.buildID).toBe('duel')
   })
 
-  it('succeeds if only the reply of the store is lost', async () => {
+  it('succeeds if only the store’s response is lost', async () => {
     const { scene, fleet } = await opened()
     scene.faults.store = ({ method }) => (method === 'builds.create' ? { kind: 'lose-reply' } : undefined)
     await fleet.builds.create(aBuild())
@@ -101,7 +101,7 @@ describe('creating a build', () => {
     await untilReady(scene, fleet, 2)
   })
 
-  describe('with a write that succeeded although its reply and read-back failed', () => {
+  describe('when the write succeeded but its response and read-back were lost', () => {
     async function lost() {
       const { scene, fleet } = await opened()
       scene.faults.store = ({ method }) =>
@@ -248,7 +248,7 @@ describe('a missing resource', () => {
 })
 
 describe('namespaces', () => {
-  it('separate builds with the same name, and their servers, lists and details', async () => {
+  it('separate builds that have the same name, along with their servers, lists, and details', async () => {
     const { scene, fleet } = await opened()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     await fleet.builds.create(aBuild({ namespace: 'games', buildID: 'arena-games', standingBy: 2 }))
@@ -283,7 +283,7 @@ describe('namespaces', () => {
 })
 
 describe('a server resource', () => {
-  it('has its address, ports and times, and its session while Active', async () => {
+  it('has its address, ports, and times, and its session while Active', async () => {
     const { scene, fleet } = await opened({ memory: { nodes: ['north'] } })
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1, portsToExpose: [7778, 7777] }))
     await untilReady(scene, fleet, 1)

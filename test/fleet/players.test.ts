@@ -20,7 +20,7 @@ async function matched(sessions = 1) {
 }
 
 describe('the players of a server', () => {
-  it('are initially an empty list with a count of 0', async () => {
+  it('are initially an empty list, with a count of 0', async () => {
     const { fleet, server, kept } = await matched()
     expect(await fleet.details.get(server.ref)).toEqual({
       apiVersion: 'mps.gamekeeper.com/v1alpha1',
@@ -31,7 +31,7 @@ describe('the players of a server', () => {
     expect(await kept()).toBeUndefined()
   })
 
-  it('are shown at once and written within a second', async () => {
+  it('are visible at once and written within a second', async () => {
     const { scene, server, shown, kept } = await matched()
     server.players(['amie', 'bo'])
     expect(await shown()).toEqual({ connectedPlayersCount: 2, connectedPlayers: ['amie', 'bo'] })
@@ -157,7 +157,7 @@ describe('the players of a server', () => {
     expect(await scene.records.details.list()).toEqual([])
   })
 
-  it('are deleted by the next host if their server was removed while no host ran', async () => {
+  it('are deleted by the next host if their server was removed while no host was running', async () => {
     const { scene, server } = await matched()
     server.players(['amie'])
     await scene.clock.advance(1_000)

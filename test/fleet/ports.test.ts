@@ -13,12 +13,12 @@ async function opened(overrides: Parameters<typeof aBuild>[0], last: number, nod
 }
 
 describe('public ports', () => {
-  it('are optional: a build without ports gets its servers', async () => {
+  it('are optional: a build that exposes no ports gets its servers', async () => {
     const { fleet } = await opened({ standingBy: 2, portsToExpose: [] }, 10_000)
     expect((await serversBy(fleet, 'StandingBy')).map(({ status }) => status.ports)).toEqual(['', ''])
   })
 
-  it('are reported on server and build when exhausted, and count no crash', async () => {
+  it('are reported on the server and the build when exhausted, and no crash is counted', async () => {
     const { scene, fleet } = await opened({ standingBy: 3, max: 3 }, 10_001)
     const [pending] = await serversBy(fleet, 'Pending')
     expect(pending?.status.message).toMatch(/ports/)
@@ -31,7 +31,7 @@ describe('public ports', () => {
     expect(nth(scene.eventsOf('ServerStartFailed'), 0).reason).toMatch(/ports/)
   })
 
-  it('go to waiting servers when released', async () => {
+  it('are given to waiting servers when released', async () => {
     const { scene, fleet } = await opened({ standingBy: 3, max: 3 }, 10_001)
     await fleet.builds.patch('arena', { standingBy: 2 })
     await scene.clock.advance(1_000)
@@ -41,14 +41,14 @@ describe('public ports', () => {
     expect((await statusOf(fleet)).conditions).toBeUndefined()
   })
 
-  it('clear their condition once no server waits for them', async () => {
+  it('have their exhausted condition cleared once no server waits for a port', async () => {
     const { scene, fleet } = await opened({ standingBy: 3, max: 3 }, 10_001)
     await fleet.builds.patch('arena', { standingBy: 2 })
     await scene.clock.advance(1_000)
     expect((await statusOf(fleet)).conditions).toBeUndefined()
   })
 
-  it('have one live holder each while servers come and go', async () => {
+  it('are each used by at most one live server while servers are created and terminated', async () => {
     const { scene, fleet } = await opened({ standingBy: 4, max: 6, portsToExpose: [7777, 7778] }, 10_011)
     for (let i = 0; i < 20; i++) {
       nth(scene.backend.servers(), i % 3).exit(i % 2)
@@ -59,7 +59,7 @@ describe('public ports', () => {
     expect(held(scene).length).toBe(8)
   })
 
-  it('are per machine: two machines have twice as many', async () => {
+  it('are counted per machine: two machines have twice as many', async () => {
     const { fleet } = await opened({ standingBy: 4, max: 4 }, 10_001, ['north', 'south'])
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 4 })
   })

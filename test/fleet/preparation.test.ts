@@ -57,7 +57,7 @@ describe('preparation of a build', () => {
     expect(on.eventsOf('BuildPreparing')).toEqual([])
   })
 
-  it('runs before the first server is needed', async () => {
+  it('runs before any server is needed', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -101,7 +101,7 @@ describe('preparation of a build', () => {
     expect(on.eventsOf('BuildPreparing').at(-1)).toMatchObject({ status: 'done' })
   })
 
-  it('is retried with back-off after a failure, which the build’s status reports, and counts no crash', async () => {
+  it('is retried with back-off after a failure, which the build’s status reports and which counts no crash', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })
@@ -143,7 +143,7 @@ describe('preparation of a build', () => {
     expect(on.eventsOf('ServerStartFailed')).toEqual([])
   })
 
-  it.each([0, 5, 50])('does not reset the back-off of failing starts when it takes %i ms', async (ms) => {
+  it.each([0, 5, 50])('does not reset the back-off of failing starts when preparation takes %i ms', async (ms) => {
     const startsOf = async (isPrepared: boolean) => {
       const on = stage({ limits: { maxConcurrentCreates: 2 } })
       const { backend } = withFetches(on)
@@ -170,7 +170,7 @@ describe('preparation of a build', () => {
     expect(prepared).toBeLessThanOrEqual(await startsOf(false))
   })
 
-  it('runs for the new template before servers start that waited for the old one', async () => {
+  it('runs for the new template before servers that waited for the old template start', async () => {
     const on = stage({ limits: { maxConcurrentCreates: 1 } })
     const { backend, fetches } = withFetches(on)
     const started: string[] = []
@@ -220,7 +220,7 @@ describe('preparation of a build', () => {
     expect((await fleet.builds.get('arena')).status.conditions ?? []).toEqual([])
   })
 
-  it('runs at once for a new template, despite the back-off of the old one', async () => {
+  it('runs at once for a new template, despite the back-off of the old template', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)
     const fleet = await on.open({ backend })

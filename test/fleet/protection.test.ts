@@ -98,7 +98,7 @@ describe('a game that is ready before its backend reports it running', () => {
 })
 
 describe('an instance that does not start', () => {
-  it('is reported in its status, in an event and in a build condition until it starts', async () => {
+  it('is reported in the server’s status, an event, and a build condition until it starts', async () => {
     let tell = (_: (listener: BackendListener) => void) => {}
     let made: Instance | undefined
     const { clock, fleet, events } = await scene(() => ({

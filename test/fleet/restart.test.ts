@@ -28,7 +28,7 @@ async function running(overrides: Parameters<typeof aBuild>[0] = {}, options: St
 }
 
 describe('a host after a restart', () => {
-  it('has the same builds, servers, sessions and instances', async () => {
+  it('has the same builds, servers, sessions, and instances as before', async () => {
     const { scene, fleet } = await running()
     const before = { builds: await fleet.builds.list(), servers: await fleet.servers.list() }
     const instances = await scene.backend.list()
@@ -41,7 +41,7 @@ describe('a host after a restart', () => {
     expect(scene.eventsOf('ServerEnding')).toEqual([])
   })
 
-  it('loads at most max servers even if terminations were not written before the restart', async () => {
+  it('has at most max servers in the store even if terminations were not written before the restart', async () => {
     const { scene, fleet } = await running({ standingBy: 3, max: 4 })
     const idle = await serversBy(fleet, 'StandingBy')
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'refuse' } : undefined)
@@ -53,14 +53,14 @@ describe('a host after a restart', () => {
     expect(found.length).toBe(4)
   })
 
-  it('finds its servers running after a long downtime', async () => {
+  it('finds its servers still running after a long downtime', async () => {
     const { scene, fleet } = await running()
     await fleet.close()
     await scene.clock.advance(3_600_000)
     expect(scene.backend.servers().map(({ phase }) => phase)).toEqual(['running', 'running', 'running'])
   })
 
-  it('allocates servers in the order in which they became ready', async () => {
+  it('still allocates servers in the order in which they became ready', async () => {
     const scene = stage({ memory: { script: 'manual' } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 3, max: 3 }))
@@ -78,7 +78,7 @@ describe('a host after a restart', () => {
     }
   })
 
-  it('replaces servers that ended during the downtime', async () => {
+  it('replaces servers that exited during the downtime', async () => {
     const { scene, fleet } = await running()
     await fleet.close()
     const [match] = scene.backend.servers().filter((server) => server.session)
@@ -93,7 +93,7 @@ describe('a host after a restart', () => {
     expect((await next.servers.list()).length).toBe(2)
   })
 
-  it('creates instances for records without one', async () => {
+  it('creates instances for records that have none', async () => {
     const scene = stage()
     scene.faults.backend = ({ method }) => {
       if (method !== 'create') return undefined
@@ -110,7 +110,7 @@ describe('a host after a restart', () => {
     expect([(await scene.records.servers.list()).length, scene.backend.servers().length]).toEqual([3, 3])
   })
 
-  it('finds instances whose create the previous host did not see complete', async () => {
+  it('finds instances whose creation the previous host did not see complete', async () => {
     const scene = stage()
     scene.faults.backend = ({ method }) => {
       if (method !== 'create') return undefined
@@ -127,7 +127,7 @@ describe('a host after a restart', () => {
     expect(scene.eventsOf('OrphanFound')).toEqual([])
   })
 
-  it('continues terminations in progress', async () => {
+  it('resumes terminations that were in progress', async () => {
     const { scene, fleet } = await running({}, { memory: { script: () => ({ ignoresTerminate: true }) } })
     const server = await playing(scene, fleet, 1)
     await fleet.servers.delete(server.ref)
@@ -138,7 +138,7 @@ describe('a host after a restart', () => {
     expect(server.phase).toBe('gone')
   })
 
-  it('returns the session in answer to the game’s first heartbeat', async () => {
+  it('returns the session in reply to the game’s first heartbeat', async () => {
     const { scene, fleet } = await running()
     const server = await playing(scene, fleet, 1)
     await fleet.close()
@@ -146,7 +146,7 @@ describe('a host after a restart', () => {
     expect(server.heartbeat()).toMatchObject({ operation: 'Continue', sessionConfig: { sessionId: session(1) } })
   })
 
-  it('returns the same server to retries of sessions allocated before the restart', async () => {
+  it('returns the same server when an allocation made before the restart is retried', async () => {
     const { scene, fleet } = await running()
     const given = await fleet.allocate(ask(1))
     scene.crash()
@@ -177,7 +177,7 @@ describe('a host after a restart', () => {
     expect((await scene.open()).builds.get('arena')).toBeDefined()
   })
 
-  it('settles regardless of the step at which the previous host died', async () => {
+  it('reaches a consistent state regardless of the step at which the previous host died', async () => {
     for (let n = 0; n < 40; n++) {
       const scene = stage()
       const fleet = await scene.open()
@@ -241,7 +241,7 @@ describe('an orphan', () => {
     expect(match.phase).toBe('gone')
   })
 
-  it('is destroyed when it falls silent', async () => {
+  it('is destroyed when its heartbeats stop', async () => {
     const { scene, match } = await withOrphans()
     await scene.open()
     await scene.clock.advance(5_000)
@@ -250,7 +250,7 @@ describe('an orphan', () => {
     expect(match.phase).toBe('gone')
   })
 
-  it('is not destroyed after a suspension of the host', async () => {
+  it('is not destroyed merely because the host was suspended', async () => {
     const { scene, match } = await withOrphans()
     await scene.clock.advance(700)
     await scene.open()

@@ -21,7 +21,7 @@ const imagesOf = (s: Stage) =>
     .reduce((sum, two) => (two ? { ...sum, two: sum.two + 1 } : { ...sum, one: sum.one + 1 }), { one: 0, two: 0 })
 
 describe('a rolling update', () => {
-  it('replaces every idle server and no Active one', async () => {
+  it('replaces every idle server and no Active server', async () => {
     const s = stage()
     const fleet = await begun(s, { standingBy: 4, max: 10 })
     await fleet.allocate(ask(1))
@@ -34,7 +34,7 @@ describe('a rolling update', () => {
     expect(await statusOf(fleet)).toMatchObject({ rollout: { updated: 4, outdated: 1 }, crashesCount: 0 })
   })
 
-  it('does not replace a server that is created before it and started after it', async () => {
+  it('does not replace a server created before the update but started after it', async () => {
     const s = stage()
     const fleet = await begun(s, { standingBy: 0, max: 4 })
     s.faults.store = ({ method }) => (method === 'servers.create' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
@@ -47,7 +47,7 @@ describe('a rolling update', () => {
     expect(s.eventsOf('ServerEnding')).toEqual([])
   })
 
-  it('applies its grace period to a server that is created before it and started after it', async () => {
+  it('applies its grace period to a server created before the update but started after it', async () => {
     const s = stage()
     const fleet = await begun(s, { standingBy: 0, max: 4 })
     s.faults.store = ({ method }) => (method === 'servers.create' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
@@ -58,7 +58,7 @@ describe('a rolling update', () => {
     expect(await s.records.servers.list()).toMatchObject([{ record: { graceSeconds: 600 } }])
   })
 
-  it('leaves nothing behind when it is rolled back while a start fails', async () => {
+  it('leaves nothing behind when rolled back while a start is failing', async () => {
     const s = stage()
     const fleet = await begun(s, { standingBy: 0, max: 4 })
     s.faults.backend = ({ method }) => (method === 'create' ? { kind: 'refuse' } : undefined)
@@ -72,7 +72,7 @@ describe('a rolling update', () => {
     expect(imagesOf(s)).toEqual({ one: 1, two: 0 })
   })
 
-  it('never exceeds max or drops below three quarters of standingBy', async () => {
+  it('never exceeds max, and never drops below three quarters of standingBy', async () => {
     const s = stage({ memory: { startLatencyMs: 500, readyAfterMs: 500 } })
     const fleet = await begun(s, { standingBy: 8, max: 8 })
     await fleet.builds.update('arena', { template: template('two') })
@@ -97,7 +97,7 @@ describe('a rolling update', () => {
     expect(JSON.stringify(spec.template)).toContain('"two"')
   })
 
-  it('stops if the new servers never become ready, and is rolled back by another update', async () => {
+  it('stops if the new servers never become ready, and can be rolled back with another update', async () => {
     const s = stage({
       memory: {
         script: ({ template: given }) => (JSON.stringify(given).includes('"two"') ? { autoReady: false } : {}),
@@ -157,7 +157,7 @@ describe('a rolling update', () => {
     expect(imagesOf(s)).toEqual({ one: 0, two: 8 })
   })
 
-  it('is not held up by a crash of an outdated server', async () => {
+  it('is not held up when an outdated server crashes', async () => {
     const s = stage({ memory: { readyAfterMs: 2_000 } })
     const fleet = await begun(s, { standingBy: 8, max: 8 })
     await fleet.builds.update('arena', { template: template('two') })
@@ -175,7 +175,7 @@ describe('a rolling update', () => {
     ['a match', true, 9],
     ['one server that stays up', false, 8],
   ])(
-    'that keeps crashing replaces no more outdated servers because of %s on the new template',
+    'that keeps crashing does not replace more outdated servers because of %s on the new template',
     async (_, isPlayed, max) => {
       let started = 0
       const script = ({ template: of }: InstanceSpec) => {
@@ -196,7 +196,7 @@ describe('a rolling update', () => {
     },
   )
 
-  it('completes except for one server when a broken machine terminates everything it gets', async () => {
+  it('completes except for one server when a broken machine kills every server placed on it', async () => {
     let bad: string | undefined
     const script = ({ template: of, ref }: InstanceSpec) => {
       const isThere = bad !== undefined && s.backend.servers().some((server) => server.ref.name === bad)
@@ -212,7 +212,7 @@ describe('a rolling update', () => {
     expect((await statusOf(fleet)).currentStandingBy).toBeGreaterThanOrEqual(8)
   })
 
-  it('continues although one server hangs, another crashes, and leadership changes', async () => {
+  it('continues when one server hangs, another crashes, and leadership changes', async () => {
     let started = 0
     const script = ({ template: of }: InstanceSpec) => {
       if (!JSON.stringify(of).includes('"two"')) return {}
@@ -254,7 +254,7 @@ describe('a rolling update', () => {
     expect(imagesOf(s)).toEqual({ one: 4, two: 0 })
   })
 
-  it('is held up by a crash even if the host dies before counting it', async () => {
+  it('is held up by a crash even if the host dies before counting the crash', async () => {
     const s = stage({ memory: { readyAfterMs: 20_000 } })
     const fleet = await begun(s, { standingBy: 8, max: 8 })
     await s.clock.advance(120_000)
@@ -318,7 +318,7 @@ describe('a rolling update', () => {
     expect(await fleet.builds.get('arena')).toMatchObject({ spec: { standingBy: 1, template: template('one') } })
   })
 
-  it('removes an optional field set to undefined, which makes an Unhealthy build Healthy', async () => {
+  it('clears an optional field that is set to undefined, which makes an Unhealthy build Healthy', async () => {
     const s = stage()
     const fleet = await s.open()
     await fleet.builds.create(aBuild({ standingBy: 1, crashesToMarkUnhealthy: 1 }))

@@ -25,7 +25,7 @@ const creations = ({ calls }: Stage) => calls.filter(({ method }) => method === 
 const endings = (scene: Stage) => scene.eventsOf('ServerEnding').map(({ reason }) => reason)
 
 describe('a build', () => {
-  it('has standingBy servers standing by', async () => {
+  it('keeps standingBy servers standing by', async () => {
     const { scene, fleet } = await standing(5, 10)
     expect(await statusOf(fleet)).toMatchObject({
       currentStandingBy: 5,
@@ -37,7 +37,7 @@ describe('a build', () => {
     expect([creations(scene), scene.backend.servers().length]).toEqual([5, 5])
   })
 
-  it('is refilled after an allocation up to max', async () => {
+  it('gets a new server after each allocation, up to max', async () => {
     const { scene, fleet } = await standing(2, 3)
     await fleet.allocate(ask(1))
     await untilReady(scene, fleet, 2)
@@ -47,7 +47,7 @@ describe('a build', () => {
     expect(scene.backend.servers().length).toBe(3)
   })
 
-  it('never exceeds max 500 when calls and events are late', async () => {
+  it('never exceeds a max of 500 when calls and events are delayed', async () => {
     const scene = stage({ memory: { createLatencyMs: 300, startLatencyMs: 200, readyAfterMs: 100 } })
     scene.faults.events = ({ ref }) => (ref.name.charCodeAt(7) % 3 === 0 ? { kind: 'delay', ms: 2_000 } : undefined)
     const fleet = await scene.open()
@@ -61,7 +61,7 @@ describe('a build', () => {
     expect([most, creations(scene), scene.backend.servers().length]).toEqual([500, 500, 500])
   })
 
-  it('never has more than max idle and Active servers while sessions come and go', async () => {
+  it('never has more than max idle and Active servers while sessions start and end', async () => {
     const { scene, fleet } = await standing(3, 5, { memory: { createLatencyMs: 50, readyAfterMs: 200 } })
     for (let n = 0; n < 40; n++) {
       void fleet.allocate(ask(n), { waitMs: 1_000 }).catch(() => {})
@@ -75,7 +75,7 @@ describe('a build', () => {
     }
   })
 
-  it('has no servers with standingBy 0 and max 0', async () => {
+  it('has no servers when standingBy and max are 0', async () => {
     const scene = stage()
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 0, max: 0 }))
@@ -83,20 +83,20 @@ describe('a build', () => {
     expect(creations(scene)).toBe(0)
   })
 
-  it('is scaled up at once by a patch', async () => {
+  it('scales up at once when patched', async () => {
     const { scene, fleet } = await standing(1, 10)
     await fleet.builds.patch('arena', { standingBy: 7 })
     await scene.clock.settle()
     expect(await statusOf(fleet)).toMatchObject({ currentStandingByReadyDesired: '7/7' })
   })
 
-  it('creates more servers than one reconcile allows, without a delay in between', async () => {
+  it('continues without delay when it needs more servers than one reconcile may create', async () => {
     const { scene } = await standing(45, 50)
     expect(scene.clock.elapsed()).toBe(0)
     expect(creations(scene)).toBe(45)
   })
 
-  it('terminates more servers than one reconcile allows, without a delay in between', async () => {
+  it('continues without delay when it has more surplus servers than one reconcile may terminate', async () => {
     const { scene, fleet } = await standing(45, 50)
     await fleet.builds.patch('arena', { standingBy: 1 })
     await scene.clock.settle()
@@ -105,7 +105,7 @@ describe('a build', () => {
 })
 
 describe('scaling down', () => {
-  it('terminates the surplus once when standingBy and max drop together: two of five remain', async () => {
+  it('terminates the surplus only once when standingBy and max drop together: two of five servers remain', async () => {
     const { scene, fleet } = await standing(5, 5)
     await fleet.builds.patch('arena', { standingBy: 2, max: 2 })
     await scene.clock.advance(60_000)
@@ -134,7 +134,7 @@ describe('scaling down', () => {
     }
   })
 
-  it('never terminates an Active server, even if max drops below their number', async () => {
+  it('never terminates an Active server, even if max drops below the number of Active servers', async () => {
     const { scene, fleet } = await standing(4, 6)
     for (const n of [1, 2, 3]) await fleet.allocate(ask(n))
     await scene.clock.advance(1_000)
@@ -172,7 +172,7 @@ describe('scaling down', () => {
     expect((await scene.records.servers.list()).length).toBe(1)
   })
 
-  it('keeps its counts correct when it is scaled up and down', async () => {
+  it('keeps the counts correct when the build is repeatedly scaled up and down', async () => {
     const { scene, fleet } = await standing(3, 20, { memory: { createLatencyMs: 100, readyAfterMs: 500 } })
     for (const standingBy of [10, 1, 15, 0, 7, 20, 2]) {
       await fleet.builds.patch('arena', { standingBy })

@@ -18,8 +18,8 @@ async function settled(standingBy = 3) {
   return { scene, fleet, since: scene.calls.length }
 }
 
-describe('a settled fleet', () => {
-  it('makes no call for an hour except one list a minute, with heartbeats every second', async () => {
+describe('an idle fleet', () => {
+  it('makes no calls for an hour except one list per minute, with heartbeats every second', async () => {
     const { scene, since } = await settled()
     await scene.clock.advance(3_600_000)
     expect(counted(scene, since)).toEqual({ list: 60 })
@@ -37,7 +37,7 @@ describe('a settled fleet', () => {
     expect(counted(scene, since)).toEqual({})
   })
 
-  it('makes no call for a restart except the lists', async () => {
+  it('makes no calls on restart except the lists', async () => {
     const { scene, fleet, since } = await settled()
     await fleet.close()
     await scene.open()
@@ -50,14 +50,14 @@ describe('a settled fleet', () => {
     })
   })
 
-  it('makes only the write for a patch that changes no servers', async () => {
+  it('makes only one write for a patch that changes no servers', async () => {
     const { scene, fleet, since } = await settled()
     await fleet.builds.patch('arena', { standingBy: 3 })
     await scene.clock.advance(10_000)
     expect(counted(scene, since)).toEqual({ 'builds.update': 1 })
   })
 
-  it('replaces a server with one call of each kind', async () => {
+  it('makes one call of each kind to replace a server', async () => {
     const { scene, since } = await settled()
     const [idle] = scene.backend.servers().filter(({ session }) => !session)
     idle?.exit(0)
@@ -73,7 +73,7 @@ describe('a settled fleet', () => {
     expect(counted(scene, since)['servers.update']).toBeLessThanOrEqual(3)
   })
 
-  it('keeps no record, timer or instance of finished matches', async () => {
+  it('keeps no records, timers, or instances from finished matches', async () => {
     const { scene, fleet } = await settled()
     const left = async () => ({
       timers: scene.clock.pending,
@@ -97,7 +97,7 @@ describe('a settled fleet', () => {
     expect(await left()).toEqual(before)
   })
 
-  it('makes no call except the list if it has no builds', async () => {
+  it('makes no calls except the list if it has no builds', async () => {
     const scene = stage()
     await scene.open()
     const since = scene.calls.length

@@ -65,7 +65,7 @@ describe('a build edited in the store', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 4 })
   })
 
-  it('has standingBy clamped to max, and reports that until it is corrected', async () => {
+  it('has standingBy clamped to max, and reports the clamping until corrected', async () => {
     const { fleet, editSpec, eventsOf } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 3 }))
     await editSpec({ standingBy: 9 })
@@ -88,7 +88,7 @@ describe('a build edited in the store', () => {
     expect(await conditionsOf(fleet)).toEqual([])
   })
 
-  it('creates nothing and keeps its servers while its spec is invalid, and continues once it is corrected', async () => {
+  it('creates no servers and keeps existing ones while its spec is invalid, and continues once corrected', async () => {
     const { clock, fleet, editSpec, others } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 2, max: 5 }))
     await clock.advance(5_000)
@@ -105,7 +105,7 @@ describe('a build edited in the store', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 4, currentActive: 1 })
   })
 
-  it('waits while another build holds its buildID', async () => {
+  it('waits while another build uses its buildID', async () => {
     const { clock, fleet, others } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     const { spec } = aBuild({ buildID: 'arena', standingBy: 1 })
@@ -171,7 +171,7 @@ describe('a build edited in the store', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 2 })
   })
 
-  it('gets its buildID as soon as an edit removes it from the other build', async () => {
+  it('gets its buildID as soon as an edit removes that buildID from the other build', async () => {
     const { clock, fleet, editSpec, others } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     const { spec } = aBuild({ buildID: 'arena', standingBy: 1 })
@@ -193,7 +193,7 @@ describe('a build edited in the store', () => {
     expect(await waiting).toMatchObject({ code: 'not-found' })
   })
 
-  it('is found by its new buildID and not by the old one', async () => {
+  it('is found under its new buildID and not under the old one', async () => {
     const { fleet, editSpec } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     await editSpec({ buildID: 'arena-2' })
@@ -202,7 +202,7 @@ describe('a build edited in the store', () => {
     await fleet.builds.create(aBuild({ name: 'other', buildID: 'arena', standingBy: 1 }))
   })
 
-  it('is deleted here even if another writer deletes it during a write of this host', async () => {
+  it('is deleted from memory even if another writer deletes it while this host is writing it', async () => {
     const memory = sharedMemory()
     const [own, others] = [memory.open(), memory.open()]
     let answer = () => {}
@@ -228,7 +228,7 @@ describe('a build edited in the store', () => {
     expect([await fleet.builds.list(), await others.servers.list()]).toEqual([[], []])
   })
 
-  it('is deleted here as soon as a write finds its record missing, without a watch event', async () => {
+  it('is deleted from memory as soon as a write finds its record missing, without a watch event', async () => {
     const memory = sharedMemory()
     const { watch: _, ...own } = memory.open()
     const others = memory.open()
@@ -257,7 +257,7 @@ describe('a build edited in the store', () => {
 })
 
 describe('a server record changed by another writer', () => {
-  it('terminates and replaces the server if it is deleted', async () => {
+  it('terminates and replaces the server if the record is deleted', async () => {
     const here = await scene()
     const { clock, fleet, others, eventsOf } = here
     await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
@@ -270,7 +270,7 @@ describe('a server record changed by another writer', () => {
     expect([next.state, next.name === record.name]).toEqual(['StandingBy', false])
   })
 
-  it('terminates the server even if the store cannot be read when it is deleted', async () => {
+  it('terminates the server even if the store cannot be read when the record is deleted', async () => {
     const memory = sharedMemory()
     const [own, others] = [memory.open(), memory.open()]
     let isAway = false
@@ -369,7 +369,7 @@ describe('a server record changed by another writer', () => {
     expect(only(await others.servers.list()).record.session?.id).toBe(session(1))
   })
 
-  it('gives a waiting caller the server that another host allocated to its session, and no second one', async () => {
+  it('gives a waiting caller the server that another host allocated to its session, and no second server', async () => {
     const { clock, backend, fleet, others } = await scene(undefined, {}, { memory: { script: 'manual' } })
     await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
     await clock.advance(1_000)
@@ -434,7 +434,7 @@ describe('a server record changed by another writer', () => {
   })
 })
 
-describe('the display of a store', () => {
+describe('the display callbacks of a store', () => {
   it('gets the counts of builds at most a few times a second, and every event', async () => {
     const shown: GameServerBuild['status'][] = []
     const events: FleetEvent['type'][] = []
@@ -457,7 +457,7 @@ describe('the display of a store', () => {
   })
 })
 
-it('a resync does not list a store that is watched', async () => {
+it('a resync does not list a store that provides a watch', async () => {
   const { clock, fleet, memory } = await scene()
   await fleet.builds.create(aBuild({ standingBy: 1 }))
   let lists = 0

@@ -28,7 +28,7 @@ async function opened(
 }
 
 describe('a waiting caller', () => {
-  it('gets a server in the tick in which the server becomes ready', async () => {
+  it('gets a server in the same tick in which the server becomes ready', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const call = watched(fleet.allocate(ask(1), { waitMs: 10_000 }))
     await scene.clock.advance(3_000)
@@ -50,7 +50,7 @@ describe('a waiting caller', () => {
     for (const n of [1, 2, 3]) expect((await playing(scene, fleet, n)).ref).toEqual(order[n - 1]?.ref)
   })
 
-  it('keeps its turn when the server reserved for it is lost', async () => {
+  it('keeps its place in the queue when the server reserved for it is lost', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 3 })
     const calls = [1, 2, 3].map((n) => watched(fleet.allocate(ask(n), { waitMs: 30_000 })))
     await scene.clock.settle()
@@ -83,7 +83,7 @@ describe('a waiting caller', () => {
     expect([first.outcome(), second.outcome()]).toEqual(['pending', 'pending'])
   })
 
-  it('is served before a caller that arrives later, when the server is ready', async () => {
+  it('is served before a caller that arrives later, just as a server is ready', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const first = watched(fleet.allocate(ask(1), { waitMs: 10_000 }))
     await scene.clock.settle()
@@ -94,7 +94,7 @@ describe('a waiting caller', () => {
     expect(['none-standing-by', 'max-reached']).toContain(late.code)
   })
 
-  it('counts as demand: a build with standingBy 0 creates a server for each, up to max', async () => {
+  it('counts as demand: a build with standingBy 0 creates a server for each waiting caller, up to max', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 2 }, {})
     expect(scene.backend.servers().length).toBe(0)
     const calls = [1, 2, 3].map((n) => watched(fleet.allocate(ask(n), { waitMs: 10_000 })))
@@ -105,7 +105,7 @@ describe('a waiting caller', () => {
     expect(calls[2]?.outcome()).toMatchObject({ error: { code: 'max-reached' } })
   })
 
-  it('leaves no surplus server standing by', async () => {
+  it('leaves no surplus server standing by once it is served', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 }, {})
     await fleet.allocate(ask(1), { waitMs: 10_000 })
     await scene.clock.advance(10_000)
@@ -129,7 +129,7 @@ describe('a waiting caller', () => {
     expect((await playing(scene, fleet, 1)).ref).toEqual(ref)
   })
 
-  it('frees its place at once when it is aborted, and the server started for it terminates', async () => {
+  it('frees its place at once when aborted, and the server started for it is terminated', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     const aborter = new AbortController()
     const call = watched(fleet.allocate(ask(1), { waitMs: 60_000, signal: aborter.signal }))
@@ -142,7 +142,7 @@ describe('a waiting caller', () => {
     expect([scene.backend.servers().length, (await fleet.servers.list()).length]).toEqual([0, 0])
   })
 
-  it('passes its turn on when it is aborted', async () => {
+  it('gives up its turn to the next caller when aborted', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const aborter = new AbortController()
     const first = watched(fleet.allocate(ask(1), { waitMs: 10_000, signal: aborter.signal }))
@@ -155,7 +155,7 @@ describe('a waiting caller', () => {
     expect(second.outcome()).toMatchObject({ value: { SessionID: session(2) } })
   })
 
-  it('releases its reserved server in the tick in which it is aborted', async () => {
+  it('releases its reserved server in the same tick in which it is aborted', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const aborter = new AbortController()
     const first = watched(fleet.allocate(ask(1), { waitMs: 10_000, signal: aborter.signal }))
@@ -170,7 +170,7 @@ describe('a waiting caller', () => {
     expect(kept).toEqual([session(2)])
   })
 
-  it('is rejected with aborted if it is aborted during an allocation that then fails', async () => {
+  it('is rejected with aborted when its signal fires during an allocation that then fails', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const aborter = new AbortController()
     const call = watched(fleet.allocate(ask(1), { waitMs: 30_000, signal: aborter.signal }))
@@ -185,7 +185,7 @@ describe('a waiting caller', () => {
     expect(call.outcome()).toMatchObject({ error: { code: 'aborted' } })
   })
 
-  it('can be aborted alone while others wait for the same session', async () => {
+  it('can be aborted without affecting other callers that wait for the same session', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const aborter = new AbortController()
     const first = watched(fleet.allocate(ask(1), { waitMs: 10_000 }))
@@ -199,7 +199,7 @@ describe('a waiting caller', () => {
     expect(first.outcome()).toMatchObject({ value: { SessionID: session(1) } })
   })
 
-  it('is rejected at its timeout, and the error has the time that it waited', async () => {
+  it('is rejected at its timeout with an error that says how long it waited', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     const call = watched(fleet.allocate(ask(1), { waitMs: 2_500 }))
     await scene.clock.advance(2_499)
@@ -231,7 +231,7 @@ describe('a waiting caller', () => {
     expect(scene.eventsOf('ServerEnding')).toEqual([])
   })
 
-  it('stops counting as demand after a retry, even if it is served at once', async () => {
+  it('stops counting as demand once its retry is served, even if that happens at once', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 50 })
     const callers = Array.from({ length: 20 }, (_, n) => ask(n))
     for (const caller of callers) void outcomeAfter(scene, fleet.allocate(caller, { waitMs: 5_000 }), 0)
@@ -245,7 +245,7 @@ describe('a waiting caller', () => {
     expect(scene.eventsOf('ServerEnding')).toEqual([])
   })
 
-  it('keeps counting as demand while other callers come and go', async () => {
+  it('keeps counting as demand while other callers arrive and leave', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     await outcomeAfter(scene, fleet.allocate(ask(1), { waitMs: 5_000 }), 5_300)
     const { ref } = only(scene.backend.servers())
@@ -258,20 +258,23 @@ describe('a waiting caller', () => {
     expect(only(scene.backend.servers()).ref).toEqual(ref)
   })
 
-  it.each([500, 1_000, 5_000])('is served with retries of %i ms although a server takes 5 s', async (waitMs) => {
-    const { scene, fleet } = await opened(
-      { standingBy: 0, max: 5 },
-      { memory: { startLatencyMs: 2_500, readyAfterMs: 2_500 } },
-    )
-    for (let attempt = 0; attempt < 5; attempt++) {
-      await outcomeAfter(scene, fleet.allocate(ask(1), { waitMs }), waitMs)
-      await scene.clock.advance(1_100)
-    }
-    expect(await fleet.allocate(ask(1))).toMatchObject({ SessionID: session(1) })
-    expect(scene.eventsOf('ServerCreated')).toHaveLength(1)
-  })
+  it.each([500, 1_000, 5_000])(
+    'is served by retrying every %i ms, although a server takes 5 s to start',
+    async (waitMs) => {
+      const { scene, fleet } = await opened(
+        { standingBy: 0, max: 5 },
+        { memory: { startLatencyMs: 2_500, readyAfterMs: 2_500 } },
+      )
+      for (let attempt = 0; attempt < 5; attempt++) {
+        await outcomeAfter(scene, fleet.allocate(ask(1), { waitMs }), waitMs)
+        await scene.clock.advance(1_100)
+      }
+      expect(await fleet.allocate(ask(1))).toMatchObject({ SessionID: session(1) })
+      expect(scene.eventsOf('ServerCreated')).toHaveLength(1)
+    },
+  )
 
-  it('is the same caller for any spelling of its sessionID', async () => {
+  it('is recognized under any spelling of its sessionID', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     const sessionID = 'abcdefab-0000-4000-8000-00000000000a'
     const request = { buildID: 'arena', sessionID }
@@ -281,7 +284,7 @@ describe('a waiting caller', () => {
     expect(scene.eventsOf('ServerCreated')).toHaveLength(1)
   })
 
-  it('gets the server started for it from the next host', async () => {
+  it('gets the server started for it from the next host after a restart', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     void outcomeAfter(scene, fleet.allocate(ask(1), { waitMs: 30_000 }), 0)
     void outcomeAfter(scene, fleet.allocate(ask(2), { waitMs: 30_000 }), 0)
@@ -302,7 +305,7 @@ describe('a waiting caller', () => {
     expect(scene.eventsOf('ServerCreated')).toHaveLength(2)
   })
 
-  it('does not count as demand for the next host if the server started for it is gone', async () => {
+  it('does not count as demand on the next host if the server started for it no longer exists', async () => {
     const { scene, fleet } = await opened({ standingBy: 2, max: 100 }, { memory: { readyAfterMs: 5_000 } })
     await untilReady(scene, fleet, 2)
     for (let n = 1; n <= 22; n++) void outcomeAfter(scene, fleet.allocate(ask(n), { waitMs: 30_000 }), 0)
@@ -315,7 +318,7 @@ describe('a waiting caller', () => {
     expect(scene.eventsOf('ServerCreated').length - before).toBe(2)
   })
 
-  it('does not count as demand forever: the server started for it terminates', async () => {
+  it('stops counting as demand eventually: the server started for it is terminated', async () => {
     const { scene, fleet } = await opened({ standingBy: 0, max: 5 })
     await outcomeAfter(scene, fleet.allocate(ask(1), { waitMs: 5_000 }), 5_000)
     expect(scene.backend.servers().length).toBe(1)
@@ -379,7 +382,7 @@ describe('a waiting caller', () => {
     expect(next.outcome()).toBe('pending')
   })
 
-  it('gets another server if the one reserved for it is gone', async () => {
+  it('gets another server if its reserved server disappears', async () => {
     const { scene, fleet } = await opened({ standingBy: 2, max: 2 })
     const call = watched(fleet.allocate(ask(1), { waitMs: 60_000 }))
     await scene.clock.settle()

@@ -30,7 +30,7 @@ const request = { buildID, sessionID }
 const otherSession = 'AAAAAAAA-0000-1111-2222-333333333333'
 
 describe('POST /api/v1/allocate', () => {
-  it('answers with address, ports and session', async () => {
+  it('returns the address, ports, and session', async () => {
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
     const reply = await allocate({ ...request, sessionCookie: 'é', initialPlayers: ['amie'] })
@@ -58,7 +58,7 @@ describe('POST /api/v1/allocate', () => {
   })
 })
 
-describe('an allocation is refused', () => {
+describe('an allocation is rejected', () => {
   it.each([
     ['an empty body', '', /^body must be JSON, but is empty$/],
     ['a body that is not JSON', '{"buildID":', /^body is not JSON: /],
@@ -155,14 +155,14 @@ describe('an allocation with ?wait=', () => {
   /** A build without servers until it is patched. */
   const emptyBuild = () => fleet.builds.create(build({ standingBy: 0, max: 0 }))
 
-  it('is answered once a server is ready', async () => {
+  it('gets its response once a server is ready', async () => {
     await emptyBuild()
     const reply = allocate(request, '?wait=30')
     await fleet.builds.patch('arena', { max: 1 })
     expect((await reply).status).toBe(200)
   })
 
-  it('is refused with 429 after its timeout, which may be fractional', async () => {
+  it('is rejected with 429 after its timeout, which may be fractional', async () => {
     await emptyBuild()
     const before = performance.now()
     const reply = await allocate(request, '?wait=0.25')
@@ -208,7 +208,7 @@ describe('an allocation with ?wait=', () => {
     await observer.close()
   })
 
-  it('closes the connection if another host leads, so that the next one may reach the leader', async () => {
+  it('has its connection closed if another host leads, so that the next connection can reach the leader', async () => {
     const refusing = { allocate: () => Promise.reject(new FleetError('not-leader', 'host-b does')) }
     const follower = await listening(allocationRoutes(refusing).nodeHandler)
     const body = JSON.stringify(request)
@@ -217,7 +217,7 @@ describe('an allocation with ?wait=', () => {
     await follower.close()
   })
 
-  it('is answered with 503 when this host closes', async () => {
+  it('gets 503 when this host closes', async () => {
     await emptyBuild()
     const waiting = observed()
     const routes = allocationRoutes(waiting)
@@ -232,7 +232,7 @@ describe('an allocation with ?wait=', () => {
     await observer.close()
   })
 
-  it('is answered with 503 when the fleet closes', async () => {
+  it('gets 503 when the fleet closes', async () => {
     const closable = await memoryFleet()
     await closable.builds.create(build({ standingBy: 0, max: 0 }))
     const waiting = observed(closable)

@@ -112,7 +112,7 @@ describe('the authorize hook', () => {
     }
   })
 
-  it('is called for HEAD like for GET, but not for OPTIONS, 405 and 404', async () => {
+  it('is called for HEAD as for GET, but not for OPTIONS, 405, or 404', async () => {
     for (const url of await served({ authorize: () => false })) {
       expect((await call('HEAD', `${url}${one}`)).status).toBe(403)
       expect((await call('OPTIONS', `${url}${one}`)).status).toBe(204)
@@ -121,7 +121,7 @@ describe('the authorize hook', () => {
     }
   })
 
-  it('allows or refuses heartbeats to the agent', async () => {
+  it('can allow or reject heartbeats to the agent', async () => {
     const target = { heartbeat: () => ({ operation: 'Continue' as const, nextHeartbeatIntervalMs: 1_000 }) }
     let verdict: () => boolean | Promise<boolean> = () => true
     const asked: string[] = []
@@ -186,7 +186,7 @@ describe('bearer tokens', () => {
     }
   })
 
-  it('allow any case of the scheme', async () => {
+  it('accept the scheme in any case', async () => {
     for (const url of await served({ authorize })) {
       const headers = { Authorization: `bearer ${token('read')}` }
       expect((await call('GET', `${url}/api/v1/gameservers`, { headers })).status).toBe(200)
@@ -211,7 +211,7 @@ describe('perClientRateLimit', () => {
   const who = (name: string) => ({ headers: { 'X-Who': name } })
   const callerOf = (request: { header(name: string): string | undefined }) => request.header('x-who') ?? ''
 
-  it('answers 429 with Retry-After only to a client over its limit', async () => {
+  it('returns 429 with Retry-After only to clients over their limit', async () => {
     const clock = virtualClock()
     const rateLimit = perClientRateLimit({ perSecond: 0.25, burst: 2, callerOf, clock })
     const [url = ''] = await served({ rateLimit })
@@ -246,7 +246,7 @@ describe('perClientRateLimit', () => {
     }
   })
 
-  it('evicts the least recently seen clients', () => {
+  it('forgets the least recently seen clients first', () => {
     const clock = virtualClock()
     const limit = perClientRateLimit({ perSecond: 0.001, burst: 1, callerOf, maxCallers: 2, clock })
     const ask = (name: string) => limit({ header: () => name } as never, { name: 'getBuild', role: 'read' })
@@ -258,7 +258,7 @@ describe('perClientRateLimit', () => {
   })
 
   it.each([{ perSecond: 0 }, { perSecond: NaN }, { perSecond: 1, burst: 0.5 }, { perSecond: 1, maxCallers: -1 }])(
-    'refuses %j',
+    'rejects %j',
     (options) => {
       expect(() => perClientRateLimit(options)).toThrow(expect.objectContaining({ code: 'invalid' }))
     },

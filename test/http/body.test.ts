@@ -62,7 +62,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
     expect(reply).toMatchObject({ status: 413, text: '{"error":"body is larger than 1048576 bytes"}' })
   })
 
-  it('a body that is far too large is refused while the client is still sending', async () => {
+  it('a body that is far too large is rejected while the client is still sending it', async () => {
     const connection = rawConnection(
       server.url,
       `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: ${9 * mebibyte}\r\n\r\n${'x'.repeat(mebibyte + 1)}`,
@@ -85,7 +85,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
     }
   })
 
-  it('brackets in strings do not count as depth', async () => {
+  it('brackets in strings do not count towards nesting depth', async () => {
     const reply = await post({ ...request, sessionCookie: `${'[{'.repeat(200)}\\"[` })
     expect(reply.status).toBe(200)
   })
@@ -96,7 +96,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
     expect(reply.text).toBe('{"error":"body must be JSON in UTF-8, but holds bytes that are not UTF-8"}')
   })
 
-  it('a client that disconnects during its body does not affect others', async () => {
+  it('a client that disconnects while sending its body does not affect others', async () => {
     const connection = rawConnection(
       server.url,
       `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{"buil`,
@@ -133,7 +133,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
     connection.socket.destroy()
   })
 
-  it('a cross-origin request without CORS preflight is refused', async () => {
+  it('a cross-origin request without a CORS preflight is rejected', async () => {
     const Origin = 'https://evil.example'
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', '']) {
       const reply = await post(request, { Origin, 'Content-Type': type })
@@ -146,7 +146,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
   })
 })
 
-it('a deeply nested template is refused', async () => {
+it('a deeply nested template is rejected', async () => {
   const never = () => Promise.reject(new Error('was called'))
   const builds = { create: never, list: never, get: never, patch: never, delete: never }
   const app = managementRoutes({

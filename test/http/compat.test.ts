@@ -48,7 +48,7 @@ const manifest = {
 }
 
 describe('compat: thundernetes', () => {
-  it('answers 201 to a manifest with fields that only Thundernetes has', async () => {
+  it('returns 201 for a manifest with fields that only Thundernetes has', async () => {
     const { status, json } = await ask('POST', 'gameserverbuilds', manifest)
     expect(status).toBe(201)
     const { titleID: _titleID, ...spec } = { titleID: '', ...manifest.spec }
@@ -57,7 +57,7 @@ describe('compat: thundernetes', () => {
     expect((await fleet.builds.get('arena')).spec.buildMetadata).toEqual({ map: 'dust', mode: 'ranked' })
   })
 
-  it('accepts a build in the shape that it returns', async () => {
+  it('accepts a build in the form in which it returns one', async () => {
     const { json } = await ask('POST', 'gameserverbuilds', manifest)
     await ask('DELETE', 'gameserverbuilds/default/arena')
     const again = await ask('POST', 'gameserverbuilds', json)
@@ -89,7 +89,7 @@ describe('compat: thundernetes', () => {
     }
   })
 
-  it('returns the details of a build as a list, and of a server as one object', async () => {
+  it('returns a build’s details as a list, and a server’s details as one object', async () => {
     await ask('POST', 'gameserverbuilds', manifest)
     await standingBy(fleet, 2)
     await fleet.allocate({ buildID, sessionID })
@@ -103,7 +103,7 @@ describe('compat: thundernetes', () => {
     expect(all.json).toMatchObject({ items: expect.arrayContaining([one.json]) })
   })
 
-  it('answers 404 for a missing build, but empty lists for its servers and details', async () => {
+  it('returns 404 for a missing build, but empty lists for its servers and details', async () => {
     for (const list of ['gameservers', 'gameserverdetails']) {
       const { status, json } = await ask('GET', `gameserverbuilds/default/nothing/${list}`)
       expect([status, json]).toEqual([200, { metadata: {}, items: [] }])
@@ -111,7 +111,7 @@ describe('compat: thundernetes', () => {
     expect((await ask('GET', 'gameserverbuilds/default/nothing')).status).toBe(404)
   })
 
-  it('ignores other fields in a patch', async () => {
+  it('ignores unknown fields in a patch', async () => {
     await ask('POST', 'gameserverbuilds', manifest)
     const { status, json } = await ask('PATCH', 'gameserverbuilds/default/arena', { standingBy: 1, max: 2, by: 'me' })
     expect(status).toBe(200)
@@ -137,7 +137,7 @@ describe('allowedOrigins', () => {
     })
   })
 
-  it('exposes responses, including errors, to allowed origins only', async () => {
+  it('exposes responses, including errors, only to allowed origins', async () => {
     const from = (Origin: string) =>
       call('GET', `${server.url}/api/v1/gameserverbuilds/default/nothing`, { headers: { Origin }, validate })
     expect((await from(origin)).headers).toMatchObject({
@@ -147,7 +147,7 @@ describe('allowedOrigins', () => {
     expect((await from('https://elsewhere.example')).headers).not.toHaveProperty('access-control-allow-origin')
   })
 
-  it('allows no origin by default, and every origin with *', async () => {
+  it('allows no origin by default, and any origin with *', async () => {
     for (const [allowedOrigins, allowed] of [
       [[], undefined],
       [['*'], 'https://any.example'],

@@ -123,7 +123,7 @@ describe.each(entryPoints)('$name', ({ open }) => {
   })
   afterAll(() => server.close())
 
-  it.each(rows)('answers %s %s with %i', async (method, path, status, text, options = {}) => {
+  it.each(rows)('responds to %s %s with %i', async (method, path, status, text, options = {}) => {
     const reply = await call(method, server.url + path, options)
     expect(reply.status).toBe(status)
     if (typeof text === 'string') expect(reply.text).toBe(text)
@@ -132,7 +132,7 @@ describe.each(entryPoints)('$name', ({ open }) => {
     if (status !== 204) expect(reply.headers['content-type']).toBe('application/json')
   })
 
-  it('lists the allowed methods, and sends HEAD with the length of the omitted body', async () => {
+  it('lists the allowed methods, and responds to HEAD with the length of the omitted body', async () => {
     const allow = 'GET, HEAD, PATCH, DELETE, OPTIONS'
     const path = `${server.url}${builds}/x/y`
     expect((await call('OPTIONS', path)).headers['allow']).toBe(allow)
@@ -169,7 +169,7 @@ describe.each(entryPoints)('$name', ({ open }) => {
     }
   })
 
-  it('serves the next request on a connection after an unread body', async () => {
+  it('serves the next request on the same connection after an unread body', async () => {
     const refused = `PUT ${builds} HTTP/1.1\r\nHost: a\r\nContent-Length: 70000\r\n\r\n${'x'.repeat(70_000)}`
     const last = `GET /nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`
     const text = await rawConnection(server.url, refused + last).closed()
@@ -198,7 +198,7 @@ describe.each(entryPoints)('$name', ({ open }) => {
     await host.close()
   })
 
-  it('gives hooks the path as sent, the query, the parameters and the remote address', async () => {
+  it('passes hooks the raw path, the query, the parameters, and the remote address', async () => {
     const seen: unknown[] = []
     const host = await open(
       fleetRoutes(fleet, {
@@ -213,14 +213,14 @@ describe.each(entryPoints)('$name', ({ open }) => {
     expect(seen).toEqual(['GET', `${builds}/x/y%20z/`, '1 2', undefined, 'y z', '127.0.0.1'])
   })
 
-  it('leaves the global Request and Response to the host', async () => {
+  it('leaves the global Request and Response unchanged', async () => {
     const { Request: RequestBefore, Response: ResponseBefore } = globalThis
     await call('GET', server.url + builds)
     expect([globalThis.Request, globalThis.Response]).toEqual([RequestBefore, ResponseBefore])
   })
 })
 
-describe('targets that only a raw request can have', () => {
+describe('request targets that only a raw request can contain', () => {
   it.each([
     ['a dot segment', `${builds}/a/./b`],
     ['a dot segment as name', `${builds}/a/.`],
@@ -298,7 +298,7 @@ describe('nodeHandler', () => {
     expect(reply).toMatchObject({ status: 200, text: expect.stringContaining(sessionID) })
   })
 
-  it('answers 500 if a middleware has consumed the body without keeping it', async () => {
+  it('returns 500 if a middleware has consumed the body without keeping it', async () => {
     const server = await listening(parsing(echoes().nodeHandler, () => ({})))
     const reply = await call('POST', server.url + allocate, { body: request })
     await server.close()
@@ -306,7 +306,7 @@ describe('nodeHandler', () => {
     expect(reply.text).toContain('a middleware in front of these routes consumed it')
   })
 
-  it('calls next for unknown paths only', async () => {
+  it('calls next only for unknown paths', async () => {
     const server = await listening((incoming, outgoing) =>
       routes.nodeHandler(incoming, outgoing, () => outgoing.writeHead(404).end('of the app')),
     )
@@ -317,7 +317,7 @@ describe('nodeHandler', () => {
     expect(wrongMethod.status).toBe(405)
   })
 
-  it('does not answer if a middleware has already answered', async () => {
+  it('does not respond if a middleware has already responded', async () => {
     let release = () => {}
     const released = new Promise<void>((resolve) => (release = resolve))
     const { nodeHandler } = allocationRoutes({ allocate: () => released.then(() => echo('late')()) })
@@ -334,7 +334,7 @@ describe('nodeHandler', () => {
     ])
   })
 
-  it('serves HTTP/1.0 without a Host', async () => {
+  it('serves HTTP/1.0 without a Host header', async () => {
     const server = await listening(routes.nodeHandler)
     const text = await rawConnection(server.url, `GET ${builds} HTTP/1.0\r\n\r\n`).closed()
     await server.close()
@@ -372,14 +372,14 @@ describe('fetch', () => {
     expect(await reply.json()).toEqual({ name: 'allocate', input: request })
   })
 
-  it('limits a body with a wrong or missing Content-Length', async () => {
+  it('limits a body whose Content-Length is wrong or missing', async () => {
     const body = JSON.stringify({ ...request, sessionCookie: 'x'.repeat(1_000) })
     for (const headers of [{ 'Content-Length': '10' }, {}]) {
       expect((await ask(routes, { body, headers })).status).toBe(413)
     }
   })
 
-  it('answers 500 if the body has already been consumed', async () => {
+  it('returns 500 if the body has already been consumed', async () => {
     const consumed = new Request(`http://a${allocate}`, { method: 'POST', body: '{}' })
     await consumed.text()
     const reply = await routes.fetch(consumed)

@@ -61,7 +61,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     listener = await entryPoint.open(managementRoutes(fleet, options))
   }
 
-  it('are sent as they happen, with id, type and data', async () => {
+  it('are sent as they happen, with ID, type, and data', async () => {
     await open()
     const reading = await read()
     expect(reading.response).toMatchObject({
@@ -99,7 +99,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     second.stop()
   })
 
-  it('start over for an id from before a host restart', async () => {
+  it('start over for an ID issued before a host restart', async () => {
     await open()
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
@@ -120,7 +120,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     expect(await firstOf('-another-log-2')).toBe(1)
   })
 
-  it('resume from the start of the stream if the reader was disconnected before the first event', async () => {
+  it('resume from the start of the stream if the reader disconnected before the first event', async () => {
     await open({ events: { heartbeatMs: 10 } })
     await fleet.builds.create(build({ standingBy: 0 }))
     const first = await read()
@@ -154,7 +154,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     reading.stop()
   })
 
-  it('include EventsDropped if the log no longer holds requested events', async () => {
+  it('include EventsDropped if the log no longer contains the requested events', async () => {
     const small = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { eventLogSize: 5 } })
     await small.builds.create(build())
     await standingBy(small, 2)
@@ -168,7 +168,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     await small.close()
   })
 
-  it('are limited to maxReaders; a disconnect frees a place', async () => {
+  it('are sent to at most maxReaders readers; a disconnect frees a place', async () => {
     await open({ events: { maxReaders: 1, heartbeatMs: 10 } })
     const reading = await read()
     await until(() => reading.text().includes(':\n\n'))
@@ -182,7 +182,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     })
   })
 
-  it('answer HEAD without a stream, and end when the routes close', async () => {
+  it('are not streamed for HEAD, and end when the routes close', async () => {
     const routes = managementRoutes(fleet, { events: { maxReaders: 1 } })
     listener = await entryPoint.open(routes)
     const head = await call('HEAD', `${listener.url}/api/v1/events`)
@@ -209,7 +209,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     reading.stop()
   })
 
-  it('are not buffered for a stalled reader, which is disconnected, does not affect others, and can resume', async () => {
+  it('are not buffered for a stalled reader, which is disconnected without affecting others and can resume', async () => {
     const large = flood()
     listener = await entryPoint.open(managementRoutes({ ...fleet, events: large.events }, { events: { stallMs: 200 } }))
     const before = process.memoryUsage().rss

@@ -17,7 +17,7 @@ const small = (name: string, value: unknown): unknown =>
   (name === 'standingBy' || name === 'max') && typeof value === 'number' && value > 9 ? 9 : value
 
 describe.each<OpenApiOptions>([{}, { compat: 'thundernetes' }])(
-  'requests generated from the document for %j',
+  'requests generated from the OpenAPI document for %j',
   (options) => {
     const document = openApiDocument(options)
     const validate = validator(options)
@@ -71,7 +71,7 @@ describe.each<OpenApiOptions>([{}, { compat: 'thundernetes' }])(
       })
 
       test.prop([requests], { numRuns: 60 })(
-        'get a documented answer, and never 500',
+        'get a documented response, and never 500',
         async (request) => {
           if ((await fleet.builds.list()).length === 0) await fleet.builds.create(build({ standingBy: 0 }))
           const url = server.url + request.path + request.query

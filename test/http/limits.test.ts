@@ -37,7 +37,7 @@ async function othersAreServed(): Promise<void> {
 }
 
 describe('concurrency limits:', () => {
-  it('waiting callers beyond maxWaiting get 503 with Retry-After; other calls are served', async () => {
+  it('waiting callers beyond maxWaiting get 503 with Retry-After; other calls are unaffected', async () => {
     await fleet.close()
     fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { maxWaiting: 2 } })
     await open()
@@ -96,7 +96,7 @@ describe('concurrency limits:', () => {
     await host.close()
   })
 
-  it('the longest wait is limits.maxWaitMs of the fleet', async () => {
+  it('the longest wait is the fleet’s limits.maxWaitMs', async () => {
     await fleet.close()
     fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { maxWaitMs: 2_500 } })
     await open()
@@ -137,7 +137,7 @@ describe('a slow client', () => {
     for (const { socket } of connections) socket.destroy()
   })
 
-  it('gets 408 if it sends its head byte by byte, or nothing', async () => {
+  it('gets 408 if it sends its headers byte by byte, or sends nothing', async () => {
     const url = await open(slow)
     const silent = rawConnection(url)
     const loris = rawConnection(url, line)
@@ -245,7 +245,7 @@ describe('hostile input:', () => {
     expect((await allocate()).status).toBe(200)
   })
 
-  it('connections beyond maxConnections are dropped; existing ones keep working', async () => {
+  it('connections beyond maxConnections are dropped, and existing ones keep working', async () => {
     const url = await open({ maxConnections: 3 })
     const request = 'GET /api/v1/allocate HTTP/1.1\r\nHost: localhost\r\n\r\n'
     const first = rawConnection(url, request)

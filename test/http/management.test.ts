@@ -50,7 +50,7 @@ const metadataOf = (name: unknown) => ({ name, namespace: 'default', creationTim
 const aBuild = { apiVersion, kind: 'GameServerBuild', metadata: metadataOf('arena'), spec: build().spec, status }
 
 describe('builds', () => {
-  it('may be created from a body with status, apiVersion and kind', async () => {
+  it('can be created from a body with status, apiVersion, and kind', async () => {
     const reply = await ask('POST', '/gameserverbuilds/', {
       apiVersion: 'mps.vendor.com/v1alpha1',
       kind: 'GameServerBuild',
@@ -65,7 +65,7 @@ describe('builds', () => {
     expect(reply.json).toEqual(aBuild)
   })
 
-  it('can be listed, read, patched and deleted', async () => {
+  it('can be listed, read, patched, and deleted', async () => {
     expect(await ask('GET', '/gameserverbuilds/')).toMatchObject({ status: 200, json: [] })
     await arena()
     expect(await ask('GET', '/gameserverbuilds/')).toMatchObject({ status: 200, json: [aBuild] })
@@ -94,7 +94,7 @@ describe('builds', () => {
     expect(reply.json).toEqual({ error: expect.stringMatching(message) })
   })
 
-  it('are refused with 400 if the name or the buildID is taken', async () => {
+  it('are rejected with 400 if the name or the buildID is taken', async () => {
     await arena()
     const sameName = await ask('POST', '/gameserverbuilds/', build({ buildID: 'other' }))
     const sameID = await ask('POST', '/gameserverbuilds/', build({}, 'other'))
@@ -136,7 +136,7 @@ describe('servers', () => {
     },
   }
 
-  it('can be listed by fleet or build, read, and deleted', async () => {
+  it('can be listed per fleet or per build, read, and deleted', async () => {
     await arena()
     await fleet.builds.create(build({ buildID: 'other', standingBy: 1 }, 'other'))
     await standingBy(fleet, 1, 'other')
@@ -171,7 +171,7 @@ describe('details', () => {
     spec: { connectedPlayersCount: 0, connectedPlayers: [] },
   })
 
-  it('are one object with items for a build, and an array of one for a server', async () => {
+  it('are one object with items for a build, and a single-element array for a server', async () => {
     await arena()
     const ofBuild = await ask('GET', '/gameserverbuilds/default/arena/gameserverdetails')
     expect(ofBuild.status).toBe(200)
@@ -225,7 +225,7 @@ describe('a missing resource gets 404:', () => {
   })
 })
 
-describe('a failure of store or backend gets 500 with its cause:', () => {
+describe('a failure of the store or the backend gets 500 with its cause:', () => {
   const failing = () => Promise.reject(new FleetError('unavailable', 'the store is away', { cause: refused() }))
   const refused = () => Object.assign(new AggregateError([], ''), { code: 'ECONNREFUSED' })
   const collection = { create: failing, list: failing, get: failing, patch: failing, delete: failing, ofBuild: failing }
@@ -238,7 +238,7 @@ describe('a failure of store or backend gets 500 with its cause:', () => {
     expect(reply).toMatchObject({ status: 500, text: '{"error":"the store is away: ECONNREFUSED"}' })
   })
 
-  it('for errors that are not FleetErrors, without their stack', async () => {
+  it('for errors that are not FleetErrors, without their stack trace', async () => {
     const thrown = () => {
       throw new TypeError('x is not a function')
     }
@@ -250,7 +250,7 @@ describe('a failure of store or backend gets 500 with its cause:', () => {
 })
 
 describe('paths', () => {
-  it.each(operations)('of %s %s work with and without a trailing slash', async (method, path) => {
+  it.each(operations)('for %s %s work with and without a trailing slash', async (method, path) => {
     const opposite = path.endsWith('/') ? path.slice(0, -1) : `${path}/`
     await arena()
     const [first] = await fleet.servers.list()
@@ -271,12 +271,12 @@ describe('paths', () => {
     expect(JSON.parse(reply.text)).toEqual({ error: `nothing is served at ${path}` })
   })
 
-  it('accept percent-encoded names and ignore a query', async () => {
+  it('accept percent-encoded names, and ignore the query', async () => {
     await arena()
     expect((await ask('GET', '/gameserverbuilds/def%61ult/%61rena?pretty=true')).status).toBe(200)
   })
 
-  it('get 404 for invalid percent-encoding', async () => {
+  it('return 404 for invalid percent-encoding', async () => {
     expect((await ask('GET', '/gameserverbuilds/default/%ZZ')).status).toBe(404)
   })
 
@@ -296,7 +296,7 @@ describe('paths', () => {
     expect(reply.json).toEqual({ error: `${method} is not allowed here, only ${allow}` })
   })
 
-  it('answer OPTIONS with Allow, and HEAD like GET without the body', async () => {
+  it('respond to OPTIONS with Allow, and to HEAD like GET without the body', async () => {
     expect(await ask('OPTIONS', '/gameserverbuilds/')).toMatchObject({
       status: 204,
       text: '',
@@ -310,7 +310,7 @@ describe('paths', () => {
     expect(await ask('HEAD', '/gameserverbuilds/default/nobody')).toMatchObject({ status: 404, text: '' })
   })
 
-  it('need no Host header with HTTP/1.0', async () => {
+  it('need no Host header in HTTP/1.0', async () => {
     const text = await rawConnection(server.url, 'GET /api/v1/gameserverbuilds/ HTTP/1.0\r\n\r\n').closed()
     expect(text).toMatch(/200 OK[^]*\r\n\r\n\[]$/)
   })

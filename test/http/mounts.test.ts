@@ -166,7 +166,7 @@ describe.each(cases)('in %s, body parser %s', (name, parses) => {
     return { ...mount, close, url: `${mount.origin}/fleet/api/v1` }
   }
 
-  it('calls below the mount are answered and pass through earlier middleware', async () => {
+  it('requests below the mount path are handled, and pass through earlier middleware', async () => {
     const { url } = await mounted()
     const headers = { 'Content-Type': 'application/json' }
     const reply = await call('POST', `${url}/allocate`, { body: request, headers })
@@ -184,7 +184,7 @@ describe.each(cases)('in %s, body parser %s', (name, parses) => {
     expect((await call('GET', `${url.replace('/api/v1', '')}/openapi.json`)).text).toContain('"openapi":"3.1.0"')
   })
 
-  it('authorize sees the path below the mount', async () => {
+  it('authorize gets the path relative to the mount', async () => {
     const seen: string[] = []
     const { url } = await mounted({ authorize: ({ path }) => seen.push(path) < 0 })
     for (const path of ['/gameservers', '/gameservers/', '/gameservers/default/arena-1?a=b', '/events']) {
@@ -195,14 +195,14 @@ describe.each(cases)('in %s, body parser %s', (name, parses) => {
     )
   })
 
-  it('HEAD gets the content type of GET', async () => {
+  it('HEAD returns the same content type as GET', async () => {
     const { url } = await mounted()
     const head = await call('HEAD', `${url}/events`)
     expect(head).toMatchObject({ status: 200, text: '', headers: { 'content-type': 'text/event-stream' } })
     expect((await call('OPTIONS', `${url}/events`)).status).toBe(204)
   })
 
-  it('the app answers other paths', async () => {
+  it('the app handles all other paths', async () => {
     const { origin, url } = await mounted()
     for (const path of [`${url}/nothing`, `${origin}/nothing`, `${origin}/fleetx/api/v1/allocate`]) {
       const reply = await call('GET', path)
@@ -213,7 +213,7 @@ describe.each(cases)('in %s, body parser %s', (name, parses) => {
     }
   })
 
-  it('events are streamed, and closing ends streams and waiting calls', async () => {
+  it('events are streamed, and closing ends both streams and waiting calls', async () => {
     const { url, close } = await mounted()
     const path = url.slice(new URL(url).origin.length)
     const head = 'HTTP/1.1\r\nHost: localhost\r\n'

@@ -61,12 +61,12 @@ const ready = async () => {
 const well = { status: 200, ready: true, leads: true, store: true, backend: true }
 
 describe('/healthz and /readyz', () => {
-  it('are 200 while store and backend answer', async () => {
+  it('return 200 while the store and the backend respond', async () => {
     expect(await ask('/healthz')).toMatchObject({ status: 200, text: '{"status":"ok"}' })
     expect(await ready()).toEqual(well)
   })
 
-  it('are public in the OpenAPI document, with their own 503', async () => {
+  it('are public in the OpenAPI document, with their own 503 response', async () => {
     const { paths } = JSON.parse((await ask('/openapi.json')).text) as ReturnType<typeof openApiDocument>
     for (const path of ['/healthz', '/readyz']) {
       expect(paths[path]).toMatchObject({ get: { security: [], responses: { 200: {}, 503: {} } } })
@@ -93,7 +93,7 @@ describe('/healthz and /readyz', () => {
     await until(async () => (await ready()).status === 200, 10_000)
   })
 
-  it('answer 503 from /readyz while another host leads', async () => {
+  it('make /readyz return 503 while another host leads', async () => {
     election.lost('other-host')
     expect(await ready()).toEqual({ ...well, status: 503, ready: false, leads: false })
     expect((await fleet.health()).problems).toEqual(['this host does not lead the fleet; other-host does'])
@@ -101,7 +101,7 @@ describe('/healthz and /readyz', () => {
     await until(async () => (await ready()).status === 200)
   })
 
-  it('answer 503 from /readyz while the fleet is drained and after it closes', async () => {
+  it('make /readyz return 503 while the fleet is being drained and after it closes', async () => {
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
     await fleet.drain()
@@ -110,7 +110,7 @@ describe('/healthz and /readyz', () => {
     expect(await ready()).toMatchObject({ status: 503, ready: false, leads: false })
   })
 
-  it('query store and backend once for concurrent calls', async () => {
+  it('query the store and the backend only once for concurrent calls', async () => {
     let lists = 0
     const backend = breakableBackend(memoryBackend({ clock: systemClock }), () => {
       lists++
@@ -152,7 +152,7 @@ describe('/metrics', () => {
     await host.close()
   })
 
-  it('is 404 without a metrics source and in mounted routes', async () => {
+  it('returns 404 without a metrics source, and in mounted routes', async () => {
     const none = await serve({ fleet, allocation: { port: 0 }, management: { port: 0 } })
     expect((await call('GET', `${none.managementUrl}/metrics`)).status).toBe(404)
     await none.close()

@@ -25,7 +25,7 @@ afterEach(async () => {
 })
 
 describe('serve', () => {
-  it('serves both APIs, each at its own address', async () => {
+  it('serves both APIs, each on its own address', async () => {
     served = await serve({ fleet, allocation: free, management: free })
     expect(served.allocationUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
     expect(served.managementUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
@@ -96,14 +96,14 @@ describe('DNS rebinding', () => {
   })
 
   it.each([undefined, 'localhost', 'LOCALHOST:80', 'a.localhost', '127.0.0.1:5001', '[::1]:5001', 'fleet.example:80'])(
-    'is not assumed for the host name %s',
+    'is not suspected for the host name %s',
     async (host) => {
       served = await serve({ fleet, allocation: free, management: free, allowedHosts: ['Fleet.example'] })
       expect((await ask(served.managementUrl, 'POST', host)).status).toBe(200)
     },
   )
 
-  it('is left to authorize if that is set', async () => {
+  it('is left to the authorize hook if one is set', async () => {
     served = await serve({ fleet, allocation: free, management: free, authorize: () => true })
     expect((await ask(served.managementUrl, 'POST', 'fleet.example')).status).toBe(200)
   })
@@ -156,14 +156,14 @@ describe('when serve cannot listen, it', () => {
     [{ management: { port: 65_536 } }, 'management.port must be an integer from 0 to 65535, but is 65536'],
     [{ allocation: { port: 1.5 } }, 'allocation.port must be an integer from 0 to 65535, but is 1.5'],
     [{ allocation: { host: '', port: 0 } }, 'allocation.host must not be empty'],
-  ])('refuses %j', async (where, message) => {
+  ])('rejects %j', async (where, message) => {
     const attempt = serve({ fleet, allocation: free, management: free, ...where })
     await expect(attempt).rejects.toMatchObject({ code: 'invalid', message })
   })
 })
 
 describe('closing', () => {
-  it('answers waiting callers with 503, finishes requests in flight, and closes idle connections', async () => {
+  it('sends waiting callers 503, finishes requests in flight, and closes idle connections', async () => {
     const held = holding(fleet)
     served = await serve({ fleet: held, allocation: free, management: free })
     await fleet.builds.create(build({ standingBy: 0, max: 0 }))

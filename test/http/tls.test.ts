@@ -95,7 +95,7 @@ describe('with client certificates', () => {
   })
   const request = { buildID, sessionID }
 
-  it('a trusted certificate gets a server; without one, or with an untrusted one, the handshake fails', async () => {
+  it('a client with a trusted certificate gets a server; with an untrusted or no certificate, the handshake fails', async () => {
     const { allocationUrl, managementUrl } = await open(withCertificates())
     expect(allocationUrl).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/)
     expect(managementUrl).toMatch(/^http:/)
@@ -111,7 +111,7 @@ describe('with client certificates', () => {
     })
   })
 
-  it('plain HTTP gets no answer', async () => {
+  it('plain HTTP gets no response', async () => {
     const { allocationUrl } = await open(withCertificates())
     const socket = connectPlain(Number(new URL(allocationUrl).port), '127.0.0.1')
     let received = ''
@@ -215,7 +215,7 @@ describe('TLS files that change', () => {
     await until(async () => (await shownBy(url)) === 'mended')
   })
 
-  it('may replace the client CA', async () => {
+  it('can replace the client CA', async () => {
     const ca = join(workshop.folder, 'live-authorities')
     await copyFile(ours.cert, ca)
     const tls = { cert: server.cert, key: server.key, ca, checkMs: 20 }
@@ -243,7 +243,7 @@ it('an optional client certificate is passed to authorize', async () => {
   expect(names).toEqual(['matchmaker', undefined, undefined])
 })
 
-describe('serve fails at start with', () => {
+describe('serve fails at startup with', () => {
   it.each([
     ['a missing file', () => ({ ...server, cert: '/nowhere.pem' }), /^allocation\.tls: ENOENT.*nowhere\.pem/],
     [

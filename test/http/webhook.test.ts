@@ -97,7 +97,7 @@ describe('a webhook', () => {
     expect(got.map(({ event }) => event.type)).toEqual(['BuildCreated', 'BuildDeleted'])
   })
 
-  it('retries after an error status, a redirect, a dropped connection and a timeout, with the same id', async () => {
+  it('retries with the same ID after an error status, a redirect, a dropped connection, and a timeout', async () => {
     answer = (_, response, times) => {
       if (times === 1) refuse(500)(_, response)
       else if (times === 2) {
@@ -126,7 +126,7 @@ describe('a webhook', () => {
     expect((at[1] ?? 0) - (at[0] ?? 0)).toBeGreaterThan(950)
   })
 
-  it('delivers WebhookFailed of other webhooks if listed, but never its own', async () => {
+  it('delivers WebhookFailed events of other webhooks if listed, but never its own', async () => {
     answer = (event, response) => (event.type === 'BuildCreated' ? refuse(404)(event, response) : response.end())
     start({ types: ['WebhookFailed', 'BuildCreated'], attempts: 1 })
     const nowhere = webhook(fleet, { url: 'http://127.0.0.1:1/hook', secret, types: ['BuildCreated'], attempts: 1 })
@@ -138,7 +138,7 @@ describe('a webhook', () => {
     expect(failures).toEqual(['http://127.0.0.1:1/hook'])
   })
 
-  it('keeps the order of each server, and a blocked server does not delay others', async () => {
+  it('preserves event order per server, and a blocked server does not delay others', async () => {
     let stuck: string | undefined
     answer = (event, response) => {
       stuck ??= serverOf(event) || undefined
@@ -161,7 +161,7 @@ describe('a webhook', () => {
     expect(new Set(numbers()).size).toBe(6)
   })
 
-  it('reports dead letters to the fleet, to onDeadLetter and to the logger', async () => {
+  it('reports undeliverable events to the fleet, onDeadLetter, and the logger', async () => {
     const letters: unknown[] = []
     const errors: string[] = []
     const failed: EventOf<'WebhookFailed'>[] = []
@@ -195,7 +195,7 @@ describe('a webhook', () => {
     expect(got.some(({ event }) => event.type === 'WebhookFailed')).toBe(false)
   })
 
-  it('queues at most maxQueued events, and delivers EventsDropped for those that the log drops meanwhile', async () => {
+  it('queues at most maxQueued events, and delivers EventsDropped for events that the log drops in the meantime', async () => {
     const small = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { eventLogSize: 5 } })
     const held: ServerResponse[] = []
     answer = (_, response) => held.push(response)
@@ -226,14 +226,14 @@ describe('a webhook', () => {
     expect(got).toHaveLength(sent)
   })
 
-  it('may be spread into another object and closed there', async () => {
+  it('can be spread into another object and closed through it', async () => {
     const copy = { ...webhook(fleet, { url, secret }) }
     await copy.close()
     await fleet.builds.create(build())
     expect(got).toEqual([])
   })
 
-  it('may be closed twice concurrently', async () => {
+  it('can be closed twice concurrently', async () => {
     answer = () => {}
     start({ timeoutMs: 10_000 })
     await fleet.builds.create(build())
@@ -243,7 +243,7 @@ describe('a webhook', () => {
     expect(hook?.queued).toBe(0)
   })
 
-  it('drops undelivered events at the end of the grace period when it closes', async () => {
+  it('drops undelivered events at the end of the grace period when closing', async () => {
     const clock = virtualClock()
     const letters: StreamedEvent[] = []
     await stop()
@@ -271,7 +271,7 @@ describe('a webhook', () => {
     [{ secret: 'short' }, /secret must have at least 16 bytes/],
     [{ secret: 'whsec_c2hvcnQ=' }, /secret must have at least 16 bytes/],
     [{ attempts: 0 }, /attempts must be an integer ≥ 1, but is 0/],
-  ])('refuses %j', (options, message) => {
+  ])('rejects %j', (options, message) => {
     expect(() => start(options)).toThrow(
       expect.objectContaining({ code: 'invalid', message: expect.stringMatching(message) }),
     )
@@ -290,7 +290,7 @@ describe('verifyWebhook', () => {
   })
   const good = { body, secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', now }
 
-  it('returns the event from bytes or text, from Headers or Node headers, if any secret matches any signature', () => {
+  it('returns the event if any secret matches any signature, given bytes or text and Headers or Node headers', () => {
     expect(verifyWebhook({ ...good, headers: signed() })).toEqual(event)
     expect(verifyWebhook({ ...good, headers: new Headers(signed()), body: Buffer.from(body) })).toEqual(event)
     expect(verifyWebhook({ ...good, headers: signed(), secret: [secret, good.secret] })).toEqual(event)
@@ -298,7 +298,7 @@ describe('verifyWebhook', () => {
     expect(verifyWebhook({ ...good, headers: both })).toEqual(event)
   })
 
-  it('refuses a parsed body', () => {
+  it('rejects a parsed body', () => {
     const parsed: never = event as never
     expect(() => verifyWebhook({ ...good, headers: signed(), body: parsed })).toThrow(
       expect.objectContaining({ code: 'invalid', message: expect.stringContaining('raw text or bytes') }),

@@ -26,7 +26,7 @@ interface Dashboard {
 }
 
 describe('docs/reference/metrics.md', () => {
-  it('lists every metric with its type, labels and meaning', async () => {
+  it('lists every metric with its type, labels, and meaning', async () => {
     const rows = (await docs('metrics.md')).matchAll(/^\| `(gamekeeper_\w+)` \| (\w+) \| (.*?) \| (.*?) \|$/gm)
     const listed = [...rows].map(([, name, type, labels = '', help]) => [
       name,
@@ -45,7 +45,7 @@ describe('the dashboard', async () => {
   const panels = dashboard.panels.filter(({ type }) => type !== 'row')
   const expressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr))
 
-  it('has the schema version, id, title and panels that Grafana needs', () => {
+  it('has the schema version, ID, title, and panels that Grafana needs', () => {
     expect(dashboard).toMatchObject({ uid: 'gamekeeper', title: expect.any(String), schemaVersion: 39 })
     expect(panels.length).toBeGreaterThan(8)
     const ids = dashboard.panels.map(({ id }) => id)

@@ -74,7 +74,7 @@ describe('gauges', () => {
     expect(await value(`gamekeeper_waiting_callers{${arena}}`)).toBe(0)
   })
 
-  it('show whether this host leads and whether store and backend answer', async () => {
+  it('show whether this host leads, and whether the store and the backend respond', async () => {
     const three = async () => [
       await value('gamekeeper_leader'),
       await value('gamekeeper_store_up'),
@@ -108,7 +108,7 @@ describe('histograms', () => {
     expect(await value('gamekeeper_allocation_duration_seconds_sum{outcome="max-reached"}')).toBeCloseTo(2, 1)
   })
 
-  it('show backend calls, store calls and reconciles', async () => {
+  it('show backend calls, store calls, and reconciles', async () => {
     const call = (name: string, labels: string) => value(`gamekeeper_${name}_call_duration_seconds_count{${labels}}`)
     await fleet.builds.create(build({ standingBy: 1, max: 1 }))
     await clock.advance(3_000)
@@ -123,7 +123,7 @@ describe('histograms', () => {
 })
 
 describe('counters', () => {
-  it('distinguish crashes, restarts and intended terminations', async () => {
+  it('distinguish crashes, restarts, and intentional terminations', async () => {
     await fleet.builds.create(build({ standingBy: 2, max: 2 }))
     await clock.advance(3_000)
     backend.servers()[0]?.exit(1)
@@ -143,7 +143,7 @@ describe('counters', () => {
     expect(await value(`gamekeeper_restarts_total{${arena}}`)).toBe(2)
   })
 
-  it('include earlier events if the log still holds them', async () => {
+  it('include earlier events if they are still in the log', async () => {
     await fleet.builds.create(build({ standingBy: 1, max: 1 }))
     await clock.advance(3_000)
     backend.servers()[0]?.exit(1)
@@ -163,7 +163,7 @@ describe('counters', () => {
 })
 
 describe('the registry', () => {
-  it("may be the host app's, and holds no fleet metrics after close", async () => {
+  it('may belong to the host app, and contains no fleet metrics after close', async () => {
     const registry = new Registry()
     registry.setDefaultLabels({ app: 'game' })
     const own = fleetMetrics(fleet, { registry, clock })
@@ -192,7 +192,7 @@ describe('the registry', () => {
     )
   })
 
-  it('gets no values after close', async () => {
+  it('receives no values after close', async () => {
     metrics.close()
     await fleet.builds.create(build())
     await clock.advance(3_000)
@@ -201,7 +201,7 @@ describe('the registry', () => {
 })
 
 describe('an observer that throws', () => {
-  it('affects nothing else, and is not called after its removal', async () => {
+  it('affects nothing else, and is not called after it is removed', async () => {
     const heard: string[] = []
     const stop = fleet.observe({
       allocated(outcome) {

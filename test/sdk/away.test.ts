@@ -63,7 +63,7 @@ describe('an agent that fails', () => {
     },
   )
 
-  it('from the start is retried, and gets every change once it answers', async () => {
+  it('from the start is retried, and gets the latest state once it responds', async () => {
     const gone = await fakeAgent()
     await gone.close()
     const logger = recordingLogger()
@@ -83,7 +83,7 @@ describe('an agent that fails', () => {
     expect(logger.info).toHaveBeenCalledTimes(1)
   })
 
-  it('is not called more often when the game changes', async () => {
+  it('is not called more often when the game’s state changes', async () => {
     const agent = await fakeAgent()
     agent.reply = (_heard, response) => void response.writeHead(503).end()
     const gsdk = await startAgainst(agent, { timing: { retryInitialMs: 200, retryMaxMs: 200 } })
@@ -120,7 +120,7 @@ describe('an agent that fails', () => {
     },
   )
 
-  it('is retried after a delay that grows and is partly random', () => {
+  it('is retried after a growing, partly random delay', () => {
     const longest = [1, 2, 3, 4, 5].map((failures) => retryDelayOf(failures, 1, defaultTiming))
     expect(longest).toEqual([500, 1000, 2000, 3000, 3000])
     expect(retryDelayOf(3, 0, defaultTiming)).toBe(1000)
@@ -128,7 +128,7 @@ describe('an agent that fails', () => {
 })
 
 describe('an unusual but correct agent', () => {
-  it('may answer slowly and in chunks', async () => {
+  it('may respond slowly and in chunks', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     agent.reply = (heard, response) => {

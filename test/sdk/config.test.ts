@@ -36,7 +36,7 @@ describe('the configuration of a game server', () => {
     expect(config.raw['vmId']).toBe('node-1')
   })
 
-  it('may have the forms of other agents, which omit fields or spell them differently', async () => {
+  it('may have the formats of other agents, which omit fields or spell them differently', async () => {
     const path = await fileOf({
       heartbeatEndpoint: 'agent.internal',
       sessionHostId: guid,
@@ -105,7 +105,7 @@ describe('the configuration of a game server', () => {
     expect(String(refusal)).toMatch(/GSDK_CONFIG_FILE is not set.*HEARTBEAT_ENDPOINT and SESSION_HOST_ID/)
   })
 
-  it('falls back to the environment, with a notice if a file was named', async () => {
+  it('falls back to the environment, with a log message if a file was named', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     const fallback = {
@@ -127,7 +127,7 @@ describe('the configuration of a game server', () => {
     expect(silent.notice).toBeUndefined()
   })
 
-  it('may contain an id that needs encoding in URLs', async () => {
+  it('may contain an ID that must be encoded in URLs', async () => {
     const agent = await fakeAgent()
     const { GSDK_CONFIG_FILE } = await configuredFor(agent.endpoint, { sessionHostId: 'a/b?c#d é' })
     await startAgainst(agent, { env: { GSDK_CONFIG_FILE } })

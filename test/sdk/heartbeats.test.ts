@@ -17,7 +17,7 @@ describe('heartbeats', () => {
     })
   })
 
-  it('start before the SDK introduces itself, which it does once', async () => {
+  it('start before the SDK announces itself in the log, which it does once', async () => {
     const agent = await fakeAgent()
     await startAgainst(agent)
     await until(() => agent.beats.length >= 4)
@@ -104,7 +104,7 @@ describe('heartbeats', () => {
     expect(agent.last()?.players).toEqual([])
   })
 
-  it('are not sent early for an unchanged list, or more often than the minimum gap allows', async () => {
+  it('are not sent early for an unchanged list, nor more often than the minimum gap allows', async () => {
     const agent = await fakeAgent()
     agent.reply = says('Continue', {}, 30_000)
     const gsdk = await startAgainst(agent)
@@ -127,7 +127,7 @@ describe('heartbeats', () => {
     expect(agent.beats).toHaveLength(before + 1)
   })
 
-  it('are sent one at a time, with a change during one sent right after it', async () => {
+  it('are sent one at a time; a change made during a heartbeat is sent right after it', async () => {
     const agent = await fakeAgent()
     const held: (() => void)[] = []
     agent.reply = (heard, response, request) => {
@@ -153,7 +153,7 @@ describe('heartbeats', () => {
     expect(agent.seen.connections).toBe(1)
   })
 
-  it('are retried if the agent closes the kept-alive connection while they use it', async () => {
+  it('are retried if the agent closes the keep-alive connection while it is in use', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     const used = new WeakSet<object>()
@@ -196,7 +196,7 @@ describe('health', () => {
     await until(() => agent.last()?.health === 'Healthy')
   })
 
-  it('is Unhealthy while the callback throws, which is logged once', async () => {
+  it('is Unhealthy while the callback throws, and the error is logged once', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     let broken = true
@@ -218,7 +218,7 @@ describe('health', () => {
     expect(logger.error).toHaveBeenCalledTimes(2)
   })
 
-  it('tolerates an asynchronous callback and logs it', async () => {
+  it('tolerates an asynchronous callback, and logs a message about it', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     const mistaken: () => unknown = () => Promise.reject(new Error('no world'))

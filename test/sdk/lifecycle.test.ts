@@ -39,14 +39,14 @@ describe('readyForPlayers', () => {
     expect(agent.beats.filter((beat) => beat.state === 'StandingBy')).toHaveLength(1)
   })
 
-  it('accepts a session without cookie, players or metadata', async () => {
+  it('accepts a session without a cookie, players, or metadata', async () => {
     const agent = await fakeAgent()
     agent.reply = says('Active', { sessionConfig: { sessionId: 's' } })
     const gsdk = await startAgainst(agent)
     expect(await gsdk.readyForPlayers()).toEqual({ sessionId: 's', initialPlayers: [], metadata: {} })
   })
 
-  it('ignores a second Active and the session in later answers', async () => {
+  it('ignores a second Active, and the session in later replies', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     agent.reply = says('Active', { sessionConfig })
@@ -63,7 +63,7 @@ describe('readyForPlayers', () => {
     expect(logger.error).not.toHaveBeenCalled()
   })
 
-  it('ignores an Active in answer to an earlier heartbeat', async () => {
+  it('ignores an Active reply to an earlier heartbeat', async () => {
     const agent = await fakeAgent()
     let answer = () => {}
     agent.reply = (_heard, response) => {
@@ -79,7 +79,7 @@ describe('readyForPlayers', () => {
     await until(() => gsdk.state === 'Active')
   })
 
-  it('ignores invalid answers and logs each kind once', async () => {
+  it('ignores invalid replies, and logs each kind once', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     agent.reply = says('Active', { sessionConfig })
@@ -108,7 +108,7 @@ describe('readyForPlayers', () => {
 })
 
 describe('termination', () => {
-  it('runs every callback once and reports Terminating from then on', async () => {
+  it('runs every callback once, and reports Terminating from then on', async () => {
     const agent = await fakeAgent()
     const first = vi.fn()
     const second = vi.fn()
@@ -138,7 +138,7 @@ describe('termination', () => {
     expect(messages).toEqual(['thrown', 'rejected'])
   })
 
-  it('runs a callback at once if it is registered afterwards', async () => {
+  it('runs a callback at once if it is registered after termination begins', async () => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     const gsdk = await startAgainst(agent, { logger })
@@ -172,7 +172,7 @@ describe('termination', () => {
 })
 
 describe('stop', () => {
-  it('ends heartbeats and removes the signal handler, and may be called twice', async () => {
+  it('stops heartbeats and removes the signal handler, and may be called twice', async () => {
     const agent = await fakeAgent()
     const listeners = process.listenerCount('SIGTERM')
     const gsdk = await startAgainst(agent, { onTerminate: () => {} })
@@ -193,7 +193,7 @@ describe('stop', () => {
     expect(agent.beats).toHaveLength(heard)
   })
 
-  it.each(['Active', 'Terminate'])('ignores the late answer %s and sends nothing more', async (operation) => {
+  it.each(['Active', 'Terminate'])('ignores the late reply %s, and sends nothing more', async (operation) => {
     const agent = await fakeAgent()
     const logger = recordingLogger()
     const ended = vi.fn()

@@ -50,7 +50,7 @@ describe('a process that has started the SDK', () => {
     expect(game.output.err).toBe('')
   })
 
-  it('exits even while the agent hangs', async () => {
+  it('exits even while the agent does not respond', async () => {
     const agent = await fakeAgent()
     agent.reply = () => {}
     const game = await play(
@@ -61,7 +61,7 @@ describe('a process that has started the SDK', () => {
     expect(agent.beats).toHaveLength(1)
   })
 
-  it('stays alive while it waits to be allocated, and no longer', async () => {
+  it('stays alive only while it waits to be allocated', async () => {
     const agent = await fakeAgent()
     const game = await play(
       agent,
@@ -128,7 +128,7 @@ describe('SIGTERM', () => {
     expect(game.output.out.match(/goodbye \d/g)).toEqual(['goodbye 1'])
   })
 
-  it('is left to the game with handleSigterm: false', async () => {
+  it('is left to the game if handleSigterm is false', async () => {
     const agent = await fakeAgent()
     const game = await play(
       agent,

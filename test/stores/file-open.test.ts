@@ -62,7 +62,7 @@ describe('the directory', () => {
     await expect(fileStore({ directory })).rejects.toMatchObject({ code: 'directory-unusable' })
   })
 
-  test('is rejected with data of a later format, and stays unchanged', async () => {
+  test('is rejected when its data has a newer format, and is left unchanged', async () => {
     const directory = await temporaryDirectory()
     await writeAbout(directory, { format: '2' })
     await expect(fileStore({ directory })).rejects.toMatchObject({
@@ -114,13 +114,13 @@ describe('a directory with one writer at a time', () => {
     expect(logged).toEqual([{ directory, pid: holder.pid }])
   })
 
-  test('a dead holder whose process id was reused does not block', async () => {
+  test('a dead holder whose process ID was reused does not block the next process', async () => {
     const directory = await temporaryDirectory()
     await writeAbout(directory, { holder: JSON.stringify({ ...currentProcess(), startedAt: 'long ago' }) })
     await (await fileStore({ directory })).close()
   })
 
-  test('one of several processes that open it concurrently succeeds', async () => {
+  test('exactly one of several processes that open it concurrently succeeds', async () => {
     const directory = join(await temporaryDirectory(), 'store')
     const children = Array.from({ length: 4 }, () => startChild('holder.ts', [directory]))
     onTestFinished(async () => {
@@ -135,7 +135,7 @@ describe('a directory with one writer at a time', () => {
     for (const answer of answers) if (!isOpened(answer)) expect(answer).toEqual({ code: 'directory-in-use', message })
   })
 
-  test('after close, called once or repeatedly, another process can open it', async () => {
+  test('after close, whether called once or repeatedly, another process can open it', async () => {
     const directory = await temporaryDirectory()
     for (let round = 0; round < 3; round++) {
       const store = await fileStore({ directory })
@@ -146,7 +146,7 @@ describe('a directory with one writer at a time', () => {
   })
 })
 
-test('the native binary of lmdb is loaded only when a store is opened', async () => {
+test('lmdb’s native binary is loaded only when a store is opened', async () => {
   const file = new URL('../../src/stores/file.ts', import.meta.url).href
   const loaded = `process.report.getReport().sharedObjects.some((path) => path.includes('lmdb'))`
   const script = `

@@ -76,7 +76,7 @@ test('unusual keys and strings are stored unchanged', () =>
     expect(JSON.stringify(read?.record.spec.template)).toBe(JSON.stringify(template))
   }))
 
-test('a write with a name that is too long rejects with invalid, and other writes succeed', () =>
+test('a write whose name is too long rejects with invalid, and other writes succeed', () =>
   withStore(async ({ details }) => {
     const long = details.create(minimalDetail({ ...ref, name: 'a'.repeat(2_000) }))
     const short = details.create(minimalDetail(ref))

@@ -132,7 +132,7 @@ function frame(text: string): Buffer {
   return Buffer.concat([head, Buffer.from(text)])
 }
 
-it('a followed log whose stream ends at once reconnects with back-off and continues after its last whole line', async () => {
+it('a followed log whose stream ends at once reconnects with back-off, and continues after the last complete line', async () => {
   const queries: object[] = []
   const streams = [
     [],

@@ -45,7 +45,7 @@ async function* noLogs(): AsyncGenerator<string> {
 }
 
 describeOnEngine('a container', () => {
-  it('gets its SDK configuration, environment and directories, whatever user it runs as', async () => {
+  it('gets its SDK configuration, environment, and directories, regardless of the user it runs as', async () => {
     const backend = await open({ publicAddress: '203.0.113.7' })
     const script =
       'cat $GSDK_CONFIG_FILE; echo; id -u; echo $MODE $PORT_7777; touch /gamekeeper/GameLogs/x && echo wrote; pwd'
@@ -69,7 +69,7 @@ describeOnEngine('a container', () => {
     expect(output).toMatch(/\n1000\nduel 7777\nwrote\n\/usr$/)
   })
 
-  it('has the settings of the options and the template', async () => {
+  it('has the settings given in the options and the template', async () => {
     const network = `gamekeeper-test-${newFleetName()}`
     await docker.createNetwork({ Name: network })
     onCleanUp(() => docker.getNetwork(network).remove())
@@ -94,7 +94,7 @@ describeOnEngine('a container', () => {
     await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
   })
 
-  it('that exceeds its memory limit exits with that reason', async () => {
+  it('that exceeds its memory limit exits with that as the reason', async () => {
     const backend = await open()
     const hungry = `exec node -e 'const all = []; for (;;) all.push(Buffer.alloc(1e6, 1))'`
     const spec = specOf(hungry, { container: { resources: { limits: { memory: '64Mi' } } } })
@@ -120,7 +120,7 @@ describeOnEngine('a container', () => {
     expect(await containersOf(backend.fleet)).toEqual([])
   })
 
-  it('that is removed externally is reported as gone and can be created again', async () => {
+  it('that is removed externally is reported as gone, and can be created again', async () => {
     const backend = await open()
     const spec = specOf('sleep 600', { ports: [7777] })
     await backend.create(spec)
@@ -133,7 +133,7 @@ describeOnEngine('a container', () => {
     expect(await backend.create(spec)).toMatchObject({ phase: 'running' })
   })
 
-  it('that is renamed externally still belongs to its server and is removed with it', async () => {
+  it('that is renamed externally still belongs to its server, and is removed with it', async () => {
     const backend = await open()
     const spec = specOf('echo hello; sleep 600', { ports: [7777] })
     const running = await backend.create(spec)
@@ -167,7 +167,7 @@ describeOnEngine('a container', () => {
     expect(await containersOf(fleet)).toHaveLength(1)
   })
 
-  it('leaves no anonymous volume', async () => {
+  it('leaves no anonymous volumes behind', async () => {
     const image = `gamekeeper-test-volume:${newFleetName()}`
     const maker = await docker.createContainer({ Image: baseImage, Cmd: ['true'] })
     await maker.commit({ repo: image.split(':')[0], tag: image.split(':')[1], changes: 'VOLUME /saves' })
@@ -229,7 +229,7 @@ describeOnEngine('public ports', () => {
 })
 
 describeOnEngine('two fleets on one engine', () => {
-  it('never see each other’s containers and never touch foreign ones', async () => {
+  it('never see each other’s containers, and never touch containers of others', async () => {
     const [one, other] = [await open(), await open()]
     const spec = specOf('sleep 600')
     const notifications: unknown[] = []

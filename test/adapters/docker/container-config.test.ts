@@ -24,7 +24,7 @@ function bodyOf(container: object, options: DockerBackendOptions = {}, heartbeat
 }
 
 describe('the container config', () => {
-  it('has the image, command, environment, ports, labels and limits of the first container', () => {
+  it('has the image, command, environment, ports, labels, and limits of the first container', () => {
     const { image, pullPolicy, body } = bodyOf({
       image: 'ghcr.io/studio/arena:1',
       command: ['./arena', '$(MODE)'],
@@ -68,7 +68,7 @@ describe('the container config', () => {
     expect(bodyOf({}).body).toMatchObject({ HostConfig: { PortBindings: { '7777/tcp': own, '7777/udp': own } } })
   })
 
-  it('uses the command of the image when the template has none', () => {
+  it('uses the image’s command when the template has none', () => {
     const { body } = bodyOf({ command: [] })
     expect(body).not.toHaveProperty('Entrypoint')
     expect(body).not.toHaveProperty('Cmd')
@@ -81,7 +81,7 @@ describe('the container config', () => {
     expect(bodyOf({}, {}, '10.0.0.4:56001').body).not.toHaveProperty('HostConfig.ExtraHosts')
   })
 
-  it('has the settings of the options, and the pull policy of the template', () => {
+  it('has the settings given in the options, and the template’s pull policy', () => {
     const { body, pullPolicy } = bodyOf(
       { imagePullPolicy: 'Never' },
       {

@@ -34,7 +34,7 @@ function counting(): BackendListener & { readonly counts: { changed: number; gon
 }
 
 describeOnEngine('an engine that hangs', () => {
-  it('fails each call at its timeout, and serves later calls once it responds again', async () => {
+  it('makes each call fail at its timeout, and later calls succeed once it responds again', async () => {
     const between = await proxy()
     const backend = await open({ docker: between.docker, readTimeoutMs: 2_700, changeTimeoutMs: 2_900 })
     const spec = specOf('sleep 600', { ports: [7777] })
@@ -69,7 +69,7 @@ describeOnEngine('an engine that hangs', () => {
     expect(await containersOf(backend.fleet)).toHaveLength(1)
   })
 
-  it('creates no second container when its response to create is lost', async () => {
+  it('does not create a second container when its response to create is lost', async () => {
     const between = await proxy()
     const backend = await open({ docker: between.docker, readTimeoutMs: 2_700, changeTimeoutMs: 2_900 })
     await backend.list()
@@ -138,7 +138,7 @@ describeOnEngine('a followed log', () => {
     expect(numbers).toEqual(numbers.map((_, i) => (numbers[0] ?? 0) + i))
   })
 
-  it('with tail 0 starts with the lines written while the engine was unreachable', async () => {
+  it('with tail 0, starts with the lines written while the engine was unreachable', async () => {
     const between = await proxy()
     const backend = await open({ docker: between.docker })
     const spec = specOf('echo old; until [ -e /gamekeeper/GameLogs/end ]; do sleep 0.1; done; echo new')
@@ -171,7 +171,7 @@ it('createFleet without an engine rejects with a clear message', async () => {
   )
 })
 
-it('with a remote engine the agent address must be configured', async () => {
+it('with a remote engine, the agent address must be configured', async () => {
   const place = findAgentEndpoint({ host: undefined, remoteHost: '203.0.113.7', isDesktop: false, bridge: undefined })
   await expect(place).rejects.toMatchObject({
     code: 'invalid',
@@ -179,13 +179,13 @@ it('with a remote engine the agent address must be configured', async () => {
   })
 })
 
-it('with Docker Desktop the agent listens on loopback only', async () => {
+it('with Docker Desktop, the agent listens on loopback only', async () => {
   const place = await findAgentEndpoint({ host: undefined, remoteHost: undefined, isDesktop: true, bridge: undefined })
   expect(place).toEqual({ host: '127.0.0.1', advertisedHost: 'host.docker.internal' })
 })
 
 describeOnEngine('the agent', () => {
-  it('listens on an address that containers reach, and on no other', async () => {
+  it('listens only on an address that containers can reach', async () => {
     const backend = await open()
     const fleet = await createFleet({ backend, store: memoryStore(), agent: { port: 0 } })
     onCleanUp(() => fleet.close())

@@ -89,7 +89,7 @@ describeOnEngine('a server whose container', () => {
     expect(await fleet.allocate({ buildID, sessionID })).toEqual(allocation)
   })
 
-  it('exceeds its memory limit ends with that reason', async () => {
+  it('exceeds its memory limit is terminated with that as the reason', async () => {
     const hungry = ['node', '-e', 'const all = []; for (;;) all.push(Buffer.alloc(1e6, 1))']
     const resources = { limits: { memory: '32Mi' } }
     const containers = [{ name: 'game', image: exampleImage, imagePullPolicy: 'Never', command: hungry, resources }]

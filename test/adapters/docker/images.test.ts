@@ -80,7 +80,7 @@ describeOnEngine('an image', () => {
     expect(registry.layersServed()).toBe(1)
   })
 
-  it('whose pull makes no progress fails, and is pulled by the next call', async () => {
+  it('whose pull makes no progress fails, and is pulled again by the next call', async () => {
     const registry = await registryOfThisTest()
     registry.slow = true
     const backend = await open({ pullIdleTimeoutMs: 1_500 })

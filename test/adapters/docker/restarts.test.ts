@@ -99,7 +99,7 @@ async function sayOverUdp(port: number): Promise<string> {
 describeOnOwnEngine('a killed and restarted daemon', () => {
   beforeAll(buildExampleImage)
 
-  it('ends no match with live-restore, and players can reach their servers again', async () => {
+  it('with live-restore, ends no match, and players can reach their servers again', async () => {
     const { engine, fleetName, openFleet, events } = await scene()
     const fleet = await openFleet()
     await createBuild(fleet, 2, 4)
@@ -107,7 +107,7 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
     await standingBy(fleet, 2)
     const ids = (await containersOf(fleetName, engine.docker)).map(({ Id }) => Id).toSorted()
     await engine.stop('SIGKILL')
-    // A session that has a server needs no engine.
+    // Finding a session that already has a server requires no engine.
     const [first] = allocations
     expect(await fleet.allocate({ buildID, sessionID: first?.SessionID ?? '' })).toEqual(first)
     await engine.start({ liveRestore: true })
@@ -120,13 +120,13 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
     }
     expect((await containersOf(fleetName, engine.docker)).map(({ Id }) => Id).toSorted()).toEqual(ids)
     expect(events.filter(({ type }) => type === 'ServerEnding')).toEqual([])
-    // Events arrive again.
+    // Events are received again.
     await engine.docker.getContainer(ids[0] ?? '').kill({ signal: 'SIGKILL' })
     await vi.waitFor(() => expect(events.map(({ type }) => type)).toContain('ServerEnding'), { timeout: 20_000 })
   })
 
   it.each(['SIGTERM', 'SIGKILL'] as const)(
-    'interrupts servers on %s without live-restore; they do not count as crashes and are replaced',
+    'without live-restore, interrupts servers on %s; they do not count as crashes and are replaced',
     async (signal) => {
       const { engine, fleetName, openFleet, events } = await scene()
       await engine.stop('SIGTERM')
@@ -145,14 +145,14 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
       await standingBy(fleet, 4)
       const { crashesCount, health } = (await fleet.builds.get('arena')).status
       expect({ crashesCount, health }).toEqual({ crashesCount: 0, health: 'Healthy' })
-      // Ended servers are removed after their replacements stand by.
+      // Exited servers are removed once their replacements are standing by.
       await vi.waitFor(async () => expect(await containersOf(fleetName, engine.docker)).toHaveLength(4), waitOptions)
-      // Its match has ended, so the session gets another server.
+      // The server's match has ended, so the session gets another server.
       await allocate(fleet, lost.SessionID)
     },
   )
 
-  it('loses no session when the host is killed with it', async () => {
+  it('loses no session when the host is killed at the same time', async () => {
     const { engine, openFleet } = await scene()
     const first = await openFleet()
     await createBuild(first, 1, 3)
@@ -166,7 +166,7 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
     await standingBy(second, 1)
   })
 
-  it('loses no session during 40 allocations, and leaves no container, network or port', async () => {
+  it('loses no session during 40 allocations, and leaves no container, network, or port behind', async () => {
     const { engine, fleetName, openFleet, events } = await scene()
     const networks = (await engine.docker.listNetworks()).length
     const fleet = await openFleet()

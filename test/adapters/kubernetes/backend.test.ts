@@ -45,7 +45,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
   })
 
   describe.concurrent('a pod', () => {
-    it('has its SDK configuration, environment and directories in every container, whatever user it runs as', async () => {
+    it('has its SDK configuration, environment, and directories in every container, regardless of the user it runs as', async () => {
       const backend = open(space)
       const script = `cat $GSDK_CONFIG_FILE; echo; id -u; echo $MODE $PORT_7777 $SESSION_HOST_ID $PUBLIC_IPV4_ADDRESS $PF_VM_ID; touch /gamekeeper/GameLogs/x && echo wrote; pwd`
       const game = { name: 'game', image: baseImage, imagePullPolicy: 'Never', command: ['sh', '-c', script] }
@@ -89,7 +89,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       expect(shown).not.toContain(spec.sdk.sessionHostId)
     })
 
-    it('keeps its template, and is deleted with its owner', async () => {
+    it('keeps the fields of its template, and is deleted with its owner', async () => {
       const backend = open(space)
       const spec = specOf(space, 'sleep 600', {
         ports: [7777],
@@ -123,7 +123,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       }, waitOptions)
     })
 
-    it('is labelled active, and annotated for node autoscalers, when it is protected', async () => {
+    it('is labelled active, and annotated for node autoscalers, when protected', async () => {
       const backend = open(space)
       const spec = specOf(space, 'sleep 600')
       await backend.create(spec)
@@ -136,7 +136,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       await backend.protect({ namespace: space, name: 'missing' }, 'another')
     })
 
-    it('with several containers exits when its game container exits, which an annotation can name', async () => {
+    it('with several containers, exits when its game container exits; an annotation can name that container', async () => {
       const backend = open(space)
       const container = (name: string, script: string) => ({
         ...{ name, image: baseImage, imagePullPolicy: 'Never', command: ['sh', '-c', script] },
@@ -156,7 +156,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       expect(await linesOf(backend.logs(spec.ref))).toEqual(['played'])
     })
 
-    it('that is OOM-killed is reported as such, with its memory limit', async () => {
+    it('that is OOM-killed is reported as OOM-killed, with its memory limit', async () => {
       const backend = open(space)
       const hungry = `exec node -e 'const all = []; for (;;) all.push(Buffer.alloc(1e6, 1))'`
       const spec = specOf(space, hungry, { container: { resources: { limits: { memory: '64Mi' } } } })
@@ -257,7 +257,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       }
     })
 
-    it('without an SDK secret is removed by list, and can be created again', async () => {
+    it('whose SDK secret is missing is removed by list, and can be created again', async () => {
       const backend = open(space)
       const spec = specOf(space, 'sleep 600')
       // As left by a host that was killed before the pod had a node: its secret is never created.
@@ -279,7 +279,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
   })
 
   describe.concurrent('public ports', () => {
-    it('used by pods outside the fleet are replaced by other ports', async () => {
+    it('in use by pods outside the fleet are replaced with other ports', async () => {
       const portRange = nextRange(2)
       const stranger = open(space, { portRange: { first: portRange.first, last: portRange.first } })
       await stranger.create(specOf(space, 'sleep 600', { ports: [7777] }))
@@ -294,7 +294,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       await inPhase(backend, second, 'running')
     })
 
-    it('used on the only suitable node keep the pod waiting', async () => {
+    it('in use on the only suitable node keep the pod waiting', async () => {
       // By its labels this node accepts the pod, so the fleet considers the ports free.
       const node = `ghost-${newGroup().split('.')[0]}`
       const body = ghostNode(node)
@@ -323,7 +323,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       }
     })
 
-    it('are what the game listens on in the host network', async () => {
+    it('are the ports the game listens on when it uses the host network', async () => {
       const backend = open(space)
       const script = 'cat $GSDK_CONFIG_FILE; echo; echo $PORT_7777'
       const spec = specOf(space, script, { ports: [7777], pod: { hostNetwork: true } })

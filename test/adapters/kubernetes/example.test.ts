@@ -54,7 +54,7 @@ describeOnCluster('examples/kubernetes', () => {
   })
 
   it(
-    'starts with one command and allocates a server that is reachable by TCP and UDP',
+    'starts with one command, and allocates a server that is reachable over TCP and UDP',
     { timeout: 300_000 },
     async () => {
       await kubectl('apply', '-f', at('adapters/kubernetes/crds.yaml'), '-f', folder)

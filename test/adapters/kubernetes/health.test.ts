@@ -58,7 +58,7 @@ async function openStore(url: string) {
 const ignored = { listed() {}, changed() {}, gone() {} }
 
 describe('a host with access to one namespace', () => {
-  it('is ready, and requests nothing in other namespaces or that it already watches', async () => {
+  it('is ready, and requests neither other namespaces nor resources it already watches', async () => {
     const { server, watches } = await ownNamespaceOnly()
     const store = await openStore(server.url)
     const health = healthOf({ store })
@@ -85,7 +85,7 @@ describe('a host with access to one namespace', () => {
     await until('it is ready', async () => (await healthOf({ store })()).ready)
   })
 
-  it('does not list all pods for each health check while their watch is down', async () => {
+  it('does not list all pods for each health check while the pod watch is down', async () => {
     const { server, watches, leave, comeBack } = await ownNamespaceOnly()
     const backend = kubernetesBackend({ ...base, kubeConfig: configFor(server.url), namespaces: ['games'] })
     onTestFinished(() => backend.close())

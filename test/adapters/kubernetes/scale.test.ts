@@ -1,4 +1,4 @@
-/** A large fleet on hollow nodes starts completely, and is then quiet. The benchmarks measure how fast. */
+/** A large fleet on hollow nodes starts completely and then makes few API calls. The benchmarks measure its speed. */
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
 import { defaultKubeConfig } from '../../../adapters/kubernetes/client/kube-config.js'
 import { clusterApi, kubectl, makeNamespace, removeNamespace } from './support/cluster.js'
@@ -26,45 +26,49 @@ describeOnCluster('a fleet of 400 on hollow nodes', () => {
     api.close()
   }, 60_000)
 
-  it('starts completely, and then makes no requests but watches and lease renewals', { timeout: 600_000 }, async () => {
-    // Pods of an earlier test may still be terminating.
-    await vi.waitFor(
-      async () => expect(await freeHollowPods(), 'free pods on hollow nodes').toBeGreaterThanOrEqual(size),
-      {
-        timeout: 120_000,
-        interval: 1_000,
-      },
-    )
-    const games = new HollowGames()
-    onTestFinished(() => games.stop())
-    const first = await games.openFleet({ namespaces: [space], portRange })
-    onTestFinished(() => first.close())
-    const isUp = standingBy(first, size)
-    await first.builds.create(hollowBuild(space, size))
-    await isUp
-    await first.close()
+  it(
+    'starts completely, and then makes no requests except watches and lease renewals',
+    { timeout: 600_000 },
+    async () => {
+      // Pods of an earlier test may still be terminating.
+      await vi.waitFor(
+        async () => expect(await freeHollowPods(), 'free pods on hollow nodes').toBeGreaterThanOrEqual(size),
+        {
+          timeout: 120_000,
+          interval: 1_000,
+        },
+      )
+      const games = new HollowGames()
+      onTestFinished(() => games.stop())
+      const first = await games.openFleet({ namespaces: [space], portRange })
+      onTestFinished(() => first.close())
+      const isUp = standingBy(first, size)
+      await first.builds.create(hollowBuild(space, size))
+      await isUp
+      await first.close()
 
-    // Another host, whose requests are recorded.
-    const proxy = await countingProxy(defaultKubeConfig())
-    onTestFinished(() => proxy.close())
-    const counted = { kubeConfig: proxy.config, namespaces: [space], portRange, leaseMs: 10_000 }
-    const fleet = await games.openFleet(counted, { resyncIntervalMs: 2_000 })
-    onTestFinished(() => fleet.close())
-    await vi.waitFor(async () => {
-      const { status } = await fleet.builds.get({ namespace: space, name: 'arena' })
-      expect(status).toMatchObject({ currentStandingBy: size, currentPending: 0, crashesCount: 0 })
-      expect((await fleet.servers.list()).every((server) => server.status.health === 'Healthy')).toBe(true)
-    }, waitOptions)
-    // Its start is over once these are its only requests.
-    await vi.waitFor(() => {
-      const last = proxy.requests.filter((request) => !request.includes('watch=true')).slice(-quietRequests)
-      expect(last.length).toBe(quietRequests)
-      expect(last.filter((request) => !isLease(request))).toEqual([])
-    }, waitOptions)
-    expect((await fleet.servers.list()).filter(({ status }) => status.state === 'StandingBy')).toHaveLength(size)
-    // Nor do its nodes: they watch only the secrets that starting pods still wait for.
-    await vi.waitFor(async () => expect(await secretsWatched()).toBeLessThan(size / 10), waitOptions)
-  })
+      // Another host, whose requests are recorded.
+      const proxy = await countingProxy(defaultKubeConfig())
+      onTestFinished(() => proxy.close())
+      const counted = { kubeConfig: proxy.config, namespaces: [space], portRange, leaseMs: 10_000 }
+      const fleet = await games.openFleet(counted, { resyncIntervalMs: 2_000 })
+      onTestFinished(() => fleet.close())
+      await vi.waitFor(async () => {
+        const { status } = await fleet.builds.get({ namespace: space, name: 'arena' })
+        expect(status).toMatchObject({ currentStandingBy: size, currentPending: 0, crashesCount: 0 })
+        expect((await fleet.servers.list()).every((server) => server.status.health === 'Healthy')).toBe(true)
+      }, waitOptions)
+      // Its start is over once these are its only requests.
+      await vi.waitFor(() => {
+        const last = proxy.requests.filter((request) => !request.includes('watch=true')).slice(-quietRequests)
+        expect(last.length).toBe(quietRequests)
+        expect(last.filter((request) => !isLease(request))).toEqual([])
+      }, waitOptions)
+      expect((await fleet.servers.list()).filter(({ status }) => status.state === 'StandingBy')).toHaveLength(size)
+      // Nor do its nodes: they watch only the secrets that starting pods still wait for.
+      await vi.waitFor(async () => expect(await secretsWatched()).toBeLessThan(size / 10), waitOptions)
+    },
+  )
 })
 
 /** Secret watches of all clients, as counted by the API server. */

@@ -40,7 +40,7 @@ function listen(backend: MemoryBackend) {
 const promises = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 describe('a server of the memory backend', () => {
-  it('runs and becomes ready at once, and notifies after create has returned', async () => {
+  it('runs and becomes ready at once, and sends notifications only after create has returned', async () => {
     const backend = memoryBackend()
     const { reports } = listen(backend)
     const creating = backend.create(specOf('a'))
@@ -50,7 +50,7 @@ describe('a server of the memory backend', () => {
     expect(reports).toEqual(['a running', 'a.secret reports StandingBy Healthy'])
   })
 
-  it('without a clock receives its session when the test reads it', async () => {
+  it('without a clock, receives its session when the test reads it', async () => {
     const backend = memoryBackend()
     const fleet = listen(backend)
     await backend.create(specOf('a'))
@@ -65,7 +65,7 @@ describe('a server of the memory backend', () => {
     expect(fleet.reports.at(-1)).toBe('a.secret reports Active Healthy')
   })
 
-  it('resolves `allocated` that was read before the allocation', async () => {
+  it('resolves `allocated` even if it was read before the allocation', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock })
     const fleet = listen(backend)
@@ -90,7 +90,7 @@ describe('a server of the memory backend', () => {
     await expect(server.allocated).rejects.toMatchObject({ code: 'closed' })
   })
 
-  it('with a manual script sends no heartbeat until the test does', async () => {
+  it('with a manual script, sends no heartbeat until the test triggers one', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock, script: 'manual' })
     const { reports } = listen(backend)
@@ -108,7 +108,7 @@ describe('a server of the memory backend', () => {
     ])
   })
 
-  it('repeats its last heartbeat every second until it is silenced', async () => {
+  it('repeats its last heartbeat every second until silenced', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock, script: 'manual' })
     const { reports } = listen(backend)
@@ -128,7 +128,7 @@ describe('a server of the memory backend', () => {
     expect(reports.slice(3)).toEqual(Array.from({ length: 2 }, () => 'a.secret reports StandingBy Healthy amie'))
   })
 
-  it('sends heartbeats at the interval of the reply or of the option, or never', async () => {
+  it('sends heartbeats at the interval set by the reply or the option, or never', async () => {
     const beatsIn = async (ms: number, heartbeatIntervalMs?: number) => {
       const clock = virtualClock()
       const backend = memoryBackend({ clock, ...(heartbeatIntervalMs !== undefined && { heartbeatIntervalMs }) })
@@ -143,7 +143,7 @@ describe('a server of the memory backend', () => {
     expect(await beatsIn(10_000, 0)).toBe(1)
   })
 
-  it('stays Active, and exits with 0 when the reply is Terminate', async () => {
+  it('stays Active, and exits with code 0 when the reply is Terminate', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock })
     const fleet = listen(backend)
@@ -169,7 +169,7 @@ describe('a server of the memory backend', () => {
     expect(clock.pending).toBe(0)
   })
 
-  it('applies the latencies of the options to create, start and readiness', async () => {
+  it('applies the configured latencies to create, start, and readiness', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock, createLatencyMs: 100, startLatencyMs: 1_000, readyAfterMs: 2_500 })
     const { reports } = listen(backend)
@@ -213,7 +213,7 @@ describe('a server of the memory backend', () => {
     expect(backend.server('match').instance).toMatchObject({ phase: 'exited', exitCode: 0 })
   })
 
-  it('vanishes without an exit code and releases its ports', async () => {
+  it('vanishes without an exit code, and releases its ports', async () => {
     const backend = memoryBackend({ portRange: { first: 20_000, last: 20_000 } })
     const { reports } = listen(backend)
     await backend.create(specOf('a'))
@@ -226,7 +226,7 @@ describe('a server of the memory backend', () => {
     expect(() => backend.server('a')).toThrow(/no server default\/a; known servers: default\/b/)
   })
 
-  it('that ignores termination is gone after its grace period, or when it exits', async () => {
+  it('that ignores termination is removed after its grace period, or earlier if it exits', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock, script: () => ({ ignoresTerminate: true }) })
     await backend.create(specOf('a'))
@@ -246,7 +246,7 @@ describe('a server of the memory backend', () => {
     expect([destroyed, await backend.list()]).toEqual(['ba', []])
   })
 
-  it('is gone after the shortest grace period of concurrent destroys', async () => {
+  it('is removed after the shortest grace period among concurrent destroy calls', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock, script: () => ({ ignoresTerminate: true }) })
     await backend.create(specOf('a'))
@@ -257,7 +257,7 @@ describe('a server of the memory backend', () => {
     expect(clock.elapsed()).toBe(5_000)
   })
 
-  it('rejects a heartbeat when no fleet runs', async () => {
+  it('rejects a heartbeat when no fleet is running', async () => {
     const backend = memoryBackend({ script: 'manual' })
     await backend.create(specOf('a'))
     expect(() => backend.server('a').ready()).toThrow(/no fleet runs on this backend/)
@@ -280,7 +280,7 @@ describe('the memory backend', () => {
     expect(second.reports).toEqual(['a.secret reports StandingBy Healthy', 'b.secret reports StandingBy Healthy'])
   })
 
-  it('fails each of the next creates once, and starts nothing for it', async () => {
+  it('makes each of the next creates fail once, and starts nothing for it', async () => {
     const backend = memoryBackend()
     backend.failNextCreate(new FleetError('unavailable', 'the machine is away'))
     backend.failNextCreate(new FleetError('ports-exhausted', 'none left'))
@@ -290,7 +290,7 @@ describe('the memory backend', () => {
     await backend.create(specOf('a'))
   })
 
-  it('spreads servers over its nodes, each with all ports of the range', async () => {
+  it('spreads servers across its nodes, each with the full port range', async () => {
     const backend = memoryBackend({ nodes: ['one', 'two'], portRange: { first: 20_000, last: 20_001 } })
     for (const name of ['a', 'b', 'c', 'd']) await backend.create(specOf(name))
     const held = (await backend.list()).map(({ node, address, ports }) => `${node} ${address}:${ports[0]?.public}`)
@@ -299,7 +299,7 @@ describe('the memory backend', () => {
     await backend.create(specOf('e', { portsToExpose: [] }))
   })
 
-  it('lists the servers of one build', async () => {
+  it('lists the servers of a single build', async () => {
     const backend = memoryBackend()
     await backend.create(specOf('a'))
     await backend.create(specOf('b', { build: { namespace: 'eu', name: 'arena', uid: 'x', buildID: 'y' } }))

@@ -82,7 +82,7 @@ describe('a fleet over the memory backend', () => {
     expect((await fleet.builds.get('arena')).status.crashesCount).toBe(1)
   })
 
-  it('has the same servers and sessions after a restart of the host', async () => {
+  it('has the same servers and sessions after the host restarts', async () => {
     const clock = virtualClock()
     const backend = memoryBackend({ clock })
     const store = memoryStore()

@@ -18,7 +18,7 @@ test('a created instance runs with an address, a node and public ports', async (
   expect(await onlyInstance(backend)).toEqual(instance)
 })
 
-test('the game gets its environment, directory, SDK configuration and ports, and no secrets of the host', async () => {
+test('the game gets its environment, directory, SDK configuration, and ports, but none of the host’s secrets', async () => {
   const directory = freshDirectory()
   process.env['AWS_SECRET_ACCESS_KEY'] = 'a secret of the host'
   const out = join(directory, 'out.json')
@@ -79,7 +79,7 @@ test('only this user can read a server’s files', async () => {
     expect(statSync(join(instance, file)).mode & 0o777).toBe(0o600)
 })
 
-test('a game’s stdout and stderr go to its log, which is kept after it ends', async () => {
+test('a game’s stdout and stderr go to its log, which is kept after the game exits', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   const spec = gameOf(`console.log('out'); console.error('err')`)
@@ -107,7 +107,7 @@ test.each([
   expect(await onlyInstance(backend)).toMatchObject({ phase: 'exited', exitCode })
 })
 
-test('a game killed externally is reported with 137 without polling', async () => {
+test('a game killed externally is reported with exit code 137, without polling', async () => {
   const directory = freshDirectory()
   const backend = open(directory, { pollIntervalMs: 600_000 })
   const changes: Instance[] = []
@@ -118,7 +118,7 @@ test('a game killed externally is reported with 137 without polling', async () =
   expect(changes[1]).toMatchObject({ phase: 'exited', exitCode: 137 })
 })
 
-test('a process group killed externally is reported with 137', async () => {
+test('a process group killed externally is reported with exit code 137', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   await backend.create(gameOf(saysPid(join(directory, 'pid')) + idle))
@@ -146,7 +146,7 @@ test('a game whose supervisor is killed keeps running and can be terminated', as
   expect(await next.list()).toEqual([])
 })
 
-test('a game that ends after its supervisor was killed is reported without exit code', async () => {
+test('a game that exits after its supervisor was killed is reported without an exit code', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   await backend.create(gameOf(`${saysPid(join(directory, 'pid'))}${idle}`))
@@ -170,7 +170,7 @@ test.each([
   [['./plain.txt'], 126, /plain\.txt is not executable$/],
   [['./'], 126, /is a directory$/],
 ])(
-  'create with command %j returns an instance that has exited with %i and the reason, and holds no port',
+  'create with command %j returns an instance that exited with code %i and a reason, and that holds no ports',
   async (command, exitCode, reason) => {
     const directory = freshDirectory()
     writeFileSync(join(directory, 'plain.txt'), 'no program')
@@ -212,7 +212,7 @@ test('creating the same spec again, in sequence or concurrently, returns the sam
   expect(await backend.list()).toHaveLength(1)
 })
 
-test('create rejects with conflict while an earlier instance of the name exists', async () => {
+test('create rejects with conflict while an earlier instance with the same name exists', async () => {
   const backend = open(freshDirectory())
   const spec = gameOf(idle)
   await backend.create(spec)

@@ -46,7 +46,7 @@ test('a game that ignores SIGTERM is killed after its grace period', async () =>
   expect(runs(pid)).toBe(false)
 })
 
-test('a game that has just started ends on SIGTERM, within its grace period', async () => {
+test('a game that has just started exits on SIGTERM, within its grace period', async () => {
   const backend = open(freshDirectory())
   for (let round = 0; round < 5; round++) {
     const specs = Array.from({ length: 8 }, (_, i) => specOf(['sleep', '600'], { name: `arena-${i}` }))
@@ -56,7 +56,7 @@ test('a game that has just started ends on SIGTERM, within its grace period', as
   }
 })
 
-test('SIGKILL reaches children and grandchildren, including orphans', async () => {
+test('SIGKILL reaches children and grandchildren, including orphaned ones', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   const grandchild = join(directory, 'grandchild')
@@ -68,7 +68,7 @@ test('SIGKILL reaches children and grandchildren, including orphans', async () =
   expect(runs(pid)).toBe(false)
 })
 
-test('processes that a game leaves behind are killed with it', async () => {
+test('processes that a game leaves behind are killed when it exits', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   await backend.create(specOf(['sh', '-c', `sleep 600 & echo $! >${join(directory, 'pid')}; exit 4`]))
@@ -91,7 +91,7 @@ test('a game started by a shell that exits on SIGTERM still gets its grace perio
   expect(runs(pid)).toBe(false)
 })
 
-test('concurrent calls share one termination with the shortest grace period', async () => {
+test('concurrent calls share one termination, with the shortest grace period among them', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   const spec = gameOf(stubborn(join(directory, 'pid')))
@@ -137,7 +137,7 @@ test('destroying an absent instance succeeds', async () => {
   await backend.destroy({ namespace: 'default', name: 'absent' }, 'absent', { graceMs: 1_000 })
 })
 
-test('closing the backend during a termination rejects the call and leaves the game', async () => {
+test('closing the backend during a termination rejects the call and leaves the game running', async () => {
   const directory = freshDirectory()
   const backend = open(directory)
   const spec = gameOf(stubborn(join(directory, 'pid')))

@@ -49,7 +49,7 @@ function environmentOf(
   })
 }
 
-test('games inherit basic and configured host variables, which the template overrides', () => {
+test('games inherit basic and configured host variables, which the template can override', () => {
   const host = {
     PATH: '/bin',
     HOME: '/home',

@@ -24,7 +24,7 @@ test('a log over its size limit keeps its last lines while the game keeps writin
   await until('the game keeps writing', () => Number(lines().at(-1)?.split(' ')[0]) > (numbers.at(-1) ?? 0))
 })
 
-test('a log is also truncated after the game has ended', async () => {
+test('a log is also truncated after the game has exited', async () => {
   const directory = freshDirectory()
   const backend = open(directory, { logMaxBytes: 2_048 })
   const spec = specOf(['sh', '-c', 'i=0; while [ $i -lt 999 ]; do echo "line $i"; i=$((i+1)); done'])
@@ -36,7 +36,7 @@ test('a log is also truncated after the game has ended', async () => {
   expect(readFileSync(log, 'utf8')).toMatch(/\nline 998\n$/)
 })
 
-test('logs of ended servers are removed when there are too many, oldest first', async () => {
+test('when there are too many logs, those of removed servers are deleted, oldest first', async () => {
   const directory = freshDirectory()
   const backend = open(directory, { maxLogFiles: 2 })
   await backend.create(specOf(['sleep', '600'], { name: 'arena-live' }))
@@ -51,7 +51,7 @@ test('logs of ended servers are removed when there are too many, oldest first', 
   )
 })
 
-test('a log is kept for its retention time after its server ended, whenever its last line was written', async () => {
+test('a log is kept for the retention period after its server exits, regardless of when its last line was written', async () => {
   const directory = freshDirectory()
   const backend = open(directory, { logRetentionMs: 1_500 })
   const spec = specOf(['sh', '-c', 'echo hello; exec sleep 600'])
@@ -72,7 +72,7 @@ test('a log within its size limit is not changed', () => {
   expect(readFileSync(path, 'utf8')).toBe('short\n')
 })
 
-test('a log is read completely, from its last lines, or followed until its game ends', async () => {
+test('a log can be read completely, from its last lines, or followed until its game exits', async () => {
   const backend = open(freshDirectory())
   const go = join(freshDirectory(), 'go')
   const spec = specOf([
@@ -111,7 +111,7 @@ test('following a log continues after it was truncated', async () => {
   expect(cut).toBe(true)
 })
 
-test('the log of an unknown server is not-found', async () => {
+test('reading the log of an unknown server fails with not-found', async () => {
   const backend = open(freshDirectory())
   await expect(linesOf(backend, specOf(['true']), {})).rejects.toMatchObject({ code: 'not-found' })
 })

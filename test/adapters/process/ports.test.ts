@@ -29,7 +29,7 @@ test('thirty servers created at once get thirty ports', async () => {
   expect(numbers.every((port) => port >= 18_000 && port <= 18_199)).toBe(true)
 })
 
-test('ports that another program uses are skipped: TCP or UDP, on all addresses or on one', async () => {
+test('ports in use by another program are skipped, whether TCP or UDP, on one address or all', async () => {
   await holdTcp(18_200, '0.0.0.0')
   await holdUdp(18_201, '0.0.0.0')
   await holdTcp(18_202, '127.0.0.1')
@@ -44,7 +44,7 @@ test('ports that another program uses are skipped: TCP or UDP, on all addresses 
   expect(await backend.list()).toHaveLength(1)
 })
 
-test('a port is released when its server is gone, and reused as late as possible', async () => {
+test('a port is released when its server is removed, and is reused as late as possible', async () => {
   const backend = open(freshDirectory(), { portRange: { first: 18_210, last: 18_212 } })
   const numberOf = async (name: string) => (await backend.create(sleeper(name))).ports[0]?.public
   expect(await numberOf('arena-a')).toBe(18_210)

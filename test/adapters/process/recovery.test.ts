@@ -69,7 +69,7 @@ test('a game survives when its host is killed; the next host recovers it, report
   expect(phases).toEqual(['exited 6'])
 })
 
-test('a game that exits while no host runs is reported with its exit code', async () => {
+test('a game that exits while no host is running is reported with its exit code', async () => {
   const directory = freshDirectory()
   const pid = await abandoned(directory, gameOf(saysPid(join(directory, 'pid')) + idle), join(directory, 'pid'))
   process.kill(pid, 'SIGKILL')
@@ -80,7 +80,7 @@ test('a game that exits while no host runs is reported with its exit code', asyn
   expect(await exited(open(directory))).toMatchObject({ exitCode: 137 })
 })
 
-test('a recovered game is terminated like any other', async () => {
+test('a recovered game can be terminated like any other', async () => {
   const directory = freshDirectory()
   const spec = gameOf(`process.on('SIGTERM', () => {});${saysPid(join(directory, 'pid'))}${idle}`)
   const pid = await abandoned(directory, spec, join(directory, 'pid'))
@@ -90,7 +90,7 @@ test('a recovered game is terminated like any other', async () => {
   expect(await next.list()).toEqual([])
 })
 
-test('a game whose host was killed before recording the process is recovered from the supervisor’s files', async () => {
+test('a game whose host was killed before it recorded the process is recovered from the supervisor’s files', async () => {
   const directory = freshDirectory()
   const spec = gameOf(saysPid(join(directory, 'pid')) + idle)
   const pid = await abandoned(directory, spec, join(directory, 'pid'))
@@ -140,7 +140,7 @@ test('a record that was never started is not an instance, and its name can be re
   expect(await next.create(spec)).toMatchObject({ phase: 'running' })
 })
 
-test('another process with a reused id is neither recovered nor killed', async () => {
+test('another process that reuses the process ID is neither recovered nor killed', async () => {
   const directory = freshDirectory()
   const foreign = spawn('sleep', ['600'], { detached: true, stdio: 'ignore' })
   onCleanUp(() => void foreign.kill('SIGKILL'))
@@ -175,7 +175,7 @@ test('the start time of a process is recorded with the boot ID', async () => {
   if (process.platform === 'linux') expect(before.startedAt).toMatch(/^[0-9a-f-]{36}:\d+$/)
 })
 
-test('an instance with an unreadable record is logged, killed and removed; others stay', async () => {
+test('an instance whose record is unreadable is logged, killed, and removed, and others are kept', async () => {
   const directory = freshDirectory()
   const pid = await abandoned(directory, gameOf(saysPid(join(directory, 'pid')) + idle), join(directory, 'pid'))
   writeFileSync(recordPath(directory), '{"version":1,')
@@ -237,7 +237,7 @@ test('a host killed at any moment neither loses a game nor starts one twice', as
   expect(alive.filter(([, pid]) => runs(Number(pid)))).toEqual([])
 })
 
-test('a recorded exit does not change', async () => {
+test('a recorded exit never changes', async () => {
   const directory = freshDirectory()
   const first = open(directory)
   await first.create(gameOf('process.exit(3)'))

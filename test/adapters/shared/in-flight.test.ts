@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { InFlight } from '../../../adapters/shared/in-flight.js'
 
 describe('InFlight', () => {
-  it('has the operation until it settles', async () => {
+  it('returns the operation until it settles', async () => {
     const operations = new InFlight<string, number>()
     let finish = (_result: number) => {}
     const done = operations.start('a', 'operation', () => new Promise((resolve) => (finish = resolve)))
@@ -13,7 +13,7 @@ describe('InFlight', () => {
     expect(operations.has('a')).toBe(false)
   })
 
-  it('keeps no operation that rejects', async () => {
+  it('does not keep an operation that rejects', async () => {
     const operations = new InFlight<string, never>()
     await expect(operations.start('a', 'operation', () => Promise.reject(new Error('failed')))).rejects.toThrow(
       'failed',
@@ -21,7 +21,7 @@ describe('InFlight', () => {
     expect(operations.has('a')).toBe(false)
   })
 
-  it('rejects and keeps no operation that throws synchronously', async () => {
+  it('rejects if the operation throws synchronously, and does not keep it', async () => {
     const operations = new InFlight<string, never>()
     const done = operations.start('a', 'operation', () => {
       throw new Error('failed')

@@ -13,7 +13,7 @@ function setUp(maxCallers = 10) {
   return { clock, build, other, expired, retryGrace }
 }
 
-it('reports a caller that has not retried in time, and no other', async () => {
+it('reports only callers that have not retried in time', async () => {
   const { clock, build, other, expired, retryGrace } = setUp()
   retryGrace.add(build, 'amie')
   retryGrace.add(other, 'bo')
@@ -27,7 +27,7 @@ it('reports a caller that has not retried in time, and no other', async () => {
   expect(clock.pending).toBe(0)
 })
 
-it('counts a caller once, from its last timeout', async () => {
+it('counts a caller once, starting from its last timeout', async () => {
   const { clock, build, retryGrace } = setUp()
   retryGrace.add(build, 'amie')
   await clock.advance(2_900)
@@ -38,7 +38,7 @@ it('counts a caller once, from its last timeout', async () => {
   expect(retryGrace.count(build)).toBe(0)
 })
 
-it('counts at most maxWaiting callers, and others once some are removed', () => {
+it('counts at most maxWaiting callers, and counts more once some are removed', () => {
   const { clock, build, other, retryGrace } = setUp(2)
   retryGrace.add(build, 'amie')
   retryGrace.add(other, 'bo')

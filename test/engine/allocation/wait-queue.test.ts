@@ -34,7 +34,7 @@ function setUp() {
 }
 
 describe('the wait queue', () => {
-  it('gives a server to the caller that has waited longest, reserved in the same tick', async () => {
+  it('gives a server to the caller that has waited longest, and reserves it in the same tick', async () => {
     const { clock, add, queue, outcomes, wait } = setUp()
     for (const name of ['amie', 'bo', 'cem']) wait(name)
     const entries = ['arena-aaaaa', 'arena-bbbbb'].map((name) => add(name, standsBy))
@@ -45,7 +45,7 @@ describe('the wait queue', () => {
     expect(queue.total).toBe(1)
   })
 
-  it('returns a caller that waits again to its place in the order of arrival', async () => {
+  it('restores a returning caller to its place in the order of arrival', async () => {
     const { clock, add, queue, outcomes, wait } = setUp()
     const tickets = { bo: 2, dora: 4, amie: 1, cem: 3, emil: 5 }
     for (const [name, ticket] of Object.entries(tickets)) wait(name, { ticket })
@@ -94,7 +94,7 @@ describe('the wait queue', () => {
     expect([retryGrace.count(build), clock.pending]).toEqual([0, 0])
   })
 
-  it('stops counting a caller that waits again, but not the others', async () => {
+  it('stops counting a caller that waits again, but keeps counting the others', async () => {
     const { clock, build, retryGrace, wait } = setUp()
     for (const name of ['amie', 'bo']) wait(name, { waitMs: 3_000 })
     await clock.advance(3_000)
@@ -130,7 +130,7 @@ describe('the wait queue', () => {
     expect([queue.total, queue.waiting(build), retryGrace.count(build), clock.pending]).toEqual([0, 0, 0, 0])
   })
 
-  it('removes a caller that aborts at once, and queues a reconcile in the next tick', async () => {
+  it('removes an aborted caller at once, and queues a reconcile in the next tick', async () => {
     const { clock, outcomes, build, queue, wait, enqueued } = setUp()
     const aborter = new AbortController()
     wait('amie', { signal: aborter.signal })
@@ -175,7 +175,7 @@ describe('the wait queue', () => {
     expect([outcomes.at(-1), queue.total, clock.pending]).toEqual(['bo closed', 0, 0])
   })
 
-  it('serves a caller once when several servers become ready in one tick', async () => {
+  it('serves a caller only once when several servers become ready in one tick', async () => {
     const { clock, add, queue, outcomes, wait } = setUp()
     wait('amie')
     const entries: ServerEntry[] = ['arena-aaaaa', 'arena-bbbbb'].map((name) => add(name, standsBy))

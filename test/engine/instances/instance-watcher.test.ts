@@ -129,21 +129,21 @@ describe('an instance event', () => {
     expect(asked).toContain('one')
   })
 
-  it('terminates a server whose instance is gone, and counts a crash unless it was Active', async () => {
+  it('terminates a server whose instance disappeared, and counts a crash unless the server was Active', async () => {
     const { tell, entry } = await scene({ one: standsBy, two: plays })
     for (const name of ['one', 'two']) tell((to) => to.gone({ namespace: 'default', name }, `uid-of-${name}`))
     expect(entry('one').record.ending).toMatchObject({ reason: 'Gone', crash: true })
     expect(entry('two').record.ending).toMatchObject({ reason: 'Gone', crash: false })
   })
 
-  it('terminates a server whose instance disappeared before it ran, instead of recreating it', async () => {
+  it('terminates rather than recreates a server whose instance disappeared before it ran', async () => {
     const { tell, entry } = await scene({ one: {} })
     tell((to) => to.changed(anInstance('one', { phase: 'pending' })))
     tell((to) => to.gone({ namespace: 'default', name: 'one' }, 'uid-of-one'))
     expect(entry('one').record.ending).toMatchObject({ reason: 'Gone', crash: true })
   })
 
-  it('is ignored after the watcher has stopped', async () => {
+  it('is ignored after the watcher is stopped', async () => {
     const { watch, tell, entry, isWatched } = await scene({ one: starts })
     watch.stop()
     tell((to) => to.changed(anInstance('one', { phase: 'exited', exitCode: 1 })))
@@ -152,7 +152,7 @@ describe('an instance event', () => {
 })
 
 describe('a list of instances', () => {
-  it('is read at the start, and terminates servers that ended while no host ran', async () => {
+  it('is read at startup, and servers whose instances exited while no host was running are terminated', async () => {
     const { inventory, add } = stock()
     const { backend, lists } = manualBackend()
     const { ctx } = contextOf(inventory, { backend })
@@ -173,7 +173,7 @@ describe('a list of instances', () => {
     expect(asleep.record.state).toBe('Pending')
   })
 
-  it('rejects the start when it fails', async () => {
+  it('makes startup fail if it cannot be read', async () => {
     const { inventory } = stock()
     const { backend, lists } = manualBackend()
     const { ctx } = contextOf(inventory, { backend })
@@ -200,7 +200,7 @@ describe('a list of instances', () => {
     expect(lists.length).toBe(1)
   })
 
-  it('is read again if events are lost during it', async () => {
+  it('is read again if events are lost while it is being read', async () => {
     const { tell, lists, listed } = await scene()
     for (let i = 0; i < 5; i++) tell((to) => to.resync())
     expect(lists.length).toBe(1)
@@ -210,7 +210,7 @@ describe('a list of instances', () => {
     expect(lists.length).toBe(0)
   })
 
-  it('does not override an event that arrives during it', async () => {
+  it('does not override an event that arrives while it is being read', async () => {
     const { tell, entry, listed } = await scene({ one: {}, two: starts })
     tell((to) => to.resync())
     tell((to) => to.changed(anInstance('one')))
@@ -220,7 +220,7 @@ describe('a list of instances', () => {
     expect(entry('two').record.address).toBe('203.0.113.77')
   })
 
-  it('does not restore an instance that disappears during it', async () => {
+  it('does not restore an instance that disappears while it is being read', async () => {
     const { tell, entry, listed } = await scene({ one: starts })
     tell((to) => to.resync())
     tell((to) => to.gone({ namespace: 'default', name: 'one' }, 'uid-of-one'))
@@ -228,7 +228,7 @@ describe('a list of instances', () => {
     expect([entry('one').record.state, entry('one').instance]).toEqual(['Terminating', undefined])
   })
 
-  it('does not terminate a server that sends its first heartbeat during it', async () => {
+  it('does not terminate a server that sends its first heartbeat while it is being read', async () => {
     const { inventory, tell, entry, listed } = await scene({ one: {} })
     tell((to) => to.resync())
     inventory.update(entry('one'), { ...entry('one').record, ...starts })
@@ -236,7 +236,7 @@ describe('a list of instances', () => {
     expect(entry('one').record.state).toBe('Initializing')
   })
 
-  it('terminates a server whose last event was lost', async () => {
+  it('terminates a server whose exit event was lost', async () => {
     const { tell, entry, listed } = await scene({ one: starts, two: starts })
     tell((to) => to.resync())
     await listed(anInstance('two', { phase: 'exited', exitCode: 1 }))
@@ -251,7 +251,7 @@ describe('a list of instances', () => {
     expect(entry('one').record.state).toBe('Pending')
   })
 
-  it('is retried with back-off after a failure; failure and recovery are reported once', async () => {
+  it('is retried with back-off after a failure, and the failure and the recovery are each reported once', async () => {
     const { tell, clock, lists, listed, events } = await scene()
     const named = () => events.map(({ type }) => type)
     tell((to) => to.resync())
@@ -267,7 +267,7 @@ describe('a list of instances', () => {
     expect(named()).toEqual(['BackendUnavailable', 'BackendRecovered'])
   })
 
-  it('times out and is retried if it is never answered', async () => {
+  it('times out and is retried if the backend never responds', async () => {
     const { tell, clock, lists, events } = await scene()
     tell((to) => to.resync())
     await clock.advance(120_000)
@@ -285,7 +285,7 @@ describe('a list of instances', () => {
   })
 })
 
-describe('an instance that a list lacks', () => {
+describe('an instance missing from a list', () => {
   it.each([
     ['exists if the lookup finds it', () => Promise.resolve(anInstance('one')), 'Active'],
     ['is gone if the lookup does not find it', () => Promise.resolve(undefined), 'Terminating'],
@@ -311,7 +311,7 @@ describe('an instance that a list lacks', () => {
     expect(lists.length).toBe(1)
   })
 
-  it('has the state of an event that arrives during the lookup', async () => {
+  it('has the state reported by an event that arrives during the lookup', async () => {
     const { tell, entry, clock, listed } = await scene({ one: plays }, async () => {
       tell((to) => to.changed(anInstance('one', { phase: 'exited', exitCode: 0 })))
       return anInstance('one')
@@ -326,7 +326,7 @@ describe('an instance that a list lacks', () => {
 describe('an orphan', () => {
   const orphan = anInstance('stranger')
 
-  it('is reported once, and destroyed after ten seconds without a match', async () => {
+  it('is reported once, and destroyed after ten seconds if it has no match', async () => {
     const { tell, watch, clock, events, destroyed } = await scene()
     tell((to) => to.changed(orphan))
     tell((to) => to.changed(orphan))
@@ -341,7 +341,7 @@ describe('an orphan', () => {
     expect(destroyed).toEqual(['stranger uid-of-stranger'])
   })
 
-  it('is destroyed at once when it has exited', async () => {
+  it('is destroyed at once if it has exited', async () => {
     const { tell, watch, clock, destroyed } = await scene()
     tell((to) => to.changed(anInstance('stranger', { phase: 'exited', exitCode: 0 })))
     watch.destroyOrphans()
@@ -373,7 +373,7 @@ describe('an orphan', () => {
     expect(destroyed).toEqual([])
   })
 
-  it('is adopted if another host has written its record meanwhile', async () => {
+  it('is adopted if another host has written its record in the meantime', async () => {
     const { tell, watch, clock, store, build, destroyed, adopted, inventory } = await scene()
     tell((to) => to.changed(orphan))
     await store.servers.create(aServerRecord(build.record, 'stranger', { uid: orphan.uid }))
@@ -401,7 +401,7 @@ describe('an orphan', () => {
     expect(destroyed).toEqual(['stranger uid-of-stranger'])
   })
 
-  it('is forgotten once it is gone', async () => {
+  it('is forgotten once it no longer exists', async () => {
     const { tell, watch, clock, listed, destroyed } = await scene()
     tell((to) => to.changed(orphan))
     tell((to) => to.gone(orphan.ref, orphan.uid))
@@ -414,7 +414,7 @@ describe('an orphan', () => {
     expect(destroyed).toEqual([])
   })
 
-  it('is not inferred from an unknown id, whose heartbeat gets Terminate', async () => {
+  it('is not assumed for an unknown id, whose heartbeat gets Terminate', async () => {
     const { watch } = await scene()
     expect(watch.unknownHeartbeat('nobody.secret', 'Active')).toBe('Terminate')
     expect(watch.unknownHeartbeat('no-dot-at-all', 'Active')).toBe('Terminate')

@@ -53,7 +53,7 @@ describe('the build writer', () => {
     expect([build.record.crashes, (await kept())?.crashes]).toEqual([1, 1])
   })
 
-  it('batches changes made during a write, and loses none', async () => {
+  it('batches changes made during a write without losing any', async () => {
     const { build, writer, calls, kept, told } = await scene()
     await Promise.all(Array.from({ length: 50 }, () => writer.change(build, crashed)))
     expect([(await kept())?.crashes, calls, told]).toEqual([50, ['update', 'update'], [1, 50]])
@@ -84,7 +84,7 @@ describe('the build writer', () => {
     expect([build.record.crashes, (await kept())?.crashes]).toEqual([1, 1])
   })
 
-  it('reapplies a change to what another writer has written', async () => {
+  it('reapplies a change on top of what another writer has written', async () => {
     const { build, writer, kept, writeElsewhere } = await scene()
     await writeElsewhere(wants(7))
     await writer.change(build, crashed)
@@ -92,7 +92,7 @@ describe('the build writer', () => {
     expect(build.record).toEqual(await kept())
   })
 
-  it('rejects a change that throws, and applies the rest of its batch', async () => {
+  it('rejects a change that throws, and applies the rest of the batch', async () => {
     const { build, writer, kept } = await scene()
     const refuse: BuildChange = () => {
       throw new FleetError('invalid', 'no')
@@ -133,7 +133,7 @@ describe('the build writer', () => {
     }
   })
 
-  it('rejects with the store’s error after some attempts, and accepts further changes', async () => {
+  it('rejects with the store’s error after several attempts, and then accepts further changes', async () => {
     const { build, writer, kept } = await scene(Array.from({ length: 5 }, () => on('update', { kind: 'refuse' })))
     await expect(writer.change(build, crashed)).rejects.toMatchObject({ code: 'unavailable' })
     await writer.change(build, crashed)

@@ -62,7 +62,7 @@ describe('saving a server', () => {
     expect(isSaved(entry)).toBe(true)
   })
 
-  it('writes nothing after the record is deleted, and calls queued behind that write resolve at once', async () => {
+  it('writes nothing after the record is deleted, and calls queued behind the deletion resolve at once', async () => {
     const { inventory, entry, records, writer, calls } = await scene()
     await records.servers.delete(ref, entry.revision ?? '')
     inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
@@ -97,21 +97,21 @@ describe('saving a server', () => {
     expect(isSaved(entry)).toBe(true)
   })
 
-  it('detects that an update with a lost reply succeeded, without another write', async () => {
+  it('detects that an update whose response was lost succeeded, without another write', async () => {
     const { inventory, entry, writer, calls } = await scene([on('update', loseReply)])
     inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
     await writer.save(entry)
     expect(calls).toEqual(['update', 'get'])
   })
 
-  it('detects that a create with a lost reply succeeded', async () => {
+  it('detects that a create whose response was lost succeeded', async () => {
     const { inventory, build, writer, calls } = await scene([on('create', loseReply)])
     const entry = inventory.addServer(build, aServerRecord(build.record, 'arena-bbbbb'), undefined)
     await writer.save(entry)
     expect([calls, isSaved(entry)]).toEqual([['create', 'get'], true])
   })
 
-  it('retries on the revision that another writer has written', async () => {
+  it('retries against the revision that another writer has written', async () => {
     const { inventory, entry, writer, kept, writeElsewhere } = await scene()
     await writeElsewhere({ node: 'elsewhere' })
     inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
@@ -119,7 +119,7 @@ describe('saving a server', () => {
     expect(await kept()).toEqual(entry.record)
   })
 
-  it('rejects with the store’s error after some attempts', async () => {
+  it('rejects with the store’s error after several attempts', async () => {
     const { inventory, entry, writer } = await scene(times(10, on('update', refuse)))
     inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
     await expect(writer.save(entry)).rejects.toMatchObject({ code: 'unavailable' })
@@ -177,7 +177,7 @@ describe('allocating a server', () => {
     expect((await kept())?.session).toBeUndefined()
   })
 
-  it('keeps the session reserved until the store no longer holds it if the server terminates during the write', async () => {
+  it('if the server terminates during the write, keeps the session reserved until the store no longer contains it', async () => {
     const { inventory, entry, writer, kept } = await scene()
     inventory.reserve(entry, aSession(1))
     const saved = writer.save(entry)
@@ -201,7 +201,7 @@ describe('allocating a server', () => {
     expect(isSaved(entry)).toBe(false)
   })
 
-  it('succeeds if only the reply is lost', async () => {
+  it('succeeds if only the response is lost', async () => {
     const { inventory, entry, writer, calls } = await scene([on('update', loseReply)])
     inventory.reserve(entry, aSession(1))
     await writer.save(entry)
@@ -232,7 +232,7 @@ describe('allocating a server', () => {
     expect(isSaved(entry)).toBe(true)
   })
 
-  it('treats a written session as a late write if the session has another server here', async () => {
+  it('treats a session found in the record as a late write if this host has given that session another server', async () => {
     const { inventory, entry, add, writer, kept, writeElsewhere } = await scene()
     const other = add('arena-bbbbb', { ...standsBy, state: 'Active', session: aSession(2) })
     await writeElsewhere({ state: 'Active', session: aSession(2) })
@@ -329,14 +329,14 @@ describe('an allocation whose outcome is unknown', () => {
     expect(entry.uncertain).toBe(true)
   })
 
-  it('is resolved once for concurrent calls', async () => {
+  it('is resolved only once when calls are concurrent', async () => {
     const { entry, writer, calls } = await unresolved(loseReply)
     const before = calls.length
     await Promise.all([writer.resolveUncertain(entry), writer.resolveUncertain(entry), writer.resolveUncertain(entry)])
     expect(calls.length - before).toBe(1)
   })
 
-  it('gives no session to a server that has terminated meanwhile', async () => {
+  it('gives no session to a server that has terminated in the meantime', async () => {
     const { inventory, entry, writer, kept } = await unresolved(loseReply)
     inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
     await writer.resolveUncertain(entry)
@@ -353,7 +353,7 @@ describe('an allocation whose outcome is unknown', () => {
     expect(entry).toMatchObject({ recordDeleted: true, uncertain: false, intent: undefined, bucket: 'terminating' })
   })
 
-  it('accepts the session of another host', async () => {
+  it('accepts a session written by another host', async () => {
     const { entry, writer, writeElsewhere, granted } = await unresolved(refuse)
     await writeElsewhere({ state: 'Active', session: aSession(2) })
     await expect(writer.resolveUncertain(entry)).rejects.toBeInstanceOf(LostServer)
@@ -362,7 +362,7 @@ describe('an allocation whose outcome is unknown', () => {
     expect(entry.record.session).toEqual(aSession(2))
   })
 
-  it('accepts the termination that another host has written', async () => {
+  it('accepts a termination written by another host', async () => {
     const { entry, writer, writeElsewhere } = await unresolved(refuse)
     await writeElsewhere({ state: 'Terminating', ending })
     await expect(writer.resolveUncertain(entry)).rejects.toBeInstanceOf(LostServer)

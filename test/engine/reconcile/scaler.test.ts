@@ -19,7 +19,7 @@ function setUp(spec: { standingBy: number; max: number }, limits = {}) {
 }
 
 describe('the scaler', () => {
-  it('creates at most 20 servers, and queues the build again while more are needed', () => {
+  it('creates at most 20 servers per run, and queues the build again while more are needed', () => {
     const { build, scale, asked } = setUp({ standingBy: 45, max: 100 })
     scale()
     expect([countsOf(build).pending, asked]).toEqual([20, ['arena']])
@@ -29,7 +29,7 @@ describe('the scaler', () => {
     expect([countsOf(build).pending, asked]).toEqual([45, ['arena', 'arena']])
   })
 
-  it('terminates at most 20 servers, and queues the build again while more are surplus', () => {
+  it('terminates at most 20 servers per run, and queues the build again while a surplus remains', () => {
     const { build, add, scale, asked } = setUp({ standingBy: 0, max: 100 })
     for (let i = 0; i < 45; i++) add(`arena-${i}`, standsBy)
     scale()
@@ -50,7 +50,7 @@ describe('the scaler', () => {
     ])
   })
 
-  it('terminates Pending servers first, then Initializing, then unallocatable, then the longest ready', () => {
+  it('terminates Pending servers first, then Initializing, then unallocatable ones, then those ready longest', () => {
     const { add, ended, scale } = setUp({ standingBy: 0, max: 10 }, { maxDeletesPerReconcile: 1 })
     add('ready-1', standsBy)
     add('ready-2', standsBy)
@@ -94,7 +94,7 @@ describe('the scaler', () => {
     expect(inventory.servers.size).toBe(20)
   })
 
-  it('creates nothing during the back-off after a crash, and returns when the back-off ends', () => {
+  it('creates nothing during the back-off after a crash, and returns the time until the back-off ends', () => {
     const { build, scale, clock } = setUp({ standingBy: 1, max: 1 })
     build.backoff = { failures: 1, until: clock.elapsed() + 1_000 }
     expect([scale(), countsOf(build).pending]).toEqual([1_000, 0])

@@ -14,7 +14,7 @@ function queueOf(reconcile: (key: string) => number | undefined = () => undefine
 }
 
 describe('the work queue', () => {
-  it('runs after the call that added the key, so one run sees all changes of an event', async () => {
+  it('runs after the call that added the key, so that one run sees all changes made by an event', async () => {
     const { clock, queue, reconciled } = queueOf()
     queue.add('a')
     expect(reconciled).toEqual([])
@@ -104,7 +104,7 @@ describe('the work queue', () => {
     expect([reconciled, clock.pending]).toEqual([['a@0'], 0])
   })
 
-  it('stops between two keys', async () => {
+  it('can be stopped between two keys', async () => {
     const { clock, queue, reconciled } = queueOf(() => {
       queue.stop()
       return undefined

@@ -16,7 +16,7 @@ describe('the inventory', () => {
     expect([inventory.builds.size, inventory.buildByID(buildID)]).toEqual([0, undefined])
   })
 
-  it('finds a build by its edited buildID, and leaves a duplicate buildID with its first build', () => {
+  it('finds a build by its edited buildID, and assigns a duplicate buildID to the build that had it first', () => {
     const { inventory, build } = stock()
     const { buildID } = build.record.spec
     const withID = (record: typeof build.record, id: string) => ({ ...record, spec: { ...record.spec, buildID: id } })
@@ -42,7 +42,7 @@ describe('the inventory', () => {
     expect(inventory.buildByID(next.record.spec.buildID)).toBe(next)
   })
 
-  it('reports a server that becomes allocatable once, in the same tick', () => {
+  it('reports once, and in the same tick, that a server has become allocatable', () => {
     const { inventory, ready, add } = stock()
     const server = add('arena-aaaaa', { state: 'Initializing' })
     inventory.update(server, { ...server.record, state: 'StandingBy', health: 'Healthy' })
@@ -53,7 +53,7 @@ describe('the inventory', () => {
     expect(ready).toEqual(['arena-aaaaa'])
   })
 
-  it('separates Unhealthy servers and servers without an address from allocatable ones', () => {
+  it('does not treat Unhealthy servers and servers without an address as allocatable', () => {
     const { build, add } = stock()
     add('arena-aaaaa', standsBy)
     add('arena-bbbbb', { ...standsBy, health: 'Unhealthy' })
@@ -85,7 +85,7 @@ describe('the inventory', () => {
     expect(ready).toEqual(['arena-aaaaa', 'arena-aaaaa'])
   })
 
-  it('does not find a server by its intended session after another session was granted', () => {
+  it('does not find a server by its reserved session after another session was granted', () => {
     const { inventory, add } = stock()
     const server = add('arena-aaaaa', standsBy)
     inventory.reserve(server, aSession(1))
@@ -94,14 +94,14 @@ describe('the inventory', () => {
     expect(inventory.serverBySession(aSession(2).id)).toBe(server)
   })
 
-  it('treats spellings of a session id as equal', () => {
+  it('treats different spellings of a session ID as equal', () => {
     const { inventory, add } = stock()
     const id = 'ABCDEF00-0000-4000-8000-000000000001'
     const server = add('arena-aaaaa', { ...standsBy, state: 'Active', session: { id, initialPlayers: [] } })
     expect(inventory.serverBySession(id.toLowerCase())).toBe(server)
   })
 
-  it('keeps the index of a session when an older server with that session terminates', () => {
+  it('still finds a session’s server when an older server with that session terminates', () => {
     const { inventory, add } = stock()
     const older = add('arena-aaaaa', { state: 'Terminating', session: aSession(1) })
     const newer = add('arena-bbbbb', { ...standsBy, state: 'Active', session: aSession(1) })
@@ -131,7 +131,7 @@ describe('the inventory', () => {
     expect(inventory.serverByHostId('arena-aaaaa')).toBeUndefined()
   })
 
-  it('reports a server as ready before it reports the change', () => {
+  it('reports that a server is ready before reporting that it changed', () => {
     const order: string[] = []
     const { inventory, build, changes, add } = stock((entry) => {
       order.push(`ready after ${changes.length} changes`)
@@ -155,7 +155,7 @@ const step = fc.record({
 })
 
 describe('the indexes of the inventory', () => {
-  test.prop([fc.array(step, { maxLength: 80 })])('match a recount after any sequence of operations', (steps) => {
+  test.prop([fc.array(step, { maxLength: 80 })])('match a full recount after any sequence of operations', (steps) => {
     const { inventory, build } = stock()
     const entries = new Map<number, ServerEntry>()
     for (const { what, server, state, healthy, session } of steps) {

@@ -33,12 +33,12 @@ function read(set: LinkedSet<Member>, meanwhile: (member: Member) => void): read
 }
 
 describe('a linked set', () => {
-  it('is in insertion order, with the oldest member first', () => {
+  it('iterates in insertion order, oldest member first', () => {
     const set = filled()
     expect([ids(set), set.first?.id, set.size]).toEqual([[0, 1, 2, 3, 4, 5], 0, 6])
   })
 
-  it('keeps the position of a member that is added again', () => {
+  it('keeps a member’s position when it is added again', () => {
     const set = filled()
     for (const member of members) set.add(member)
     expect(ids(set)).toEqual([0, 1, 2, 3, 4, 5])

@@ -71,7 +71,7 @@ describe('the configuration file', () => {
 })
 
 describe('the environment', () => {
-  it('names the server, and has the fallback variables of two clients', () => {
+  it('names the server, and includes the fallback variables of two clients', () => {
     expect(sdkEnvironment(input)).toStrictEqual({
       PF_BUILD_ID: 'b-1',
       PF_TITLE_ID: '',

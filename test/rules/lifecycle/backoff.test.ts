@@ -43,7 +43,7 @@ describe('the back-off', () => {
     expect(backoff).toBe(first)
   })
 
-  it('is 1 s again after 60 s without a failure', () => {
+  it('is back to 1 s after 60 s without a failure', () => {
     const third = fail(fail(fail(noBackoff, 0), 1_000), 3_000)
     expect(third).toEqual({ failures: 3, until: 7_000 })
     expect(fail(third, 66_999)).toEqual({ failures: 4, until: 74_999 })
@@ -86,7 +86,7 @@ function mostWithinAnHour(times: readonly number[]): number {
 }
 
 describe('creations during permanent failure', () => {
-  it('are about one a minute over a day if every server fails at once', () => {
+  it('average about one per minute over a day if every server fails at once', () => {
     const times: number[] = []
     let backoff = noBackoff
     for (let now = 0; now < 24 * hourMs; now = backoff.until) {
@@ -101,7 +101,7 @@ describe('creations during permanent failure', () => {
   /** The worst case: five back-offs, then just long enough without failure to restart with the shortest. */
   const mostPerHour = Math.ceil((hourMs / (31_000 + limits.resetMs)) * 5) + 5
 
-  it.each([1, 2, 3, 4, 5, 6, 7, 8])('are bounded when every %ith crash comes after 60 s without one', (run) => {
+  it.each([1, 2, 3, 4, 5, 6, 7, 8])('are bounded when every %ith crash follows 60 s without a crash', (run) => {
     const times: number[] = []
     let backoff = noBackoff
     for (let now = 0; now < 3 * hourMs;) {
@@ -117,7 +117,7 @@ describe('creations during permanent failure', () => {
     { maxLength: 400 },
   )
 
-  test.prop([gaps])('are bounded in any hour for any failure times', (waits) => {
+  test.prop([gaps])('are bounded in any hour, whatever the failure times', (waits) => {
     let now = 0
     const times = waits.map((ms) => (now += ms))
     expect(mostWithinAnHour(backoffStarts(times))).toBeLessThanOrEqual(mostPerHour)

@@ -55,7 +55,7 @@ describe('afterReport', () => {
 const reports = fc.array(fc.constantFrom<Report[]>(good, bad, nothing), { maxLength: 30 })
 
 describe('any sequence of reports', () => {
-  test.prop([reports])('is judged by the Unhealthy reports since the last Healthy one', (said) => {
+  test.prop([reports])('is judged by the Unhealthy reports since the last Healthy report', (said) => {
     const heard = said.filter((report) => report !== nothing)
     const lastGood = heard.lastIndexOf(good)
     const run = lastGood < 0 ? 0 : heard.length - lastGood - 1

@@ -245,19 +245,19 @@ describe('transition', () => {
     expect(transition(active, { type: 'allocated', session: other }, now + 1)).toBe(active)
   })
 
-  it('keeps the first ending: a kill after a delete is not a crash', () => {
+  it('keeps the first termination reason: a kill after a delete is not a crash', () => {
     const ending = transition(aServer('Active'), { type: 'end', reason: 'Deleted', message: 'deleted' }, now)
     expect(transition(ending, { type: 'exited', exitCode: 137 }, now + 1)).toBe(ending)
     expect(transition(ending, { type: 'gone' }, now + 1)).toBe(ending)
   })
 
-  it('makes a silent Active server Healthy again after a heartbeat', () => {
+  it('makes an Active server whose heartbeats stopped Healthy again after a heartbeat', () => {
     const silent = transition(aServer('Active'), { type: 'silent', hasSentHeartbeats: true, limitMs: 10_000 }, now)
     expect(silent).toMatchObject({ state: 'Active', health: 'Unhealthy' })
     expect(transition(silent, says('Active'), now)).toEqual(aServer('Active'))
   })
 
-  it('updates ports when a number changes or a port is added', () => {
+  it('updates ports when a port number changes or a port is added', () => {
     const running = (ports: typeof place.ports): ServerEvent => ({ type: 'running', ...place, ports })
     const two = [...place.ports, { container: 7778, public: 10_004 }]
     expect(transition(aServer('StandingBy'), running(two), now).ports).toEqual(two)

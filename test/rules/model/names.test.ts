@@ -80,7 +80,7 @@ describe('a server name', () => {
     expect(isNamespace(name), 'at most 63 characters').toBe(true)
   })
 
-  it('takes every one of 36⁵ values', () => {
+  it('can take each of 36⁵ values', () => {
     const drawn = new Set(Array.from({ length: 256 }, (_, byte) => serverName('a', Uint8Array.of(0, 0, 0, 0, byte))))
     expect(drawn.size).toBe(36)
   })

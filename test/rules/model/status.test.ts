@@ -52,17 +52,17 @@ describe('conditions', () => {
     expect(withCondition(frozen([crashing]), blocked)).toEqual([crashing, blocked])
   })
 
-  it('are the same array if nothing has changed', () => {
+  it('are returned as the same array if nothing has changed', () => {
     const both = frozen([crashing, blocked])
     expect(withCondition(both, { ...crashing, since: 99 })).toBe(both)
   })
 
-  it('keep their time while the reason stays the same', () => {
+  it('keep their timestamp while the reason stays the same', () => {
     const next: Condition = { ...crashing, message: 'b: exited with 2', since: 99 }
     expect(withCondition(frozen([crashing, blocked]), next)).toEqual([{ ...next, since: 10 }, blocked])
   })
 
-  it('get a new time when the reason changes', () => {
+  it('get a new timestamp when the reason changes', () => {
     const next: Condition = { ...crashing, reason: 'Silent', since: 99 }
     expect(withCondition(frozen([crashing, blocked]), next)).toEqual([next, blocked])
   })
@@ -73,7 +73,7 @@ describe('conditions', () => {
     expect(withoutCondition(both, 'CreateBlocked')).toEqual([crashing])
   })
 
-  it('are the same array if there is nothing to remove', () => {
+  it('are returned as the same array if there is nothing to remove', () => {
     const one = frozen([crashing])
     expect(withoutCondition(one, 'CreateBlocked')).toBe(one)
   })

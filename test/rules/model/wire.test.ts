@@ -22,7 +22,7 @@ const some: BuildCounts = frozen({ pending: 1, initializing: 2, standingBy: 3, a
 const seen = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
 
 describe('a GameServerBuild', () => {
-  it('has its spec unchanged, and all counters even if they are 0', () => {
+  it('contains its spec unchanged, and all counters even if they are 0', () => {
     expect(seen(gameServerBuild(aBuild(), none, group))).toStrictEqual({
       apiVersion,
       kind: 'GameServerBuild',
@@ -111,7 +111,7 @@ describe('a GameServer', () => {
     })
   })
 
-  it('has the reason for Pending only while it is Pending', () => {
+  it('shows the reason for being Pending only while it is Pending', () => {
     const reason = 'no free port from 10000 to 12000'
     expect(gameServer(aServer('Pending'), group, reason).status.message).toBe(reason)
     for (const state of ['Initializing', 'StandingBy', 'Active'] as const) {
@@ -120,7 +120,7 @@ describe('a GameServer', () => {
     expect(gameServer(aServer('Terminating'), group, reason).status.message).toBe('it was deleted')
   })
 
-  it('lists its ports in order, comma-separated', () => {
+  it('lists its ports in order, separated by commas', () => {
     const ports = [
       { container: 7778, public: 10_004 },
       { container: 7777, public: 10_003 },
@@ -151,13 +151,13 @@ describe('a GameServerDetail', () => {
     })
   })
 
-  it('has a count of 0 and [] without players, and before the first player connects', () => {
+  it('has a count of 0 and an empty list when there are no players, and before the first player connects', () => {
     const empty = { connectedPlayersCount: 0, connectedPlayers: [] }
     expect(gameServerDetail(one, players(), group).spec).toStrictEqual(empty)
     expect(gameServerDetail(one, undefined, group).spec).toStrictEqual(empty)
   })
 
-  it('shows no other field of the record', () => {
+  it('shows no other fields of the record', () => {
     const record = frozen({ ...aServer('Active', { token: 'the-secret' }), players: ['amie'] })
     expect(JSON.stringify(gameServerDetail(record, record, group))).not.toContain('the-secret')
   })
@@ -186,7 +186,7 @@ describe('a GameServerDetail', () => {
 })
 
 describe('an allocation', () => {
-  it('has the address, the ports and the requested session', () => {
+  it('contains the address, the ports, and the requested session', () => {
     expect(allocationOf(aServer('Active'))).toStrictEqual({
       IPV4Address: '203.0.113.9',
       Ports: '7777:10003',

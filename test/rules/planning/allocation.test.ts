@@ -32,7 +32,7 @@ describe('pickServer', () => {
     expect(pickServer({ first: 'first' }, none)).toBe('first')
   })
 
-  it('returns a server of an earlier template only if there is no other', () => {
+  it('returns a server with an earlier template only if there is no other', () => {
     expect(pickServer({ first: 'new' }, { first: 'old' })).toBe('new')
     expect(pickServer(none, { first: 'old' })).toBe('old')
   })
@@ -55,7 +55,7 @@ describe('noServerCode', () => {
 })
 
 describe('sessionKey', () => {
-  test.prop([fc.uuid()])('is the same for upper and lower case of a GUID', (id) => {
+  test.prop([fc.uuid()])('is the same for a GUID in upper and lower case', (id) => {
     expect(sessionKey(id.toUpperCase())).toBe(sessionKey(id))
   })
 

@@ -106,14 +106,14 @@ describe('a rolling update', () => {
     maxPending: fc.constantFrom(5, 5_000),
   })
 
-  test.prop([anyInput])('plans like plain scaling once it is complete', (input) => {
+  test.prop([anyInput])('plans the same as plain scaling once complete', (input) => {
     const over = frozen({ ...input, outdated: { pending: 0, initializing: 0, standingBy: 0 } })
     const { create, destroy, partial } = plan({ ...over, ...over.current, protectedSurplus: 0, draining: false })
     const surplus = destroy.pending + destroy.initializing + destroy.standingBy
     expect(planRollout(over)).toStrictEqual({ create, replace: 0, surplus, partial })
   })
 
-  test.prop([anyInput])('respects max and the limits of a reconcile from any start', (input) => {
+  test.prop([anyInput])('respects max and the limits per reconcile from any starting state', (input) => {
     const { create, replace, surplus } = planRollout(frozen(input))
     const sum = (counts: RolloutInput['current']) => counts.pending + counts.initializing + counts.standingBy
     const there = sum(input.current) + sum(input.outdated) + input.active

@@ -104,7 +104,7 @@ describe('planRollout', () => {
     .map(({ standingBy, more, ...rest }) => input({ spec: { standingBy, max: standingBy + more }, ...rest }))
   const total = (idle: RolloutInput['current']) => idle.pending + idle.initializing + idle.standingBy
 
-  test.prop([anyInput])('never creates beyond max, nor terminates more servers than exist', (given) => {
+  test.prop([anyInput])('never exceeds max, and never terminates more servers than exist', (given) => {
     const { create, replace, surplus } = planRollout(given)
     const all = total(given.current) + total(given.outdated) + given.active
     if (create > 0) expect(all + create).toBeLessThanOrEqual(given.spec.max)

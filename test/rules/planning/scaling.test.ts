@@ -169,7 +169,7 @@ function applied(input: PlanInput, { create, destroy }: Plan): PlanInput {
 const isNothing = ({ create, destroy }: Plan): boolean => create === 0 && idleOf(destroy) === 0
 
 describe('any plan', () => {
-  test.prop([anyInput])('keeps idle + Active within max, or reduces the excess', (input) => {
+  test.prop([anyInput])('keeps idle + Active servers within max, or reduces the excess', (input) => {
     const before = idleOf(input) + input.active
     const after = applied(input, plan(input))
     expect(idleOf(after) + input.active).toBeLessThanOrEqual(Math.max(input.spec.max, before))
@@ -178,7 +178,7 @@ describe('any plan', () => {
     if (create > 0) expect(after.pending).toBeLessThanOrEqual(input.maxPending)
   })
 
-  test.prop([anyInput])('never terminates more servers of a state than exist', (input) => {
+  test.prop([anyInput])('never terminates more servers in a state than exist', (input) => {
     const { create, destroy } = plan(input)
     expect(create).toBeGreaterThanOrEqual(0)
     for (const state of ['pending', 'initializing', 'standingBy'] as const) {
@@ -198,7 +198,7 @@ describe('any plan', () => {
     if (destroy.standingBy > 0) expect(destroy.initializing).toBe(input.initializing)
   })
 
-  test.prop([anyInput])('respects the limits of a reconcile, and is partial if work is left', (input) => {
+  test.prop([anyInput])('respects the limits per reconcile, and is marked partial if work is left', (input) => {
     const limited = plan(input)
     const whole = plan({ ...input, maxCreatesPerReconcile: 1_000, maxDeletesPerReconcile: 1_000 })
     expect(limited.create).toBe(Math.min(whole.create, input.maxCreatesPerReconcile))
@@ -213,7 +213,7 @@ describe('any plan', () => {
     expect(plan({ ...input, mayCreate: false }).destroy).toEqual(plan(input).destroy)
   })
 
-  test.prop([anyInput])('keeps servers that callers wait for if max allows it', (input) => {
+  test.prop([anyInput])('keeps servers that callers are waiting for if max allows it', (input) => {
     const { standingBy, max } = input.spec
     const wanted = standingBy + input.callers
     const left = idleOf(applied(input, plan(input)))

@@ -58,13 +58,13 @@ describe('a valid build', () => {
     expect(readBuildInput(body)).toStrictEqual(accepted(goodBuild))
   })
 
-  it('is read without limits that are undefined', () => {
+  it('is read without the limits that are undefined', () => {
     const health = { sessionSeconds: 60, silenceSeconds: undefined, endLongSessions: undefined }
     const spec = { ...goodSpec, health: { sessionSeconds: 60 } }
     expect(readBuildInput(withSpec({ health }))).toStrictEqual(accepted({ ...goodBuild, spec }))
   })
 
-  it('may expose every port: comparing them takes linear time', () => {
+  it('may expose every port: checking for duplicates takes linear time', () => {
     const ports = Array.from({ length: 65_535 }, (_, i) => i + 1)
     const indexOf = vi.spyOn(Array.prototype, 'indexOf')
     const read = readBuildInput(withSpec({ portsToExpose: ports }))
@@ -118,7 +118,7 @@ const labelRule = (most: number) =>
 const count = 'must be an integer ≥ 0, but is'
 const port = 'must be an integer from 1 to 65535, but is'
 
-describe('a build is refused for', () => {
+describe('a build is rejected for', () => {
   it.each<[string, unknown, string, string]>([
     ['no body', undefined, 'body', 'must be a GameServerBuild object, but is absent'],
     ['null', null, 'body', 'must be a GameServerBuild object, but is null'],
@@ -301,7 +301,7 @@ describe('a build is refused for', () => {
     )
   })
 
-  it('nothing in a template of 64 levels', () => {
+  it('nothing in a template nested 64 levels deep', () => {
     const body = withSpec({ template: { ...template, metadata: nested(63) } })
     expect(readBuildInput(body)).toStrictEqual(accepted(body))
   })
@@ -313,7 +313,7 @@ describe('a build is refused for', () => {
 })
 
 describe('checkForBackend', () => {
-  it('names the field of the template that the backend does not support', () => {
+  it('names the template field that the backend does not support', () => {
     expect(checkForBackend(aSpec({ template }), 'process')).toMatchObject({
       ok: false,
       problem: { field: 'spec.template.spec.containers[0].command' },
@@ -331,7 +331,7 @@ describe('a patch', () => {
     },
   )
 
-  it('may have one field undefined', () => {
+  it('may have one of its fields undefined', () => {
     expect(readPatch({ standingBy: undefined, max: 3 })).toStrictEqual(accepted({ max: 3 }))
   })
 
@@ -358,7 +358,7 @@ describe('a patch', () => {
     expect(readPatch(frozen(body))).toStrictEqual(refused(field, message))
   })
 
-  it('must keep standingBy ≤ max; the error names both', () => {
+  it('must keep standingBy ≤ max; the error names both fields', () => {
     expect(checkBounds(3, 3, '')).toBeUndefined()
     expect(checkBounds(0, 0, '')).toBeUndefined()
     expect(checkBounds(4, 3, '')).toStrictEqual(
@@ -484,7 +484,7 @@ describe('any request', () => {
     expect(readBuildInput(body)).toEqual(accepted(body))
   })
 
-  test.prop([anyJson(...keys)])('is accepted or refused with a field and a message; reading never throws', (body) => {
+  test.prop([anyJson(...keys)])('is accepted, or rejected with a field and a message; reading never throws', (body) => {
     for (const read of [readBuildInput, readPatch, readAllocationRequest]) {
       const checked = read(body)
       if (!checked.ok) expect(checked.problem.field.length * checked.problem.message.length).toBeGreaterThan(0)
@@ -501,7 +501,7 @@ describe('any request', () => {
     },
   )
 
-  it('is refused if it is too deep to serialize', () => {
+  it('is rejected if it is nested too deeply to serialize', () => {
     expect(readBuildInput(deepJson).ok).toBe(false)
     expect(readBuildInput({ metadata: deepJson }).ok).toBe(false)
     expect(readPatch({ max: deepJson }).ok).toBe(false)

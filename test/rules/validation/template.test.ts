@@ -102,11 +102,11 @@ describe('supported by every backend', () => {
 describe('supported by Docker and Kubernetes only', () => {
   const resources = { limits: { cpu: '500m', memory: '256Mi' } }
 
-  it('image, imagePullPolicy and resources.limits are supported by containers', () => {
+  it('image, imagePullPolicy, and resources.limits are supported by the container backends', () => {
     expect(check({ container: { resources, imagePullPolicy: 'Always' } }, 'container')).toStrictEqual(runsOn([]))
   })
 
-  it('image, imagePullPolicy and resources.limits are skipped and reported by the process backend', () => {
+  it('image, imagePullPolicy, and resources.limits are skipped and reported by the process backend', () => {
     const at = 'spec.template.spec.containers[0]'
     expect(check({ container: { resources, imagePullPolicy: 'Always' } }, 'process')).toStrictEqual(
       runsOn([image, `${at}.resources`, `${at}.imagePullPolicy`]),
@@ -117,7 +117,7 @@ describe('supported by Docker and Kubernetes only', () => {
     expect(check({ container: { resources: { limits: { cpu } } } }, 'container')).toStrictEqual(runsOn([]))
   })
 
-  it('requests and ephemeral storage are skipped and reported by containers', () => {
+  it('requests and ephemeral storage are skipped and reported by the container backends', () => {
     const more = { limits: { ...resources.limits, 'ephemeral-storage': '1Gi' }, requests: { cpu: '1' } }
     expect(check({ container: { resources: more } }, 'container')).toStrictEqual(
       runsOn([
@@ -127,7 +127,7 @@ describe('supported by Docker and Kubernetes only', () => {
     )
   })
 
-  it('other resources, such as a GPU, are refused by containers', () => {
+  it('other resources, such as a GPU, are rejected by the container backends', () => {
     const gpu = { limits: { 'nvidia.com/gpu': 1 } }
     expect(check({ container: { resources: gpu } }, 'container')).toMatchObject({
       ok: false,
@@ -181,7 +181,7 @@ describe('skipped and reported outside Kubernetes', () => {
   })
 })
 
-describe('refused outside Kubernetes, since ignoring it could change the game', () => {
+describe('rejected outside Kubernetes, since ignoring it could change the game', () => {
   const cases: readonly (readonly [string, Parts])[] = [
     ['.kind', { top: { kind: 'Pod' } }],
     ...entries(
@@ -273,14 +273,14 @@ describe('required by a backend', () => {
     },
   )
 
-  it.each([[undefined], [null], ['']])('the container backend refuses the image %j', (name) => {
+  it.each([[undefined], [null], ['']])('the container backend rejects the image %j', (name) => {
     expect(check({ container: { image: name } }, 'container')).toStrictEqual(needsImage)
     expect(check({ container: { image: name } }, 'process')).toMatchObject({ ok: true })
     expect(check({ container: { image: name } }, 'pod')).toStrictEqual(runsOn([]))
   })
 })
 
-describe('refused by every backend', () => {
+describe('rejected by every backend', () => {
   const container = (fields: object): unknown => templateWith({ container: fields })
   const first = '.spec.containers[0]'
   const portRule = 'must be an integer from 1 to 65535, but is'
@@ -399,7 +399,7 @@ describe('refused by every backend', () => {
     }
   })
 
-  it('prefixes field paths with the path of the template', () => {
+  it('prefixes field paths with the template’s path', () => {
     expect(checkTemplate({}, 'pod', 'template')).toMatchObject({ problem: { field: 'template.spec' } })
   })
 })
@@ -487,7 +487,7 @@ const keys = [
 ]
 
 describe('any template', () => {
-  test.prop([anyJson(...keys)])('is accepted or refused with the invalid field; the check never throws', (json) => {
+  test.prop([anyJson(...keys)])('is accepted, or rejected with the invalid field; the check never throws', (json) => {
     const nested = [json, { spec: json }, { spec: { containers: json } }, { spec: { containers: [json] } }]
     for (const template of nested) {
       for (const support of supports) {

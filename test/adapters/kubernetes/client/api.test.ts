@@ -47,7 +47,7 @@ describe('an API call', () => {
     expect(error).toMatchObject({ code: 'unavailable', message: expect.stringContaining('http://127.0.0.1:1') })
   })
 
-  it('times out without a response, and with one that never ends', async () => {
+  it('times out if there is no response, or if the response never ends', async () => {
     const server = await fakeApiServer(() => {})
     const api = apiOf(configFor(server.url), { callTimeoutMs: 100 })
     expect(await failureOf(api.request(get))).toMatchObject({ code: 'unavailable' })
@@ -105,7 +105,7 @@ describe('an API call', () => {
     expect(server.requests).toHaveLength(4)
   })
 
-  it('is retried after a 429, no sooner than Retry-After says', async () => {
+  it('is retried after a 429, no sooner than Retry-After allows', async () => {
     let refused = 0
     const server = await fakeApiServer((_, response) => {
       if (refused++ > 0) return respond(response, 200, { metadata: { name: 'a' } })
@@ -133,7 +133,7 @@ describe('an API call', () => {
       order.push(n)
     }
     await Promise.all(Array.from({ length: 150 }, (_, n) => call(n)))
-    // The first second's worth starts at once.
+    // The calls allowed in the first second start immediately.
     expect(performance.now() - begun).toBeGreaterThan(400)
     expect(most).toBe(4)
     expect(Math.max(...order.map((n, at) => Math.abs(n - at)))).toBeLessThanOrEqual(4)
@@ -148,7 +148,7 @@ describe('an API call', () => {
     await clock.advance(999)
     expect(over).toBe(0)
     await clock.advance(1)
-    // No further time passes.
+    // The clock does not advance any further.
     const errors = await Promise.all(calls)
     expect(errors.map(({ code }) => code)).toEqual(errors.map(() => 'unavailable'))
     expect(errors.map(({ message }) => message)).toEqual(errors.map(() => expect.stringContaining('within 1 s')))
@@ -157,7 +157,7 @@ describe('an API call', () => {
     expect(await api.object(get)).toMatchObject({ metadata: { name: 'a' } })
   })
 
-  it('with priority is not blocked by other calls, however many get no response', async () => {
+  it('with priority is not blocked by other calls, no matter how many get no response', async () => {
     const server = await fakeApiServer((_, response, url) => {
       if (url.searchParams.has('ahead')) respond(response, 200, { metadata: { name: 'a' } })
     })

@@ -132,7 +132,7 @@ describeOnCluster('hosts that lose the API server or each other during allocatio
     },
   )
 
-  it('continue under another leader when the leader is disconnected', { timeout: 180_000 }, async () => {
+  it('continue under a new leader when the leader is disconnected', { timeout: 180_000 }, async () => {
     const { namespace, host, start, endings } = await scene()
     const first = await host('host-1')
     await start(first.fleet)

@@ -62,7 +62,7 @@ async function scene(
 }
 
 describe('a watch', () => {
-  it('lists once, then reports every change, however the stream is split', async () => {
+  it('lists once, then reports every change, no matter how the stream is split into chunks', async () => {
     const { watches, events, opened, lists } = await scene()
     await opened(1)
     const event = (type: string, name: string) => ({ type, object: { metadata: { name, resourceVersion: '101' } } })
@@ -76,7 +76,7 @@ describe('a watch', () => {
     expect(Number(query?.get('timeoutSeconds'))).toBeGreaterThanOrEqual(300)
   })
 
-  it('resumes from the last event or bookmark when the server ends it, without a list', async () => {
+  it('when ended by the server, resumes from the last event or bookmark without a relist', async () => {
     const { watches, events, send, opened, lists, setRevision } = await scene()
     await opened(1)
     setRevision(110)
@@ -89,7 +89,7 @@ describe('a watch', () => {
     expect([lists(), watches[1]?.from]).toEqual([1, '110'])
   })
 
-  it('reconnects after repeated failures with a pause and without a list', async () => {
+  it('reconnects after repeated failures, with a pause and without a relist', async () => {
     const { server, opened, lists } = await scene()
     const begun = performance.now()
     for (const count of [1, 2, 3]) {
@@ -101,7 +101,7 @@ describe('a watch', () => {
     expect(performance.now() - begun).toBeGreaterThan(700)
   })
 
-  it('lists once more when its revision has expired', async () => {
+  it('relists when its revision has expired', async () => {
     const { watches, events, opened, lists, setRevision } = await scene()
     await opened(1)
     setRevision(200)
@@ -131,7 +131,7 @@ describe('a watch', () => {
     expect([counts.broken, lists()]).toEqual([0, 1])
   })
 
-  it('resets its back-off once it has been stable', async () => {
+  it('resets its back-off once the connection has been stable', async () => {
     const clock = virtualClock()
     const [stallMs, firstPauseMs] = [700, 500]
     const { server, followed, broken } = await scene({ stallMs, clock })
@@ -167,7 +167,7 @@ describe('a watch', () => {
     expect(lists()).toBe(2)
   })
 
-  it('does not check the revision twice when it breaks during the check', async () => {
+  it('does not check the revision twice when the connection breaks during the check', async () => {
     const { server, watches, opened } = await scene()
     const { answer } = server
     server.answer = (request, response, url) => {
@@ -188,7 +188,7 @@ describe('a watch', () => {
     await until('it is reported', () => events.includes('changed a'))
   })
 
-  it('reports and requests nothing once stopped', async () => {
+  it('reports nothing and sends no requests once stopped', async () => {
     const { server, watches, events, opened, send, stop } = await scene()
     await opened(1)
     stop()

@@ -87,7 +87,7 @@ describe('a Lease that is deleted', () => {
     expect(others.flatMap(({ changes }) => changes)).not.toContain('elected')
   })
 
-  it('is recreated by another host one lease duration after its leader is gone', async () => {
+  it('is recreated by another host one lease duration after its leader disappears', async () => {
     const { host, remove } = await scene()
     const first = host('first')
     await until('the first leads', () => first.leads)
@@ -100,13 +100,13 @@ describe('a Lease that is deleted', () => {
     expect(performance.now() - removedAt).toBeGreaterThan(leaseMs * 0.95)
   })
 
-  it('and recreated by another host ends the leadership at the next check', async () => {
+  it('and recreated by another host ends the old leader’s term at its next check', async () => {
     const clock = virtualClock()
     const { state, server, host, remove } = await scene(clock)
     const first = host('first')
     await until('the first leads', () => first.leads)
     const { answer } = server
-    // Between its read and its write.
+    // Another host creates the Lease between this host's read and write.
     server.answer = (request, response, url) => {
       if (request.method === 'POST') {
         const metadata = { name: 'fleet', resourceVersion: String(++state.revision) }
@@ -117,12 +117,12 @@ describe('a Lease that is deleted', () => {
       answer(request, response, url)
     }
     remove()
-    // Its next check; its own lease lasts longer.
+    // Advances to the host's next check; its own lease lasts longer.
     await clock.advance(leaseMs / 4)
     await until('it no longer leads', () => !first.leads)
   })
 
-  it('makes a new host wait for one lease duration when the fleet has run before', async () => {
+  it('makes a new host wait for one lease duration if the fleet has run before', async () => {
     const { host } = await scene()
     const begun = performance.now()
     const late = host('late', () => Promise.resolve(true))
@@ -133,7 +133,7 @@ describe('a Lease that is deleted', () => {
   })
 
   it('does not delay the first host of a new fleet', async () => {
-    // Time stands still.
+    // The clock does not advance.
     const { host } = await scene(virtualClock())
     const first = host('first', () => Promise.resolve(false))
     await until('it leads', () => first.leads)
@@ -175,7 +175,7 @@ describe('a Lease that is edited by hand', () => {
     expect(renewed).toMatchObject({ leaseMs: 5_000, at: 20 })
   })
 
-  it('ends the leadership, and is free after one lease duration', async () => {
+  it('ends the leader’s term, and can be acquired after one lease duration', async () => {
     const { host, edit } = await scene()
     const first = host('first')
     await until('the first leads', () => first.leads)
@@ -189,7 +189,7 @@ describe('a Lease that is edited by hand', () => {
   })
 })
 
-it('a host that restarts under the name in the Lease leads after one lease duration', async () => {
+it('a host that restarts under the name recorded in the Lease leads after one lease duration', async () => {
   const { host } = await scene()
   const before = host('first')
   await until('it leads', () => before.leads)

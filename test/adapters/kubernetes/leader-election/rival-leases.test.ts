@@ -110,7 +110,7 @@ describe('a host whose namespaces differ from those of the leader', () => {
     expect(peak.leading).toBe(1)
   })
 
-  it('leads at once when the namespaces do not overlap, and lists its namespaces in an annotation of its Lease', async () => {
+  it('leads at once when the namespaces do not overlap, and lists its namespaces in an annotation on its Lease', async () => {
     const { leases, host, lists, writes } = await scene()
     const first = host('first', ['duels', 'chess'])
     const second = host('second', ['arcade'])

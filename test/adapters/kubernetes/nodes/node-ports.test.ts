@@ -20,7 +20,7 @@ describe('node ports', () => {
     expect(pool.take(2, ['a', 'b'])).toEqual([101, 103])
   })
 
-  it('are otherwise all free on one node', () => {
+  it('are otherwise all free on a single node', () => {
     const { pool } = poolOf([
       ...[100, 101, 102].map((port) => ({ port, node: 'a' })),
       ...[101, 103].map((port) => ({ port, node: 'b' })),
@@ -40,7 +40,7 @@ describe('node ports', () => {
     )
   })
 
-  it('are exhausted when no node accepts the pod and every port is in use somewhere', () => {
+  it('are reported as exhausted when no node accepts the pod and every port is in use somewhere', () => {
     const { pool } = poolOf([100, 101, 102, 103].map((port) => ({ port, node: 'a' })))
     expect(() => pool.take(1, [])).toThrow('no node accepts its pod')
     expect(pool.take(1, ['b'])).toEqual([100])
@@ -110,7 +110,7 @@ describe('a node', () => {
     expect(acceptsPod(one, of)).toBe(accepted)
   })
 
-  it('has its ExternalIP as address, or else its InternalIP', () => {
+  it('has its ExternalIP as its address, or else its InternalIP', () => {
     const internal = { type: 'InternalIP', address: '10.0.0.4' }
     const external = { type: 'ExternalIP', address: '203.0.113.4' }
     const hostname = { type: 'Hostname', address: 'node-4' }
@@ -119,7 +119,7 @@ describe('a node', () => {
     expect(nodeAddress({ status: { addresses: [hostname] } })).toBeUndefined()
   })
 
-  it('has the IPv4 address if it also has an IPv6 address of the same type', () => {
+  it('has its IPv4 address as its address, even if it also has an IPv6 address of the same type', () => {
     const at = (...addresses: readonly (readonly [string, string])[]) =>
       nodeAddress({ status: { addresses: addresses.map(([type, address]) => ({ type, address })) } })
     expect(at(['InternalIP', 'fd00::5'], ['InternalIP', '10.0.0.5'])).toBe('10.0.0.5')

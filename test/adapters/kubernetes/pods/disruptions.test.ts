@@ -150,7 +150,7 @@ describeOnCluster('a fleet', () => {
     },
   )
 
-  it('publishes the ExternalIP of a node, and the InternalIP while it has none', limit, async () => {
+  it('publishes a node’s ExternalIP, or its InternalIP while it has none', limit, async () => {
     const { servers, standing } = await scene('addressed', 1)
     const [name = ''] = await standing(1)
     const node = await nodeOf(name)

@@ -92,7 +92,7 @@ async function scene(first: readonly object[] = [], { publicAddress, logger = si
 }
 
 describe('a pod reported by a watch', () => {
-  it('stays when an older list lacks it', async () => {
+  it('stays cached when an older list omits it', async () => {
     const { pods, reports, watches, opened, send, lists, held, cachedUid } = await scene()
     lists([], 100)
     const heldList = held()
@@ -125,7 +125,7 @@ describe('a pod reported by a watch', () => {
     expect([cachedUid(), reports]).toEqual(['first', ['first pending', 'first running']])
   })
 
-  it('stays gone when an older response still has it', async () => {
+  it('stays removed when an older response still contains it', async () => {
     const { pods, reports, send, shows, cachedUid } = await scene([podAt(80)])
     let response: ServerResponse | undefined
     shows((_, late) => void (response = late))
@@ -140,7 +140,7 @@ describe('a pod reported by a watch', () => {
     expect(reports).toEqual(['first running', 'first gone'])
   })
 
-  it('is replaced by its successor, which a late event of it does not replace', async () => {
+  it('is replaced by its successor, which a late event for the old pod does not overwrite', async () => {
     const { pods, reports, send, cachedUid } = await scene([podAt(80)])
     pods.add(podAt(110, { uid: 'second' }))
     send('MODIFIED', podAt(100))
@@ -152,7 +152,7 @@ describe('a pod reported by a watch', () => {
 })
 
 describe('a pod known only from the response to its creation', () => {
-  it('stays when an older list lacks it, and is gone when a newer one does', async () => {
+  it('stays cached when an older list omits it, and is removed when a newer list omits it', async () => {
     const { pods, reports, watches, opened, lists, send, cachedUid } = await scene()
     pods.add(podAt(101, { phase: 'Pending' }))
     const listAt = async (at: number) => {
@@ -170,7 +170,7 @@ describe('a pod known only from the response to its creation', () => {
 })
 
 describe('a cluster restored from a backup', () => {
-  it('replaces the cache though its revisions are lower', async () => {
+  it('replaces the cache even though its revisions are lower', async () => {
     const { reports, watches, opened, lists, send, cachedUid, pods } = await scene([podAt(80)])
     send('MODIFIED', podAt(500, { more: { annotations: { seen: 'yes' } } }))
     await until('it is reported', () => pods.find(ref)?.revision === 500)
@@ -227,7 +227,7 @@ describe('a pod whose labels are edited', () => {
   }
   const exited = { phase: 'Failed', containerStatuses: [{ name: 'game', state: { terminated: { exitCode: 3 } } }] }
 
-  it('stays when the watch no longer selects it, and gets its labels back', async () => {
+  it('stays cached when the watch no longer selects it, and gets its labels back', async () => {
     const { pods, reports, warned, patches, labels, put, send, marks } = await sceneOfOne()
     put(podAt(105, { more: labels({ [`${group}/server`]: undefined }) }))
     // Its last labelled state, at the new revision.
@@ -237,7 +237,7 @@ describe('a pod whose labels are edited', () => {
     expect(warned).toEqual(['pod labels or annotations were changed; restoring them'])
   })
 
-  it('keeps its identity, whatever its labels say', async () => {
+  it('keeps its identity, regardless of its labels', async () => {
     const { pods, reports, patches, labels, put, send } = await sceneOfOne()
     const changed = podAt(105, { more: labels({ [`${group}/uid`]: 'another' }) })
     put(changed)
@@ -262,7 +262,7 @@ describe('a pod whose labels are edited', () => {
     expect(reports.filter((line) => !line.endsWith('running'))).toEqual(['first exited', 'first gone'])
   })
 
-  it('stays when a new list lacks it, until its labels are restored', async () => {
+  it('stays cached when a relist omits it, until its labels are restored', async () => {
     const { pods, reports, labels, lists, opened, put, send, away } = await sceneOfOne()
     away(true)
     put(podAt(105, { more: labels({ [`${group}/server`]: undefined }) }))
@@ -275,7 +275,7 @@ describe('a pod whose labels are edited', () => {
     expect(reports).toEqual(['first running'])
   })
 
-  it('gets its labels back only from a host that leads', async () => {
+  it('gets its labels back only from a host that is leading', async () => {
     const fence = new WriteFence(systemClock)
     fence.close()
     const { pods, reports, patches, requests, labels, put, send } = await sceneOfOne({ fence })
@@ -291,7 +291,7 @@ describe('a pod whose labels are edited', () => {
 })
 
 describe('a pod that was force-deleted', () => {
-  it('is gone once the API server confirms the deletion', async () => {
+  it('is removed once the API server confirms the deletion', async () => {
     const { pods, reports, put, away, requests, send } = await sceneOfOne()
     away(true)
     put(undefined)
@@ -310,7 +310,7 @@ describe('the address of a pod', () => {
     status: { addresses: [{ type: 'ExternalIP', address }], conditions: [{ type: 'Ready', status: 'True' }] },
   })
 
-  it('is that of its node, also after the nodes are listed again', async () => {
+  it('is that of its node, even after the nodes are listed again', async () => {
     const { pods, reports, nodes } = await scene([podAt(80)])
     const address = () => pods.find(ref)?.instance.address
     expect(address()).toBeUndefined()
@@ -321,14 +321,14 @@ describe('the address of a pod', () => {
     expect(address()).toBe('198.51.100.4')
   })
 
-  it('is the configured publicAddress, whatever the node', async () => {
+  it('is the configured publicAddress, regardless of the node', async () => {
     const { pods } = await scene([podAt(80)], { publicAddress: '203.0.113.7' })
     expect(pods.find(ref)?.instance.address).toBe('203.0.113.7')
   })
 })
 
 describe('a cached pod', () => {
-  it('keeps only the fields in use, less than a tenth of the object', async () => {
+  it('keeps only the fields in use, which are less than a tenth of the object', async () => {
     const padding = Array.from({ length: 40 }, (_, i) => ({ name: `f:field-${i}`, value: 'x'.repeat(100) }))
     const pod = podAt(80, { more: { managedFields: padding, annotations: { [`${group}/ports`]: '7777:10003' } } })
     const reported = { ...pod, spec: { ...pod.spec, containers: [{ name: 'game', image: 'arena', env: padding }] } }

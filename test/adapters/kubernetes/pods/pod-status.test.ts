@@ -220,13 +220,13 @@ describe('an instance whose pod', () => {
 })
 
 describe('a pod', () => {
-  it('is unstarted until one of its containers starts', () => {
+  it('counts as not started until one of its containers starts', () => {
     expect(isUnstarted(podOf({ phase: 'Pending', game: { waiting: {} } }))).toBe(true)
     expect(isUnstarted(podOf({ phase: 'Pending', init: { running: {} } }))).toBe(false)
     expect(isUnstarted(podOf({ game: { running: {} } }))).toBe(false)
   })
 
-  it('has the host ports that its containers request as template host ports, except the allocated public ports', () => {
+  it('has as template host ports those that its containers request, except the allocated public ports', () => {
     expect(templateHostPorts(podOf({ hostPorts: [10_003, 10_003] }), identity)).toEqual([])
     expect(templateHostPorts(podOf({ hostPorts: [9100, 10_003, 9100, 53] }), identity)).toEqual([9100, 53])
     const sidecar = { name: 'side', restartPolicy: 'Always', ports: [{ hostPort: 9200 }] }

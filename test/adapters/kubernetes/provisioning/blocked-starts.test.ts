@@ -102,7 +102,7 @@ describe('a pod whose ports are taken', () => {
     },
   })
 
-  it('is replaced when it requests public ports only, which pods outside the fleet use', async () => {
+  it('is replaced when it requests only public ports, which pods outside the fleet are using', async () => {
     const { backend } = await scene([podWith()])
     expect(await backend.list()).toMatchObject([{ phase: 'exited', interrupted: true }])
   })
@@ -159,7 +159,7 @@ describe('a pod whose SDK secret the API server rejects', () => {
     expect(reports).toEqual([])
   })
 
-  it('does not pass its reason on to its successor', async () => {
+  it('does not pass on its reason to its successor', async () => {
     const { backend, reports, answerSecrets, created, advanceUntil, sendUntil } = await scene()
     answerSecrets(reject)
     const spec = specOf('games', 'true')
@@ -217,7 +217,7 @@ describe('a scheduled pod that does not start', () => {
     expect([first?.blocked, second?.blocked]).toEqual([undefined, true])
   })
 
-  it('has no timer once it is gone or the backend is closed', async () => {
+  it('leaves no timer behind once it is deleted or the backend is closed', async () => {
     const clock = virtualClock()
     const slow: string[] = []
     const starts = new SlowStarts(clock, ({ name }) => slow.push(name))

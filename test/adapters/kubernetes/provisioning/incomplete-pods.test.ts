@@ -57,7 +57,7 @@ async function scene() {
   return { cluster, backend, deletions, warned }
 }
 
-it('an incomplete pod that cannot be deleted does not block leading, is logged once, and is retried with each list', async () => {
+it('an incomplete pod that cannot be deleted does not block leadership, is logged once, and its deletion is retried with each list', async () => {
   const { cluster, backend, deletions, warned } = await scene()
   const elector = alwaysLeader
   const fleet = await createFleet({ backend, store: memoryStore(), elector, agent: { external: '127.0.0.1:1' } })

@@ -6,7 +6,7 @@ import { fixedHostPorts } from '../../../../adapters/kubernetes/provisioning/tem
 import { configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
 import { specOf } from '../support/support.js'
 
-it('a pod gets the labels and annotations of its template, and no other metadata of it', () => {
+it('a pod gets the labels and annotations of its template, but no other metadata', () => {
   const own = { labels: { tier: 'gold' }, annotations: { 'example.com/owner': 'arena' } }
   const metadata = {
     ...own,
@@ -33,7 +33,7 @@ it('a pod gets the labels and annotations of its template, and no other metadata
   expect(pod).toMatchObject({ metadata: { ...spec.ref, ...own } })
 })
 
-it('the fixed host ports of a template are those that it requests, except those that the fleet replaces', () => {
+it('a template’s fixed host ports are those it requests, except those that the fleet replaces', () => {
   const container = {
     ports: [{ containerPort: 7777, hostPort: 1 }, { containerPort: 2, hostPort: 3 }, { containerPort: 4 }],
   }

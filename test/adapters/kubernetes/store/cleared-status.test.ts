@@ -103,7 +103,7 @@ describe('a build whose status is cleared', () => {
     })
   })
 
-  it('while no host runs gets its uid back from its servers', async () => {
+  it('while no host is running gets its uid back from its servers', async () => {
     const { listed, written } = await scene(buildAt(9, {}), [server])
     expect(listed[0]?.record.uid).toBe(status.uid)
     await until('its status is written', () => written.length > 0)

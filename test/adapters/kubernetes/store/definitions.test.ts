@@ -216,7 +216,7 @@ describeOnCluster('records in custom resources', () => {
     api.close()
   })
 
-  it('keep every field for the next host', async () => {
+  it('preserve every field for the next host', async () => {
     const store = await openStore(api, namespace)
     const server = { ...wholeServer, namespace }
     await store.servers.create(server)
@@ -262,7 +262,7 @@ describeOnCluster('the API server', () => {
     expect(await kept('arena', good)).toEqual(good)
   })
 
-  it.each(places)('accepts and rejects the same values at spec.%s as validation', async (place) => {
+  it.each(places)('accepts and rejects the same values for spec.%s as validation', async (place) => {
     const wrong = await Promise.all(
       oddities.map(async (value) => {
         const spec = replaced(good, place.split('.'), value)
@@ -278,14 +278,14 @@ describeOnCluster('the API server', () => {
   })
 
   it.each(['a', 'a-b', 'A', 'a.b', '-a', 'a_b', 'a'.repeat(57), 'a'.repeat(58)])(
-    'accepts or rejects the name %s like validation',
+    'accepts or rejects the name %s exactly as validation does',
     async (name) => {
       expect((await kept(name, good)) !== undefined).toBe(followsRules(name, good))
     },
   )
 })
 
-/** Of builds, servers and details: spec and status. */
+/** The spec and status schemas of builds, servers and details. */
 async function schemas(): Promise<readonly unknown[]> {
   const documents = parseAllDocuments(await definitionsText()).map((document): unknown => document.toJS())
   return documents.map((document) => at(document, 'spec.versions.0.schema.openAPIV3Schema.properties'))

@@ -99,7 +99,7 @@ describe('the counts of a build', () => {
     expect(writes()).toBe(5)
   })
 
-  it('wait for the watch after a conflict, without further requests', async () => {
+  it('after a conflict, are not sent again until the watch reports the change', async () => {
     const { clock, store, watches, changes, writes } = await scene((response, nth) => {
       if (nth === 1) respond(response, 409, statusOf(409, 'Conflict', 'arena'))
       else respond(response, 200, buildAt(21))

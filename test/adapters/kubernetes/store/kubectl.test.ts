@@ -16,7 +16,7 @@ describeOnCluster('a fleet managed with kubectl', () => {
     api.close()
   })
 
-  /** A fleet in a namespace of its own. */
+  /** A fleet in its own namespace. */
   async function scene(options?: Parameters<typeof openFleet>[2]) {
     const namespace = await makeNamespace(api, namespaceName())
     namespaces.push(namespace)
@@ -146,7 +146,7 @@ describeOnCluster('a fleet managed with kubectl', () => {
     expect(endings).toEqual([`${name} Deleted`])
   })
 
-  it('terminates all servers of a deleted build, also one with a match', async () => {
+  it('terminates all servers of a deleted build, including those with a match', async () => {
     const { fleet, k, apply, standing } = await scene({ limits: { resyncIntervalMs: 600_000 } })
     const events: FleetEvent['type'][] = []
     fleet.on('*', ({ type }) => events.push(type))
@@ -160,7 +160,7 @@ describeOnCluster('a fleet managed with kubectl', () => {
     await until('their objects are gone', async () => (await k('get', 'gs', '-o', 'name')) === '')
   })
 
-  it('garbage-collects servers and details with their build while no host runs', async () => {
+  it('has servers and details garbage-collected with their build while no host is running', async () => {
     const { namespace, fleet, k, apply, standing } = await scene()
     await apply('arena', { standingBy: 2, max: 2 })
     await standing(2)

@@ -64,7 +64,7 @@ describeOnCluster('a fleet with records in custom resources', () => {
     return { ...saved, metadata }
   }
 
-  it('keeps its matches when the manifest of a build is replaced, and applies the new spec', async () => {
+  it('keeps its matches when a build’s manifest is replaced, and applies the new spec', async () => {
     const { namespace, fleet, k, serversNow, standing, events } = await scene()
     const sessionID = randomUUID()
     await fleet.allocate({ buildID: 'id-of-arena', sessionID })
@@ -85,7 +85,7 @@ describeOnCluster('a fleet with records in custom resources', () => {
     await k('delete', 'gsb', 'arena')
   })
 
-  it('treats copies of a build, and builds deleted and applied again, as new builds', async () => {
+  it('treats a copy of a build, and a build that was deleted and applied again, as a new build', async () => {
     const { namespace, k } = await place()
     const store = await openStore(api, namespace)
     onTestFinished(() => store.close())
@@ -111,7 +111,7 @@ describeOnCluster('a fleet with records in custom resources', () => {
     await until('the cluster has collected it', async () => (await k('get', 'gs', '-o', 'name')) === '')
   })
 
-  it('garbage-collects the servers of a build created through the API while no host runs', async () => {
+  it('has the servers of a build created through the API garbage-collected while no host is running', async () => {
     const { fleet, k, serversNow } = await scene()
     await fleet.close()
     expect(await serversNow()).toHaveLength(2)
@@ -119,7 +119,7 @@ describeOnCluster('a fleet with records in custom resources', () => {
     await until('the cluster has collected them', async () => (await k('get', 'gs', '-o', 'name')) === '')
   })
 
-  it('garbage-collects the pods of such a build as well', async () => {
+  it('has the pods of a build created through the API garbage-collected as well', async () => {
     const { namespace, k } = await place()
     const places = { namespaces: [namespace], systemNamespace: namespace, portRange: nextRange(10) }
     // Heartbeats are not needed: only the pods matter here.

@@ -22,16 +22,16 @@ function written(server: Server, status?: object): KubeObject {
 describe('the grace period of a server', () => {
   const server = { ...minimalServer(ref), graceSeconds: 600 }
 
-  it('is that of its creation until its status is written', () => {
+  it('is the one it was created with until its status is written', () => {
     expect(readServer(written(server), open)).toEqual(server)
   })
 
-  it('is that of the template it runs, when it was created with another one', () => {
+  it('is that of the template it runs, even if it was created with another one', () => {
     const renewed = { ...server, templateHash: 'another', graceSeconds: 5 }
     expect(readServer(written(server, serverStatus(renewed, '7')), open)).toEqual(renewed)
   })
 
-  it('is unknown in objects of older versions, and never taken from a template that it does not run', () => {
+  it('is unknown in objects written by older versions, and is never taken from a template that the server does not run', () => {
     const before = minimalServer(ref)
     expect(readServer(written(before), open)).toEqual(before)
     const renewed = { ...before, templateHash: 'another' }
