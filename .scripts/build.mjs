@@ -1,6 +1,6 @@
 /**
- * Builds dist with tsup, unless dist is already up to date. `--js` skips the type declarations, so that a server starts
- * sooner. Writes to dist only, one file at a time by rename: a concurrent import never finds a missing or partial file.
+ * Builds dist with tsup, unless dist is up to date. `--js` skips the type declarations, which makes the build faster. Writes
+ * only to dist and renames each finished file into place, so that a concurrent import never finds a missing or partial file.
  */
 import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
@@ -22,7 +22,7 @@ const entry = ['src', 'src/client', 'src/http', 'src/metrics', 'src/sdk', 'src/t
 const code = {
   name: 'code',
   owns: (file) => /\.c?js$/.test(file),
-  // Without splitting, esbuild would turn the CommonJS copy's `import()` into `require()`.
+  // Without this, esbuild would turn `import()` in the CommonJS build into `require()`.
   builds: [
     { format: 'esm', target: 'node20.19', splitting: true },
     { format: 'cjs', target: 'node20.19', splitting: false },
@@ -35,7 +35,7 @@ const types = {
   builds: [{ format: ['esm', 'cjs'], dts: { only: true } }],
 }
 
-/** The file with the fingerprint of the sources of a part. Not published. @param {Part} part */
+/** The file that stores the fingerprint of a part's sources. Not published. @param {Part} part */
 const stampOf = (part) => join(dist, `.${part.name}`)
 
 process.chdir(root)

@@ -1,6 +1,6 @@
 /**
- * `npm run bundle`: builds the content of the bundled server's image, one file for the server with its dependencies and one for
- * each package that it loads at run time. Requires `npm run build` first.
+ * `npm run bundle`: builds the content of the bundled server's image: one file for the server and its dependencies, and one
+ * for each package that the server loads at run time. Requires `npm run build` first.
  */
 import { rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -13,7 +13,7 @@ const folder = join(root, 'dist', '.server')
 const packages = ['@kubernetes/client-node', 'prom-client']
 
 await rm(folder, { recursive: true, force: true })
-// The package declares that it has no side effects.
+// package.json declares that the package has no side effects, so esbuild warns about bare imports.
 const logOverride = /** @type {const} */ ({ 'ignored-bare-import': 'silent' })
 /** @type {import('esbuild').BuildOptions} */
 const common = {
@@ -25,14 +25,14 @@ const common = {
   legalComments: 'none',
 }
 
-// Keeps its path below the root, since it finds its own files relative to itself.
+// The bundle keeps the path of the source file, because the server locates its own files relative to itself.
 const server = join(folder, 'examples', 'server', 'main.mjs')
 await build({
   ...common,
   entryPoints: [join(root, 'examples', 'server', 'main.ts')],
   outfile: server,
   format: 'esm',
-  // Native binaries for stores and engines that the image does not use.
+  // Native binaries for stores and backends that the image does not use.
   external: ['lmdb', 'dockerode'],
 })
 for (const name of packages) {

@@ -1,6 +1,6 @@
 /**
- * `npm run check`: runs all static checks in parallel. Prints the duration of each, and the output of those that failed. Run by
- * npm, which puts the tools on the PATH.
+ * `npm run check`: runs all static checks in parallel. Prints how long each takes, and the output of those that fail. Run it
+ * with npm, which adds the tools to the PATH.
  */
 import { spawn } from 'node:child_process'
 

@@ -1,5 +1,5 @@
 /**
- * `npm run crds` writes adapters/kubernetes/crds.yaml from the schemas of the rules. With `--check` it fails when the
+ * `npm run crds` generates adapters/kubernetes/crds.yaml from the schemas in `rules/schemas`. With `--check` it fails if the
  * file is out of date.
  */
 import { Document, isMap, isScalar, isSeq, visit } from 'yaml'

@@ -1,9 +1,9 @@
-/** Writes a generated file, or fails with `--check` when the file in the working tree is out of date. */
+/** Writes a generated file. With `--check`, fails if the file in the working tree is out of date. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { format, resolveConfig } from 'prettier'
 
-/** `path` is relative to the root of the repository; `command` regenerates the file. */
+/** `path` is relative to the root of the repository. `command` is the command that regenerates the file. */
 export async function writeOrCheck(path: string, content: string, command: string): Promise<void> {
   const file = fileURLToPath(new URL(`../${path}`, import.meta.url))
   const text = await format(content, { ...(await resolveConfig(file)), filepath: file })

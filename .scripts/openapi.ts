@@ -1,4 +1,4 @@
-/** `npm run openapi` writes docs/openapi.json. With `--check` it fails when the file is out of date. */
+/** `npm run openapi` generates docs/openapi.json. With `--check` it fails if the file is out of date. */
 import { openApiDocument } from '../src/http/openapi/document.js'
 import { writeOrCheck } from './generated-file.js'
 

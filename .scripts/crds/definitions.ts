@@ -1,6 +1,7 @@
 /**
- * The custom resource definitions. What users and clients see comes from the schemas of the rules; written here is what
- * only Kubernetes knows: names, printer columns, subresources, defaults, and the fields in which hosts keep records.
+ * The custom resource definitions. Fields that users and clients see come from the schemas in `rules/schemas`. This file
+ * adds what is specific to Kubernetes: names, printer columns, subresources, defaults, and the fields in which hosts store
+ * records.
  */
 import { defaultApiGroup } from '../../src/rules/model/wire.js'
 import { buildInput, condition, gameServerBuild } from '../../src/rules/schemas/build.js'
@@ -13,7 +14,7 @@ export interface Column {
   readonly name: string
   readonly type: 'string' | 'integer' | 'date'
   readonly jsonPath: string
-  /** 1: only with `kubectl get -o wide`. */
+  /** With 1, the column is shown only by `kubectl get -o wide`. */
   readonly priority?: 1
 }
 
@@ -26,7 +27,7 @@ interface Resource {
 }
 
 const text = { type: 'string' } as const
-/** Some API servers store an empty string as null. */
+/** Allows null, because some API servers store an empty string as null. */
 const textOrEmpty = { type: 'string', nullable: true } as const
 const age: Column = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' }
 const writtenUpon = {
@@ -69,7 +70,7 @@ const builds: Resource = {
   },
 }
 
-/** Kubernetes allows bounds of the name here, and nothing else. */
+/** In `metadata`, Kubernetes allows constraints on the name only. */
 function nameOnly({ description: _description, ...name }: StructuralSchema): StructuralSchema {
   return { type: 'object', properties: { name } }
 }

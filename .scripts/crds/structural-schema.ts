@@ -1,9 +1,12 @@
-/** Converts schemas of the rules to structural schemas of a custom resource definition (apiextensions.k8s.io/v1). Pure. */
+/**
+ * Converts the schemas in `rules/schemas` to structural schemas for custom resource definitions (apiextensions.k8s.io/v1).
+ * Pure.
+ */
 import type { MapSchema, ObjectSchema, Schema } from '../../src/rules/schemas/schema.js'
 
 export type StructuralSchema = Readonly<Record<string, unknown>>
 
-/** With all bounds: for what users write. */
+/** Keeps all bounds. For fields that users write. */
 export function structural(schema: Schema): StructuralSchema {
   const { description } = schema
   return {
@@ -15,7 +18,10 @@ export function structural(schema: Schema): StructuralSchema {
   }
 }
 
-/** Types and values without bounds: for what only hosts write, so that hosts of two versions can share a cluster. */
+/**
+ * Keeps types and enum values but drops bounds. For fields that only hosts write, so that hosts with different versions can
+ * share a cluster.
+ */
 export function unbounded(schema: Schema): StructuralSchema {
   const { description, type } = schema
   return {
@@ -56,7 +62,7 @@ function bounds(schema: Schema): StructuralSchema {
   }
 }
 
-/** An API server accepts null for an enum only if the enum lists it, and an enum of strings cannot. */
+/** An API server accepts null for an enum only if the enum lists null, and an enum of strings cannot. */
 function oneOf(values: readonly string[], isNullable: boolean): StructuralSchema {
   return isNullable ? { pattern: `^(${values.join('|')})$` } : { enum: values }
 }
@@ -76,7 +82,10 @@ function parts(schema: Schema, write: (part: Schema) => StructuralSchema): Struc
   return { ...(schema.unknownFields === 'keep' && preserved), properties: eachOf(schema.properties, write) }
 }
 
-/** A value of two types has no structural schema: hosts report a wrong one in the condition Invalid. */
+/**
+ * A value that may have two types has no structural schema. If its type is wrong, hosts report that in the condition
+ * Invalid.
+ */
 function values({ additionalProperties }: MapSchema, write: (part: Schema) => StructuralSchema): StructuralSchema {
   return typeof additionalProperties.type === 'string'
     ? { additionalProperties: write(additionalProperties) }

@@ -1,6 +1,6 @@
 /**
- * The process backend: runs each instance as processes of this machine. Reads its directory once, then keeps the contents in
- * memory; no other process may write there.
+ * The process backend: runs each instance as processes on this machine. Reads its directory once, then keeps the contents in
+ * memory; no other process may write to the directory.
  */
 import { join } from 'node:path'
 import type {
@@ -110,7 +110,7 @@ export class ProcessBackend implements Backend {
     return this.#lifecycle.watch(listener)
   }
 
-  /** Includes the logs of terminated servers until they are removed. */
+  /** Also reads the logs of terminated servers, until those logs are removed. */
   async *logs(ref: Ref, options: LogsOptions = {}): AsyncGenerator<string> {
     checkRef(ref)
     await this.#lifecycle.open()

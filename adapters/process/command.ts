@@ -1,13 +1,16 @@
-/** Locates a template's program before the start, for a reason that is clearer than a shell's exit code 127. Reads the file system. */
+/**
+ * Locates a template's program before it is started, to report a clearer reason for failure than a shell's exit code 127.
+ * Reads the file system.
+ */
 import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, join, resolve } from 'node:path'
 
 export type Located =
   | { readonly ok: true; readonly path: string }
-  /** As in shells: 127 for not found, 126 for not executable. */
+  /** As in shells, 127 means not found and 126 means not executable. */
   | { readonly ok: false; readonly exitCode: 126 | 127; readonly reason: string }
 
-/** A command with a slash is resolved against `workingDir`, any other one is searched for in `searchPath`. */
+/** Resolves a command that contains a slash against `workingDir`; searches for any other command in `searchPath`. */
 export function locateCommand(command: string, workingDir: string, searchPath: string | undefined): Located {
   if (kindOf(workingDir) !== 'directory') {
     return { ok: false, exitCode: 127, reason: `no such working directory: ${workingDir}` }
@@ -26,7 +29,7 @@ export function locateCommand(command: string, workingDir: string, searchPath: s
     const kind = kindOf(place)
     if (kind === 'program') return { ok: true, path: place }
     if (kind === 'file') unusable ??= `${place} is not executable`
-    // In a search, directories are skipped, as in shells.
+    // As in shells, a search skips directories.
     if (kind === 'directory' && isPath) unusable ??= `${place} is a directory`
   }
   if (unusable !== undefined) return { ok: false, exitCode: 126, reason: `cannot run ${command}: ${unusable}` }
@@ -38,14 +41,14 @@ function kindOf(path: string): 'directory' | 'program' | 'file' | 'absent' {
   try {
     if (statSync(path).isDirectory()) return 'directory'
   } catch {
-    // Missing, or inside a directory that this user may not enter.
+    // The file is missing, or is inside a directory that this user may not enter.
     return 'absent'
   }
   try {
     accessSync(path, constants.X_OK)
     return 'program'
   } catch {
-    // Not executable, which is the answer.
+    // `accessSync` throws if the file is not executable.
     return 'file'
   }
 }

@@ -1,12 +1,12 @@
-/** The environment of a game's process, and the expansion of `$(NAME)` in its command line. Pure. */
+/** Builds the environment of a game's process, and expands `$(NAME)` in its command line. Pure. */
 import { declaredEnvironment } from '../../src/rules/game/environment.js'
 import type { SdkConfigInput } from '../../src/rules/game/sdk-config.js'
 import type { PortPair } from '../../src/rules/model/resources.js'
 import type { GameContainer } from '../../src/rules/validation/template.js'
 
 /**
- * Variables of the host that games inherit: search path, home, locale, temporary directory. All others stay with the host,
- * since they may contain secrets.
+ * Host variables that games inherit: search path, home directory, locale, temporary directory. Other variables are not
+ * inherited, because they may contain secrets.
  */
 export const inheritedVariables: readonly string[] = Object.freeze([
   'PATH',
@@ -29,7 +29,7 @@ export const inheritedVariables: readonly string[] = Object.freeze([
 
 export interface EnvironmentInput {
   readonly host: Readonly<Record<string, string | undefined>>
-  /** Names of further variables to inherit. */
+  /** Names of additional host variables to inherit. */
   readonly inheritEnv: readonly string[]
   readonly container: GameContainer
   readonly sdk: SdkConfigInput
@@ -39,11 +39,13 @@ export interface EnvironmentInput {
 
 export interface GameEnvironment {
   readonly env: Readonly<Record<string, string>>
-  /** Expands `$(NAME)` as Kubernetes does, with the variables of the template, the SDK and the ports, not the host's. */
+  /**
+   * Expands `$(NAME)` as Kubernetes does, using the variables from the template, the SDK and the ports, but not the host's.
+   */
   readonly expand: (text: string) => string
 }
 
-/** Declared variables (template, SDK, ports) override inherited ones. */
+/** Declared variables (from the template, the SDK and the ports) override inherited ones. */
 export function gameEnvironment(input: EnvironmentInput): GameEnvironment {
   const { declared, expand } = declaredEnvironment({
     ...input,

@@ -1,4 +1,6 @@
-/** Detects the exit of games, records it and notifies the listeners. Polls processes that are not this host's children. */
+/**
+ * Detects when games exit, records the exits and notifies the listeners. Polls processes that are not children of this host.
+ */
 import type { Clock } from '../../src/contracts/clock.js'
 import type { Logger } from '../../src/contracts/logger.js'
 import type { Listeners } from '../shared/listeners.js'
@@ -27,7 +29,7 @@ export class ExitMonitor {
     this.#deps = deps
   }
 
-  /** Records the exit if the game has ended. Never throws: after a failure the next poll checks again. */
+  /** Records the exit if the game has exited. Never throws: if the check fails, the next poll repeats it. */
   check(instance: ManagedInstance): void {
     if (this.#closed) return
     this.#deps.terminations.get(instance.key)?.wake()
@@ -49,7 +51,7 @@ export class ExitMonitor {
     for (const instance of this.#deps.instances.values()) this.check(instance)
   }
 
-  /** Checks regularly while any process needs polling. */
+  /** Checks at regular intervals while any process needs polling. */
   poll(): void {
     const { clock, instances, pollIntervalMs } = this.#deps
     if (this.#closed || this.#cancelPoll) return

@@ -1,14 +1,15 @@
 /**
- * The directory of a process backend; only this file knows its layout:
+ * Reads and writes the process backend's directory. Only this file knows its layout:
  *
  *     instances/<namespace>.<name>/   0700: the SDK configuration contains a secret
  *       instance.json                 the host's record (`record.ts`)
- *       gsdkConfig.json               configuration of the game's SDK
+ *       gsdkConfig.json               the game SDK's configuration
  *       GameLogs/ GameCertificates/ GameSharedContent/
  *       run-<nonce>/                  written by the supervisor (`supervisor.ts`)
- *     logs/<namespace>.<name>.log     stdout and stderr of the game; outlives the instance
+ *     logs/<namespace>.<name>.log     the game's stdout and stderr; kept after the instance is removed
  *
- * The host replaces files by rename, so that a kill at any moment leaves either the old or the new file.
+ * The host replaces files by renaming, so a host that is killed at any moment leaves either the complete old or the complete
+ * new file.
  */
 import { randomUUID } from 'node:crypto'
 import { accessSync, constants, readdirSync, readFileSync } from 'node:fs'
@@ -27,11 +28,11 @@ export interface GameFolders {
   readonly sharedContent: string
 }
 
-/** A directory found in `instances`. `record` is absent when a creation or removal was interrupted. */
+/** An instance directory found on disk. `record` is missing if a creation or removal was interrupted. */
 export interface FoundInstance {
   readonly directory: string
   readonly record?: InstanceRecord | 'unreadable'
-  /** Nonces of its runs, which identify processes when the record is lost. */
+  /** Nonces of the instance's runs, which identify its processes if the record is lost. */
   readonly nonces: readonly string[]
 }
 
@@ -48,7 +49,7 @@ export class InstanceFiles {
     this.logs = join(directory, 'logs')
   }
 
-  /** Creates missing directories. Rejects with `directory-unusable` when the directory is not writable. */
+  /** Creates missing directories. Rejects with `directory-unusable` if the directory is not writable. */
   async open(): Promise<void> {
     try {
       await makeDirectories(this.#instances, 0o700)
@@ -85,7 +86,7 @@ export class InstanceFiles {
     }
   }
 
-  /** Creates the directories of a new instance, removing what an earlier one of that name left. */
+  /** Creates the directories of a new instance, after removing anything left by an earlier instance with that name. */
   async prepare(ref: Ref, nonce: string): Promise<void> {
     await this.remove(ref)
     await mkdir(this.directoryOf(ref), { mode: 0o700 })
@@ -107,12 +108,12 @@ export class InstanceFiles {
     await removeInstance(this.directoryOf(ref))
   }
 
-  /** Removes an instance that `find` returned. */
+  /** Removes an instance returned by `find`. */
   async discard(found: FoundInstance): Promise<void> {
     await removeInstance(found.directory)
   }
 
-  /** All instances on disk. Ignores other files and directories. */
+  /** Returns all instances on disk. Ignores other files and directories. */
   find(): readonly FoundInstance[] {
     const found: FoundInstance[] = []
     for (const entry of readdirSync(this.#instances, { withFileTypes: true })) {
@@ -127,7 +128,7 @@ export class InstanceFiles {
     return found
   }
 
-  /** Classifies a failed operation: `directory-unusable` is permanent, `unavailable` may pass. */
+  /** Classifies a failed operation: `directory-unusable` is permanent, `unavailable` may be temporary. */
   failure(error: unknown): FleetError {
     if (FleetError.is(error)) return error
     if (unusableCodes.has(codeOf(error))) {
@@ -155,7 +156,7 @@ async function replace(path: string, content: object): Promise<void> {
   }
 }
 
-/** The record goes first, so that a partial removal is recognized after a kill. */
+/** Deletes the record first, so that after a crash the next host recognizes a partial removal. */
 async function removeInstance(directory: string): Promise<void> {
   await rm(join(directory, 'instance.json'), { recursive: true, force: true })
   await rm(directory, { recursive: true, force: true, maxRetries: 3 })
@@ -168,7 +169,7 @@ function readRecordFile(directory: string, name: string): FoundInstance['record'
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined
     if (codeOf(error) === 'EISDIR' || codeOf(error) === 'EACCES') return 'unreadable'
-    // Other errors, such as too many open files, say nothing about the record.
+    // Other errors, such as too many open files, do not mean that the record is invalid.
     throw error
   }
   const record = readRecord(text)

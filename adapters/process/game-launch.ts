@@ -1,4 +1,7 @@
-/** Turns an instance's spec into a running process: environment, SDK configuration, command, supervisor. */
+/**
+ * Starts a process from an instance's spec: builds the environment, SDK configuration and command, and runs them under a
+ * supervisor.
+ */
 import { closeSync, openSync } from 'node:fs'
 import type { InstanceSpec } from '../../src/contracts/backend.js'
 import type { Clock } from '../../src/contracts/clock.js'
@@ -24,12 +27,12 @@ export interface LaunchInput {
   readonly onExit: () => void
 }
 
-/** `rejected`: the command can never run. */
+/** `rejected` means that the command can never run. */
 export type Prepared =
   | { readonly ok: true; start(): Promise<GameProcess | { readonly rejected: Exit }> }
   | { readonly ok: false; readonly rejected: Exit }
 
-/** Writes the SDK configuration and locates the command. No process starts before `start` is called. */
+/** Writes the SDK configuration and locates the command. Starts no process until `start` is called. */
 export async function prepareLaunch(input: LaunchInput): Promise<Prepared> {
   const { spec, record, files } = input
   const container = gameContainerOf(spec.template)
@@ -57,7 +60,7 @@ function sdkOf({ spec, record, files }: LaunchInput, container: GameContainer): 
     server: record.ref,
     node: record.node,
     publicAddress: record.address,
-    // No port mapping on one machine: the game listens on the public port.
+    // Ports are not mapped on a single machine: the game listens on the public port itself.
     ports: record.ports.map((port) => ({
       name: portName(container, port.container),
       listening: port.public,
@@ -68,7 +71,7 @@ function sdkOf({ spec, record, files }: LaunchInput, container: GameContainer): 
 }
 
 interface GameCommand extends Pick<StartInput, 'program' | 'args' | 'env' | 'workingDir'> {
-  /** As in the template, for messages. */
+  /** The command as written in the template, used in messages. */
   readonly command: string
 }
 
@@ -90,21 +93,25 @@ async function startGame(
     }
     return { rejected: { code: 126, reason: `cannot run ${command}: ${messageOf(error)}` } }
   } finally {
-    // The game has its own descriptor.
+    // The game has its own copy of the descriptor.
     closeSync(log)
   }
 }
 
-/** Empty when the supervisor has already ended or cannot be identified now. The run is then identified by its mark. */
+/**
+ * Returns nothing if the supervisor has already exited or cannot be identified now. The run is then identified by its mark.
+ */
 function leaderOf(pid: number): { readonly leader?: ProcessIdentity } {
   try {
     const leader = identityOf(pid)
     return leader ? { leader } : {}
   } catch {
-    // The process was started and must not be lost.
+    // The process has been started and must not be lost because of this error.
     return {}
   }
 }
 
-/** A shortage of the machine, which may pass; other failures are due to the command or its directory. */
+/**
+ * Errors caused by a temporary shortage of system resources. All other failures are caused by the command or its directory.
+ */
 const shortageCodes: ReadonlySet<string> = new Set(['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE'])

@@ -1,8 +1,8 @@
 /**
- * One run of a game: the supervisor and all processes of its group, started by this host or recovered.
+ * One run of a game: the supervisor and all processes in its group, either started by this host or recovered.
  *
- * It runs while the supervisor lives. If only the supervisor is killed, it runs while a marked process of the group lives,
- * but its exit code is lost.
+ * The run lasts as long as the supervisor. If only the supervisor is killed, the run lasts as long as any marked process in
+ * the group, but its exit code is lost.
  */
 import type { ChildProcess } from 'node:child_process'
 import { constants } from 'node:os'
@@ -12,20 +12,23 @@ import { isInUse, markedMembers, signalGroup, signalProcess } from './process-gr
 import type { Exit } from './record.js'
 import { isExitWritten, isStartClaimed, notStartedCode, readExitCode } from './supervisor.js'
 
-/** A group that ends this soon after its supervisor counts as killed by the same signal. */
+/** If the group exits this soon after its supervisor, both count as killed by the same signal. */
 const groupKillMs = 1_000
-/** How often the identity of a process that is not a child is checked. In between, its process id being in use is enough. */
+/**
+ * How often to verify the identity of a process that is not a child. Between these checks, it is enough that the process id
+ * is in use.
+ */
 const identityCheckIntervalMs = 5_000
 
 export interface GameProcessOptions {
   readonly runDirectory: string
   readonly mark: string
   readonly logPath: string
-  /** Process id of the supervisor, which is also the group id. */
+  /** Process id of the supervisor, which is also the process group id. */
   readonly group: number
-  /** Absent when the supervisor is known to be gone. */
+  /** Missing if the supervisor is known to have exited. */
   readonly leader?: ProcessIdentity
-  /** Present when this host started the process. */
+  /** Set if this host started the process. */
   readonly child?: ChildProcess
   readonly clock: Clock
 }
@@ -42,28 +45,28 @@ export class GameProcess {
     this.leader = options.leader
   }
 
-  /** True when no event reports the exit, so that the process must be polled. */
+  /** Whether the process must be polled because no event reports its exit. */
   get needsPolling(): boolean {
     return this.#exit === undefined && !(this.#options.child && isRunningChild(this.#options.child))
   }
 
-  /** Undefined while it runs. */
+  /** Returns undefined while the game is running. */
   exit(): Exit | undefined {
     this.#exit ??= this.#findExit()
     return this.#exit
   }
 
-  /** True when no process of the group is left. */
+  /** Whether no process in the group is left. */
   isGone(): boolean {
     return this.exit() !== undefined && this.#members().length === 0
   }
 
-  /** False right after the start, when a signal could get lost. */
+  /** Returns false right after the start, when a signal could be lost. */
   get acceptsSignals(): boolean {
     return isStartClaimed(this.#options.runDirectory)
   }
 
-  /** Signals all processes of this run, and never a process that merely has the same id. */
+  /** Signals all processes of this run, but never an unrelated process that reuses one of their ids. */
   signal(signal: NodeJS.Signals): void {
     if (this.leader && signalGroup(this.leader, signal)) return
     for (const member of this.#members()) signalProcess(member, signal)
@@ -80,7 +83,7 @@ export class GameProcess {
     return { reason: 'its supervisor was killed or the machine restarted' }
   }
 
-  /** The game never started, or was killed together with its supervisor. */
+  /** The exit to report if the game was never started, or was killed together with its supervisor. */
   #exitOfSupervisor(child: ChildProcess): Exit {
     if (child.signalCode) {
       return {
@@ -98,7 +101,7 @@ export class GameProcess {
     if (child) return isRunningChild(child)
     const { leader } = this
     if (!leader || this.#leaderGoneAt !== undefined || !isInUse(leader.pid)) return false
-    // On some platforms the identity check runs `ps`, too slow for a thousand processes four times a second.
+    // On some platforms the identity check runs `ps`, which is too slow for a thousand processes four times a second.
     const now = clock.elapsed()
     if (now - this.#lastIdentityCheck < identityCheckIntervalMs && !isExitWritten(runDirectory)) return true
     this.#lastIdentityCheck = now
@@ -110,12 +113,12 @@ export class GameProcess {
   }
 }
 
-/** True until Node has emitted `exit`. */
+/** Returns true until Node has detected the child's exit. */
 function isRunningChild(child: ChildProcess): boolean {
   return child.exitCode === null && child.signalCode === null
 }
 
-/** Empty unless the exit code stands for a signal. */
+/** Returns an empty string unless the exit code stands for a signal. */
 function killedBy(code: number): string {
   const signal = Object.entries(constants.signals).find(([, number]) => number === code - 128)
   return signal ? `killed by ${signal[0]}; ` : ''

@@ -1,4 +1,4 @@
-/** `gamekeeper/process`: game servers as processes of this machine. */
+/** `gamekeeper/process`: runs game servers as processes on this machine. */
 import type { Backend } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { ProcessBackend } from './backend.js'
@@ -9,14 +9,14 @@ export { inheritedVariables } from './environment.js'
 export type { ProcessBackendOptions } from './options.js'
 
 /**
- * Runs each game server as a child process: command, arguments, environment and working directory of the template's
- * first container. The processes outlive the host; the next host with the same directory recovers them.
+ * Runs each game server as a child process, using the command, arguments, environment and working directory of the template's
+ * first container. The processes keep running when the host stops; the next host that uses the same directory recovers them.
  *
- * A server runs until the program of its template ends; processes left in its process group are then killed. `$(NAME)` in
- * command, arguments and values is expanded as in Kubernetes, including `PORT_<containerPort>`; `$$` yields one `$`.
+ * A server runs until the template's program exits; any processes left in its process group are then killed. `$(NAME)` in
+ * command, arguments and values is expanded as in Kubernetes, including `PORT_<containerPort>`; `$$` becomes a single `$`.
  *
- * Throws `invalid`, naming the option, and on Windows, which has no process groups. The first call opens the directory, and
- * rejects with `directory-unusable` when it is not writable.
+ * Throws `invalid` for an invalid option, naming it, and on Windows, which has no process groups. The first call opens the
+ * directory and rejects with `directory-unusable` if it is not writable.
  */
 export function processBackend(options: ProcessBackendOptions = {}): Backend {
   if (process.platform === 'win32') {

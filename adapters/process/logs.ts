@@ -1,8 +1,8 @@
 /**
- * Limits the games' logs: the size of each file while it grows, and the number and age of those of terminated servers.
+ * Limits the size of each game's log while it grows, and the number and age of terminated servers' logs.
  *
- * A game writes to its file directly, since it outlives the host. The file is open for appending, so it can be truncated
- * at any time: the game's next write goes to the new end.
+ * A game writes directly to its log file, because it may outlive the host. The file is opened in append mode, so it can be
+ * truncated at any time: the game's next write goes to the new end of the file.
  */
 import { closeSync, constants, fstatSync, ftruncateSync, openSync, readSync, statSync, writeSync } from 'node:fs'
 import { readdir, rm, stat, utimes } from 'node:fs/promises'
@@ -13,20 +13,20 @@ import { codeOf } from '../../src/platform/error-code.js'
 
 const checkIntervalMs = 1_000
 const sweepIntervalMs = 60 * 60 * 1000
-/** A sweep reads the whole directory: the delay lets servers that end together share one. */
+/** A sweep reads the whole directory. With this delay, servers that exit at about the same time share one sweep. */
 const sweepDelayMs = 1_000
-/** The tail is copied in one synchronous step. */
+/** Limited because the tail is copied in a single synchronous step. */
 const maxTailBytes = 4 * 1024 * 1024
 
 export interface LogsDependencies {
   readonly directory: string
   readonly maxBytes: number
   readonly retentionMs: number
-  /** Of terminated servers. */
+  /** Maximum number of logs of terminated servers. */
   readonly maxFiles: number
-  /** Logs of existing instances, which are never removed. */
+  /** Paths of the logs of existing instances, which are never removed. */
   readonly inUse: () => ReadonlySet<string>
-  /** Logs that may still grow. */
+  /** Paths of the logs that may still grow. */
   readonly growing: () => Iterable<string>
   readonly clock: Clock
   readonly logger: Logger
@@ -43,7 +43,7 @@ export class Logs {
     this.#deps = deps
   }
 
-  /** Call when a log begins to grow. */
+  /** Call when a log starts to grow. */
   watch(): void {
     if (this.#closed || this.#cancelCheck) return
     this.#cancelCheck = this.#deps.clock.after(checkIntervalMs, () => {
@@ -54,24 +54,24 @@ export class Logs {
     })
   }
 
-  /** Call when the writer of this log has ended: its retention time starts now. */
+  /** Call when nothing will write to this log any more: its retention time starts now. */
   async ended(path: string): Promise<void> {
     this.#trim(path)
     const now = new Date(this.#deps.clock.now())
     try {
       await utimes(path, now, now)
     } catch (error) {
-      // Retention then starts with the last line.
+      // Its retention time then starts at the last line written.
       if (codeOf(error) !== 'ENOENT')
         this.#deps.logger.warn({ err: error, path }, 'setting the end time of a log failed')
     }
   }
 
-  /** Schedules the removal of logs that are too old or too many, and repeats it at intervals. */
+  /** Schedules the removal of logs that are too old or too many, then repeats it at intervals. */
   sweep(inMs = Math.min(sweepDelayMs, this.#deps.retentionMs)): void {
     const { clock, logger, retentionMs } = this.#deps
     const at = clock.elapsed() + inMs
-    // Never postpones a sweep: with frequent calls it would never run.
+    // An earlier sweep is never postponed; otherwise frequent calls would prevent it from ever running.
     if (this.#closed || (this.#nextSweep && this.#nextSweep.at <= at)) return
     this.#nextSweep?.cancel()
     const cancel = clock.after(inMs, () => {
@@ -102,7 +102,7 @@ export class Logs {
     logs.sort((a, b) => b.endedAt - a.endedAt)
     for (const [i, log] of logs.entries()) {
       if (i < maxFiles && clock.now() - log.endedAt < retentionMs) continue
-      // A new instance may have got the name meanwhile.
+      // A new instance with the same name may have been created in the meantime.
       if (!inUse().has(log.path)) await rm(log.path, { force: true })
     }
   }
@@ -117,7 +117,7 @@ export class Logs {
   }
 }
 
-/** Undefined when the file is gone. */
+/** Returns undefined if the file does not exist. */
 async function endOf(path: string): Promise<number | undefined> {
   try {
     return (await stat(path)).mtimeMs
@@ -128,8 +128,8 @@ async function endOf(path: string): Promise<number | undefined> {
 }
 
 /**
- * Truncates a file larger than `maxBytes` to its last `maxBytes / 2`, at most 4 MiB, starting with a whole line. Synchronous,
- * since lines that the game writes between reading and truncating are lost.
+ * Truncates a file larger than `maxBytes` to its last `maxBytes / 2` (at most 4 MiB), starting at the beginning of a line.
+ * Synchronous to keep it short: lines that the game writes between the read and the truncation are lost.
  */
 export function trimToTail(path: string, maxBytes: number): void {
   if (statSync(path).size <= maxBytes) return

@@ -1,4 +1,4 @@
-/** One instance of this host: its record on disk, its process, and the ports that it holds. */
+/** One instance on this host: its record on disk, its process, and the ports it holds. */
 import type { Instance } from '../../src/contracts/backend.js'
 import type { Logger } from '../../src/contracts/logger.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
@@ -8,7 +8,7 @@ import type { InstanceRecord } from './record.js'
 
 export class ManagedInstance {
   record: InstanceRecord
-  /** Reserved from the moment a port is picked, before it is in the record. */
+  /** A port is added as soon as it is picked, before it appears in the record. */
   readonly heldPorts: number[]
   process: GameProcess | undefined
   #saved: Promise<void> = Promise.resolve()
@@ -27,7 +27,7 @@ export class ManagedInstance {
     return keyOf(this.record.ref)
   }
 
-  /** True while the game runs, or may. */
+  /** Whether the game is running, or may be. */
   get isRunning(): boolean {
     return this.process !== undefined && this.record.exit === undefined
   }
@@ -44,14 +44,14 @@ export class ManagedInstance {
       : { ...base, phase: 'pending', reason: 'the process is starting' }
   }
 
-  /** Writes the record after all earlier writes. A failure is harmless: the files of the run say the same. */
+  /** Writes the record after all earlier writes. A failed write is harmless: the run's files contain the same information. */
   save(files: InstanceFiles, logger: Logger): void {
     this.#saved = this.#saved
       .then(() => files.writeRecord(this.record))
       .catch((error: unknown) => logger.warn({ err: error, ref: this.ref }, 'writing an instance record failed'))
   }
 
-  /** Resolves once every write so far has succeeded or failed. Never rejects. */
+  /** Resolves once all writes so far have succeeded or failed. Never rejects. */
   saved(): Promise<void> {
     return this.#saved
   }

@@ -8,27 +8,27 @@ import { OptionReader } from '../shared/option-reader.js'
 
 export interface ProcessBackendOptions {
   /**
-   * Directory of the instances, their logs and the default store. Each fleet needs its own. Default `.gamekeeper` in the
-   * working directory.
+   * Directory that contains the instances, their logs and the default store. Each fleet needs its own. Default `.gamekeeper`
+   * in the working directory.
    */
   readonly directory?: string
-  /** Where players connect. Default `127.0.0.1`. */
+  /** Address that players connect to. Default `127.0.0.1`. */
   readonly publicAddress?: string
   /** Node name of this machine, shown in `status.nodeName`. Default: its host name. */
   readonly node?: string
-  /** Public ports, both ends included: `{ first, last }` or `'10000-12000'`. Default 10000–12000. */
+  /** Range of public ports, both ends inclusive: `{ first, last }` or `'10000-12000'`. Default 10000–12000. */
   readonly portRange?: PortRange | string
-  /** Names of host variables that games inherit in addition to `inheritedVariables`. Default none. */
+  /** Names of host variables that games inherit in addition to `inheritedVariables`. Default: none. */
   readonly inheritEnv?: readonly string[]
-  /** A larger log loses its older part; checked once a second. Default 10 MiB. */
+  /** A log that exceeds this size loses its oldest lines; checked once a second. Default 10 MiB. */
   readonly logMaxBytes?: number
-  /** How long a log is kept after its server was terminated. Default 24 h. */
+  /** How long a log is kept after its server has been terminated. Default 24 h. */
   readonly logRetentionMs?: number
-  /** Maximum number of logs of terminated servers; the oldest are removed first. Default 1000. */
+  /** Maximum number of terminated servers' logs; the oldest are removed first. Default 1000. */
   readonly maxLogFiles?: number
-  /** How often processes started by an earlier host are polled. Default 250 ms. */
+  /** Polling interval for processes that an earlier host started. Default 250 ms. */
   readonly pollIntervalMs?: number
-  /** Default: silent. */
+  /** Default: no logging. */
   readonly logger?: Logger
   /** Default: the system clock. */
   readonly clock?: Clock
@@ -54,7 +54,7 @@ const optionNames = [
   'clock',
 ] as const satisfies readonly (keyof ProcessBackendOptions)[]
 
-/** Throws `invalid`, naming the option. */
+/** Throws `invalid`, naming the invalid option. */
 export function resolveProcessOptions(options: ProcessBackendOptions): ResolvedProcessOptions {
   reader.rejectUnknown(options, optionNames)
   return Object.freeze({

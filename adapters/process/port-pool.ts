@@ -1,4 +1,6 @@
-/** Public ports of this machine: picks those that neither this fleet nor another program holds. Binds sockets to find out. */
+/**
+ * Allocates public ports on this machine that are held neither by this fleet nor by other programs. Binds sockets to check.
+ */
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
@@ -8,15 +10,15 @@ import type { PortRange } from '../../src/rules/model/ports.js'
 import { PortRotation, portsExhausted } from '../shared/port-rotation.js'
 
 /**
- * Stores no allocations: held ports are read from the instances on every call, so none can leak. A port is reserved before
- * it is probed, so that concurrent callers get different ones.
+ * Stores no allocations: held ports are read from the instances on every call, so none can leak. A port is reserved before it
+ * is probed, so that concurrent callers get different ports.
  */
 export class PortPool {
   readonly #rotation: PortRotation
   readonly #held: () => Iterable<number>
   readonly #addresses: readonly string[]
 
-  /** `held` returns the ports of all instances, including those being taken. */
+  /** `held` returns the ports of all instances, including ports that are just being taken. */
   constructor(range: PortRange, publicAddress: string, held: () => Iterable<number>) {
     this.#rotation = new PortRotation(range)
     this.#held = held
@@ -24,8 +26,8 @@ export class PortPool {
   }
 
   /**
-   * Adds `count` ports to `into`, whose contents `held` must return. When it rejects, as with `ports-exhausted`, the caller
-   * discards `into`.
+   * Adds `count` ports to `into`. The ports in `into` must already count as held, that is, `held` must return them. If `take`
+   * rejects, for example with `ports-exhausted`, the caller must discard `into`.
    */
   async take(count: number, into: number[]): Promise<void> {
     let foreign = 0
@@ -59,8 +61,8 @@ export class PortPool {
 }
 
 /**
- * On Linux a wildcard conflicts with every other socket. Elsewhere it does not conflict with a socket bound to one address,
- * so the likely addresses are probed as well.
+ * On Linux, a wildcard address conflicts with every other socket on the port. On other systems, it does not conflict with a
+ * socket bound to a specific address, so the likely addresses are probed as well.
  */
 function probedAddresses(publicAddress: string): readonly string[] {
   const wildcards = ['::', '0.0.0.0']
@@ -68,7 +70,7 @@ function probedAddresses(publicAddress: string): readonly string[] {
 }
 
 async function isFree(port: number, addresses: readonly string[]): Promise<boolean> {
-  // Sequentially: two probes of one port would conflict with each other.
+  // Addresses are probed sequentially, because two probes of the same port would conflict with each other.
   for (const address of addresses) {
     if (!(await canBind(() => bindTcp(port, address)))) return false
     if (!(await canBind(() => bindUdp(port, address)))) return false
@@ -83,7 +85,7 @@ async function canBind(bind: () => Promise<void>): Promise<boolean> {
   } catch (error) {
     const code = codeOf(error)
     if (code === 'EADDRINUSE' || code === 'EACCES' || code === 'EPERM') return false
-    // This machine does not have the address or protocol, so no program can hold the port there.
+    // This machine lacks the address or protocol, so no program can hold the port on it.
     if (code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT' || code === 'EINVAL' || code === 'ENOTFOUND') return true
     throw new FleetError('unavailable', 'cannot probe public ports', { cause: error })
   }
@@ -92,7 +94,7 @@ async function canBind(bind: () => Promise<void>): Promise<boolean> {
 async function bindTcp(port: number, host: string): Promise<void> {
   const server = createServer()
   try {
-    // Exclusive, since a worker of node:cluster would otherwise share the primary's sockets.
+    // Exclusive, because a node:cluster worker would otherwise share the primary's sockets.
     server.listen({ port, host, exclusive: true })
     await once(server, 'listening')
   } finally {

@@ -1,9 +1,9 @@
 /**
- * Finds and signals the processes of one group. Reads `/proc` on Linux and runs `ps` elsewhere.
+ * Finds and signals the processes in one group. Reads `/proc` on Linux and runs `ps` on other systems.
  *
- * The system reuses a group id once the last process of the group is gone. While the leader lives, its identity proves that
- * the group is the right one. Afterwards a process belongs to the run only if it carries the run's mark, which all its
- * processes inherit in their environment and the leader also has in its arguments.
+ * The system can reuse a group id once the last process in the group has exited. While the leader is alive, its identity
+ * proves that the group is the right one. After that, a process belongs to the run only if it carries the run's mark: all
+ * processes of the run inherit the mark in their environment, and the leader also has it in its arguments.
  */
 import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
@@ -11,12 +11,12 @@ import { FleetError } from '../../src/contracts/errors.js'
 import { codeOf } from '../../src/platform/error-code.js'
 import { identityOf, isAlive, type ProcessIdentity, procStat, readProc } from '../../src/platform/process-identity.js'
 
-/** The environment variable that holds the mark. */
+/** Name of the environment variable that contains the mark. */
 export const markVariable = 'GAMEKEEPER_RUN'
 
-/** The living processes of this group that carry the mark. */
+/** Returns the living processes in this group that carry the mark. */
 export function markedMembers(group: number, mark: string): readonly ProcessIdentity[] {
-  // A cheap check for the usual case: the group is gone.
+  // A cheap check for the usual case, in which no process of the group exists any more.
   if (!send(-group, 0)) return []
   const members: ProcessIdentity[] = []
   for (const pid of membersOf(group)) {
@@ -26,7 +26,7 @@ export function markedMembers(group: number, mark: string): readonly ProcessIden
   return members
 }
 
-/** True when this process was started for the run that the mark names. */
+/** Whether this process was started for the run identified by the mark. */
 export function carriesMark(pid: number, mark: string): boolean {
   if (process.platform === 'linux') {
     return [`/proc/${pid}/cmdline`, `/proc/${pid}/environ`].some((path) => readOwnProc(path, pid).includes(mark))
@@ -34,24 +34,27 @@ export function carriesMark(pid: number, mark: string): boolean {
   return ps(['-Eww', '-o', 'command=', '-p', String(pid)]).includes(mark)
 }
 
-/** Signals the whole group, if its leader is still the same process. */
+/** Signals the whole group if its leader is still the same process. */
 export function signalGroup(leader: ProcessIdentity, signal: NodeJS.Signals): boolean {
   return isAlive(leader) && send(-leader.pid, signal)
 }
 
-/** Signals one process, if it is still the same one. */
+/** Signals a process if its id still belongs to the same process. */
 export function signalProcess(identity: ProcessIdentity, signal: NodeJS.Signals): boolean {
   return isAlive(identity) && send(identity.pid, signal)
 }
 
-/** True when the id is in use: by the process itself, its zombie, or another process. Cheap. */
+/** Whether the id is in use, by the process itself, its zombie, or an unrelated process. Cheap. */
 export function isInUse(pid: number): boolean {
   return send(pid, 0)
 }
 
-/** False when there is no such process. A process of another user, which cannot be signalled, counts as existing. */
+/**
+ * Returns false if the process does not exist. A process that belongs to another user and cannot be signalled counts as
+ * existing.
+ */
 function send(target: number, signal: NodeJS.Signals | 0): boolean {
-  // 0 and -1 would mean this process's own group and all processes.
+  // Target 0 would signal this process's own group, and -1 would signal all processes.
   if (Math.abs(target) <= 1) return false
   try {
     process.kill(target, signal)
@@ -76,7 +79,7 @@ function membersOf(group: number): readonly number[] {
     .filter((pid) => procStat(pid)?.group === group)
 }
 
-/** Reads a file that only the owner of the process may read; empty for processes of other users. */
+/** Reads a file that only the process's owner may read. Returns an empty string for other users' processes. */
 function readOwnProc(path: string, pid: number): string {
   try {
     return readProc(path, pid) ?? ''

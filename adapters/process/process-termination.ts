@@ -1,4 +1,7 @@
-/** Terminates an instance: SIGTERM, grace period, SIGKILL; then removes its files. */
+/**
+ * Terminates an instance: sends SIGTERM, waits for the grace period, sends SIGKILL if necessary, then removes the instance's
+ * files.
+ */
 import type { Clock } from '../../src/contracts/clock.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import type { Listeners } from '../shared/listeners.js'
@@ -42,12 +45,12 @@ export class ProcessTermination implements Termination {
     this.#wake()
   }
 
-  /** Checks the process now: something has happened to it. */
+  /** Makes `run` check the process immediately, because its state may have changed. */
   wake(): void {
     this.#wake()
   }
 
-  /** `run` rejects with `closed` and leaves the process as it is. */
+  /** Makes `run` reject with `closed` and leave the process as it is. */
   close(): void {
     this.#closed = true
     this.#wake()
@@ -59,7 +62,7 @@ export class ProcessTermination implements Termination {
     const { key, ref } = instance
     try {
       await starts.settled(key)
-      // A failed start has removed everything.
+      // If the start failed, it has already removed everything.
       if (instances.get(key) !== instance) return
       if (instance.process) await this.#end(instance.process)
       await instance.saved()
@@ -81,7 +84,7 @@ export class ProcessTermination implements Termination {
       if (this.#closed) throw new FleetError('closed', 'the backend was closed before the instance was terminated')
       const remainingMs = this.#deadline - this.#deps.clock.elapsed()
       if (remainingMs <= 0) {
-        // On every check: a process may have been forked since the last one.
+        // Repeated on every check, because a process may have been forked since the last one.
         game.signal('SIGKILL')
         if (!isKilled) intervalMs = checkIntervalInitialMs
         isKilled = true

@@ -1,4 +1,4 @@
-/** Reads and follows a log that the game may be writing and the host may be truncating. */
+/** Reads and follows a log file while the game may be writing it and the host may be truncating it. */
 import { open, type FileHandle } from 'node:fs/promises'
 import { StringDecoder } from 'node:string_decoder'
 import type { LogsOptions } from '../../src/contracts/backend.js'
@@ -8,9 +8,9 @@ import { codeOf } from '../../src/platform/error-code.js'
 
 export interface LogSource {
   readonly path: string
-  /** Name of the server, for messages. */
+  /** Name of the server, used in messages. */
   readonly server: string
-  /** Whether the game may write more. */
+  /** Whether the game may still write to the log. */
   readonly isGrowing: () => boolean
   readonly clock: Clock
 }
@@ -18,7 +18,7 @@ export interface LogSource {
 const pollIntervalMs = 200
 const chunkBytes = 64 * 1024
 
-/** Ends without an error when the signal fires. Throws `not-found` when there is no such log. */
+/** Ends without an error when the signal fires. Throws `not-found` if the log does not exist. */
 export async function* readLog(source: LogSource, options: LogsOptions): AsyncGenerator<string> {
   const { follow = false, tail, signal } = options
   const file = await openLog(source)
@@ -28,7 +28,7 @@ export async function* readLog(source: LogSource, options: LogsOptions): AsyncGe
     const present = await reader.next()
     yield* tail === undefined ? present : lastOf(present, tail)
     while (follow && !signal?.aborted) {
-      // Checked before reading, so that lines written just before the end are not missed.
+      // Checked before reading, so that lines written just before the exit are not missed.
       const isGrowing = source.isGrowing()
       const lines = await reader.next()
       yield* lines
@@ -65,10 +65,10 @@ class LineReader {
     this.#file = file
   }
 
-  /** The complete lines up to the current end. */
+  /** Returns the complete lines up to the file's current end. */
   async next(): Promise<readonly string[]> {
     const { size } = await this.#file.stat()
-    // The file was truncated: start over.
+    // The file was truncated, so start again from the beginning.
     if (size < this.#position) {
       this.#position = 0
       this.#rest = ''
@@ -87,7 +87,7 @@ class LineReader {
     return lines
   }
 
-  /** The unterminated last line. */
+  /** Returns the unterminated last line, if there is one. */
   rest(): readonly string[] {
     return this.#rest === '' ? [] : [this.#rest]
   }

@@ -1,4 +1,7 @@
-/** The record of an instance in its `instance.json`: enough to find its process and to report how it ended. Pure. */
+/**
+ * An instance's record, stored in its `instance.json`. It contains enough to find the instance's process and to report how it
+ * exited. Pure.
+ */
 import type { ProcessIdentity } from '../../src/platform/process-identity.js'
 import { isPort } from '../../src/rules/model/ports.js'
 import type { PortPair, Ref } from '../../src/rules/model/resources.js'
@@ -10,22 +13,22 @@ export interface InstanceRecord {
   readonly uid: string
   readonly address: string
   readonly node: string
-  /** In the order of `portsToExpose`. */
+  /** In the same order as `portsToExpose`. */
   readonly ports: readonly PortPair[]
-  /** Names the directory of the run and marks its processes. Absent when the command could not be run. */
+  /** Part of the run directory's name, and the mark of the run's processes. Missing if the command could not be run. */
   readonly nonce?: string
-  /** The supervisor. Absent until it is started; still absent if the host was killed at that moment. */
+  /** Identity of the supervisor. Missing until the supervisor is started, and also if the host was killed at that moment. */
   readonly process?: ProcessIdentity
   readonly exit?: Exit
 }
 
 export interface Exit {
-  /** 128 + n for signal n; absent when unknown. */
+  /** 128 + n for signal n; missing if unknown. */
   readonly code?: number
   readonly reason: string
 }
 
-/** Undefined when the text is not a record of this version. */
+/** Returns undefined if the text is not a record in this version's format. */
 export function readRecord(text: string): InstanceRecord | undefined {
   const json = parse(text)
   if (!isObject(json) || json['version'] !== 1) return undefined
@@ -56,7 +59,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    // An incomplete file is no record, like any other text.
+    // An incomplete file, like any other invalid JSON, is not a record.
     return undefined
   }
 }
@@ -80,7 +83,7 @@ function readPorts(value: unknown): readonly PortPair[] | undefined {
 function readIdentity(value: unknown): ProcessIdentity | 'unreadable' {
   if (!isObject(value)) return 'unreadable'
   const { pid, startedAt } = value
-  // To kill(2), ids below 1 mean groups or all processes, and 1 is init.
+  // Ids below 1 would make kill(2) signal a group or all processes, and 1 is init.
   if (typeof pid !== 'number' || !Number.isInteger(pid) || pid <= 1) return 'unreadable'
   return typeof startedAt === 'string' ? { pid, startedAt } : 'unreadable'
 }

@@ -1,5 +1,5 @@
 /**
- * Recovers the instances of an earlier host from what it left on disk. Kills only processes that carry the mark of a run
+ * Recovers an earlier host's instances from the files it left on disk. Kills processes only if they carry the mark of a run
  * whose record is lost.
  */
 import type { Clock } from '../../src/contracts/clock.js'
@@ -18,7 +18,7 @@ export interface RecoveryDependencies {
   readonly logger: Logger
 }
 
-/** Rejects when the disk or the processes cannot be read; the caller may try again. */
+/** Rejects if the disk or the processes cannot be read; the caller may try again. */
 export async function recoverInstances(deps: RecoveryDependencies): Promise<readonly ManagedInstance[]> {
   const instances: ManagedInstance[] = []
   for (const found of deps.files.find()) {
@@ -33,20 +33,20 @@ export async function recoverInstances(deps: RecoveryDependencies): Promise<read
   return instances
 }
 
-/** Undefined when the game was never started, and now never will be. */
+/** Returns undefined if the game was never started and can no longer be started. */
 function recover(record: InstanceRecord, { files, clock }: RecoveryDependencies): ManagedInstance | undefined {
   const { ref, nonce, process } = record
-  // A game that could not be run has its exit in the record.
+  // The command could not be run; the record contains the exit.
   if (nonce === undefined) return new ManagedInstance(record)
   const runDirectory = files.runDirectory(ref, nonce)
   let leader = process
   if (!leader) {
-    // The host was killed shortly before or after it started the process.
+    // The host was killed shortly before or after starting the process.
     if (cancelStart(runDirectory)) return undefined
     leader = supervisorOf(readSupervisorPid(runDirectory), nonce)
   }
   const group = leader?.pid ?? readSupervisorPid(runDirectory)
-  // Without a process id the supervisor has not started anything.
+  // No process id was written, so the supervisor has not started anything.
   if (group === undefined) return undefined
   const game = new GameProcess({
     runDirectory,
@@ -59,7 +59,7 @@ function recover(record: InstanceRecord, { files, clock }: RecoveryDependencies)
   return new ManagedInstance(leader ? { ...record, process: leader } : record, game)
 }
 
-/** The supervisor that wrote this process id, unless another process has the id now. */
+/** Returns the supervisor that wrote this process id, unless the id now belongs to an unrelated process. */
 function supervisorOf(pid: number | undefined, mark: string): ProcessIdentity | undefined {
   if (pid === undefined) return undefined
   const identity = identityOf(pid)

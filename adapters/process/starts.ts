@@ -1,4 +1,6 @@
-/** Starts instances: takes ports, writes the record, then starts the process. At most one start per server is in progress. */
+/**
+ * Starts instances: takes ports, writes the record, then starts the process. Each server has at most one start in progress.
+ */
 import { randomBytes } from 'node:crypto'
 import type { Instance, InstanceSpec } from '../../src/contracts/backend.js'
 import { throwIfAborted } from '../../src/contracts/errors.js'
@@ -35,7 +37,7 @@ export class Starts {
     return this.#inFlight.has(key)
   }
 
-  /** The result of the start in progress. */
+  /** Returns the result of the start in progress, if there is one. */
   get(key: string): Promise<Instance> | undefined {
     return this.#inFlight.get(key)?.done
   }
@@ -48,10 +50,10 @@ export class Starts {
     return this.#inFlight.allSettled()
   }
 
-  /** The ref must be free. Rejects with `ports-exhausted`, `unavailable`, `directory-unusable`, `aborted`. */
+  /** No instance may exist for this ref. Rejects with `ports-exhausted`, `unavailable`, `directory-unusable` or `aborted`. */
   start({ ref, uid, ...spec }: InstanceSpec, signal: AbortSignal | undefined): Promise<Instance> {
     const { node, publicAddress: address } = this.#deps.options
-    // Not the clock's random bytes, which tests may repeat: the nonce identifies real processes.
+    // Does not use the clock's random bytes, which may repeat in tests: the nonce identifies real processes.
     const nonce = randomBytes(16).toString('hex')
     const instance = new ManagedInstance({ version: 1, ref, uid, address, node, ports: [], nonce })
     const { key } = instance
@@ -73,7 +75,7 @@ export class Starts {
       await files.prepare(instance.ref, nonce)
       const launch = await this.#prepare(instance, spec, nonce)
       if (!launch.ok) return await this.#reject(instance, launch.rejected)
-      // Before the process starts: from here on the next host knows that there may be a process.
+      // Written before the process starts, so that the next host knows that a process may exist.
       await files.writeRecord(instance.record)
       throwIfAborted(signal)
       lifecycle.throwIfClosed()
@@ -97,7 +99,7 @@ export class Starts {
     return prepareLaunch({ spec, record: instance.record, nonce, files, inheritEnv, clock, onExit })
   }
 
-  /** An instance that cannot run is kept, so that its reason can be read, but holds no ports. */
+  /** Keeps an instance that cannot run, so that its reason can be read, but releases its ports. */
   async #reject(instance: ManagedInstance, exit: Exit): Promise<Instance> {
     const { nonce: _, ...record } = instance.record
     instance.record = { ...record, ports: [], exit }
@@ -109,7 +111,7 @@ export class Starts {
   async #discard(instance: ManagedInstance): Promise<void> {
     const { files, instances, options } = this.#deps
     await files.remove(instance.ref).catch((error: unknown) => {
-      // The next host finds that the game was never started, and removes them.
+      // The next host will find that the game was never started, and remove the files.
       options.logger.warn({ err: error, ref: instance.ref }, 'removing the files of a failed start failed')
     })
     instances.delete(instance.key)

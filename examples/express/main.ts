@@ -1,10 +1,10 @@
-/** An Express app that serves the routes of a fleet under a path. Run it with `node --import tsx <this file>`. */
+/** An Express app that serves a fleet's routes under a path. Run it with `node --import tsx <this file>`. */
 import express from 'express'
 import { createFleet, systemClock } from 'gamekeeper'
 import { fleetRoutes } from 'gamekeeper/http'
 import { memoryBackend } from 'gamekeeper/memory'
 
-// An app with a body parser and its own authentication.
+// The app has a body parser and its own authentication.
 const token = process.env['FLEET_TOKEN'] ?? 'a-token-to-try-it-out'
 const app = express()
 app.use(express.json())
@@ -13,7 +13,7 @@ app.use((request, response, next) => {
   else response.status(401).json({ error: 'invalid token' })
 })
 
-// In-memory servers, for trying it out: processBackend() of gamekeeper/process starts real ones.
+// Simulated servers in memory, for a first try. To start real ones, use processBackend() from gamekeeper/process.
 const fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }) })
 const routes = fleetRoutes(fleet)
 app.use('/fleet', routes.nodeHandler)
@@ -21,8 +21,8 @@ app.use('/fleet', routes.nodeHandler)
 const server = app.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => console.log(server.address()))
 
 process.once('SIGTERM', () => {
-  // Answers callers that wait for a game server; otherwise `server.close` would wait for them.
+  // Callers that wait for a game server get an answer now; otherwise `server.close` would wait for them.
   routes.close()
-  // Servers in memory keep this process alive.
+  // Simulated servers keep this process alive, so exit explicitly.
   server.close(() => void fleet.close().then(() => process.exit()))
 })

@@ -2,21 +2,21 @@
 /**
  * A small game server that reads lines over TCP and datagrams over UDP, on one port number.
  *
- *   hello <player>   connects a player. A TCP connection is a player itself: `guest-1` until it says hello
+ *   hello <player>   connects a player. Every TCP connection is a player, named `guest-1` until it sends hello
  *   bye <player>     disconnects a player. A UDP player is disconnected after 10 s without hello
  *   quit, crash      exits with code 0 or 1
  *
- * It answers every line, even an empty one, with `session <id> cookie <cookie> players <a,b>`: the initial players and the
- * connected ones. Before it is allocated it answers `standing by`, after a short wait, since a player may arrive before the
- * heartbeat that brings the session.
+ * The server answers every line, even an empty one, with `session <id> cookie <cookie> players <a,b>`, where the players are
+ * the initial and the connected ones. Before the server is allocated, the answer is `standing by`. It is sent after a short
+ * wait, since a player may connect before the heartbeat answer that contains the session.
  *
  * To see how a fleet reacts, these environment variables make it misbehave:
  *
- *   NEVER_READY=1              never gets ready for players
- *   READY_AFTER_MS=500         gets ready that long after it started to listen
- *   STOP_HEARTBEAT_AFTER_MS    stops heartbeats that long after its start, and keeps running
- *   UNHEALTHY_AFTER_MS         reports Unhealthy from that long after its start
- *   END_AFTER_SECONDS          exits with code 0 that long after it was allocated
+ *   NEVER_READY=1              never becomes ready for players
+ *   READY_AFTER_MS=500         becomes ready this long after it starts to listen
+ *   STOP_HEARTBEAT_AFTER_MS    stops sending heartbeats this long after its start, but keeps running
+ *   UNHEALTHY_AFTER_MS         starts to report Unhealthy this long after its start
+ *   END_AFTER_SECONDS          exits with code 0 this long after it is allocated
  */
 import { createSocket } from 'node:dgram'
 import { createServer } from 'node:net'
@@ -24,7 +24,7 @@ import { createInterface } from 'node:readline'
 import { start } from 'gamekeeper/sdk'
 
 const udpTimeoutMs = 10_000
-/** Heartbeats are sent once a second, so the session arrives within this time after the allocation. */
+/** Heartbeats are sent once a second, so the session arrives within this time of the allocation. */
 const sessionDelayMs = 1_500
 
 /**
@@ -47,17 +47,17 @@ const tcp = createServer({ allowHalfOpen: true }, onConnection)
 const udp = createSocket('udp4', onDatagram)
 let guests = 0
 
-/** A TCP connection is a player until it is closed. @param {import('node:net').Socket} socket */
+/** Handles a TCP connection, which counts as a player until it closes. @param {import('node:net').Socket} socket */
 function onConnection(socket) {
   const id = `guest-${++guests}`
   const send = (/** @type {string} */ text) => void socket.write(`${text}\n`)
   join(id, { name: id, send })
-  socket.on('error', () => {}) // 'close' follows
+  socket.on('error', () => {}) // 'close' is emitted next
   socket.on('close', () => leave(id))
 
   let replies = Promise.resolve()
   const reply = () => void (replies = replies.then(answer).then(send))
-  // A client that sends nothing also gets an answer.
+  // A client that closes its side without sending a line also gets an answer.
   const greeting = setTimeout(reply, 250)
   const lines = createInterface({ input: socket })
   lines.on('line', (line) => {
@@ -127,7 +127,7 @@ function leave(id) {
 function goodbye() {
   gsdk.logs.write('goodbye')
   for (const player of players.values()) player.send('goodbye')
-  setTimeout(() => process.exit(0), 50) // time for the messages to be sent
+  setTimeout(() => process.exit(0), 50) // leaves time to send the messages
 }
 
 /** An environment variable as milliseconds, if it is set. @param {string} name */

@@ -1,11 +1,11 @@
-/** A Koa app that serves the routes of a fleet under a path. Run it with `node --import tsx <this file>`. */
+/** A Koa app that serves a fleet's routes under a path. Run it with `node --import tsx <this file>`. */
 import { createFleet, systemClock } from 'gamekeeper'
 import { fleetRoutes, koaMiddleware } from 'gamekeeper/http'
 import { memoryBackend } from 'gamekeeper/memory'
 import Koa from 'koa'
 import bodyParser from 'koa-bodyparser'
 
-// An app with a body parser and its own authentication.
+// The app has a body parser and its own authentication.
 const token = process.env['FLEET_TOKEN'] ?? 'a-token-to-try-it-out'
 const app = new Koa()
 app.use(bodyParser())
@@ -14,7 +14,7 @@ app.use(async (ctx, next) => {
   else ctx.throw(401, 'invalid token')
 })
 
-// In-memory servers, for trying it out: processBackend() of gamekeeper/process starts real ones.
+// Simulated servers in memory, for a first try. To start real ones, use processBackend() from gamekeeper/process.
 const fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }) })
 const routes = fleetRoutes(fleet)
 app.use(koaMiddleware(routes, { prefix: '/fleet' }))
@@ -22,8 +22,8 @@ app.use(koaMiddleware(routes, { prefix: '/fleet' }))
 const server = app.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => console.log(server.address()))
 
 process.once('SIGTERM', () => {
-  // Answers callers that wait for a game server; otherwise `server.close` would wait for them.
+  // Callers that wait for a game server get an answer now; otherwise `server.close` would wait for them.
   routes.close()
-  // Servers in memory keep this process alive.
+  // Simulated servers keep this process alive, so exit explicitly.
   server.close(() => void fleet.close().then(() => process.exit()))
 })

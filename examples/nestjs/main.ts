@@ -1,5 +1,5 @@
 /**
- * A NestJS app that serves the routes of a fleet under a path, on Express or, with PLATFORM=fastify, on Fastify. Run it with
+ * A NestJS app that serves a fleet's routes under a path, on Express or, with PLATFORM=fastify, on Fastify. Run it with
  * `node --import tsx <this file>`.
  */
 import 'reflect-metadata'
@@ -11,15 +11,15 @@ import { createFleet, systemClock } from 'gamekeeper'
 import { bearerTokens, fleetRoutes } from 'gamekeeper/http'
 import { memoryBackend } from 'gamekeeper/memory'
 
-// In-memory servers, for trying it out: processBackend() of gamekeeper/process starts real ones.
+// Simulated servers in memory, for a first try. To start real ones, use processBackend() from gamekeeper/process.
 const fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }) })
 const token = process.env['FLEET_TOKEN'] ?? 'a-token-to-try-it-out'
-// NestJS guards protect controllers only, so the routes check tokens themselves.
+// NestJS guards protect only controllers, so the routes check tokens themselves.
 const routes = fleetRoutes(fleet, { authorize: bearerTokens([{ token, roles: ['allocate', 'manage'] }]) })
 
 class FleetModule implements BeforeApplicationShutdown {
   async beforeApplicationShutdown(): Promise<void> {
-    // Answers callers that wait for a game server; otherwise the app would wait for them.
+    // Callers that wait for a game server get an answer now; otherwise the app would wait for them.
     routes.close()
     await fleet.close()
   }

@@ -1,10 +1,10 @@
-/** A plain `node:http` server that serves the routes of a fleet under a path. Run it with `node --import tsx <this file>`. */
+/** A plain `node:http` server that serves a fleet's routes under a path. Run it with `node --import tsx <this file>`. */
 import { createServer } from 'node:http'
 import { createFleet, systemClock } from 'gamekeeper'
 import { bearerTokens, fleetRoutes } from 'gamekeeper/http'
 import { memoryBackend } from 'gamekeeper/memory'
 
-// In-memory servers, for trying it out: processBackend() of gamekeeper/process starts real ones.
+// Simulated servers in memory, for a first try. To start real ones, use processBackend() from gamekeeper/process.
 const fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }) })
 const token = process.env['FLEET_TOKEN'] ?? 'a-token-to-try-it-out'
 const routes = fleetRoutes(fleet, { authorize: bearerTokens([{ token, roles: ['allocate', 'manage'] }]) })
@@ -17,8 +17,8 @@ const server = createServer((request, response) => {
 server.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => console.log(server.address()))
 
 process.once('SIGTERM', () => {
-  // Answers callers that wait for a game server; otherwise `server.close` would wait for them.
+  // Callers that wait for a game server get an answer now; otherwise `server.close` would wait for them.
   routes.close()
-  // Servers in memory keep this process alive.
+  // Simulated servers keep this process alive, so exit explicitly.
   server.close(() => void fleet.close().then(() => process.exit()))
 })

@@ -5,7 +5,7 @@ import { processBackend } from 'gamekeeper/process'
 const backend = processBackend({ directory: '.gamekeeper/quickstart' }) // game servers are child processes
 const fleet = await createFleet({ backend, agent: { port: 0 } })
 
-// A build: what to run, how many servers to keep standing by, and how many to run at most.
+// A build specifies what to run, how many servers to keep standing by, and the maximum number of servers.
 const buildID = 'arena-1.0'
 const template = { spec: { containers: [{ name: 'game', command: ['node', 'examples/game-server/server.mjs'] }] } }
 const spec = { buildID, standingBy: 2, max: 10, portsToExpose: [7777], template }

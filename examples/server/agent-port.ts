@@ -1,19 +1,19 @@
 /**
- * Keeps the agent's port in DATA_DIR. Game servers that are still running from an earlier start send heartbeats to that
- * port only, so with AGENT_PORT=0 the server reuses it.
+ * Stores the agent's port in DATA_DIR. Game servers that have been running since an earlier start send heartbeats only to
+ * the port used then, so with AGENT_PORT=0 the server uses that port again.
  */
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 const fileName = 'agent-port'
 
-/** Undefined when no valid port is stored. */
+/** Returns undefined if no valid port is stored. */
 export async function rememberedPort(dataDir: string): Promise<number | undefined> {
   let text: string
   try {
     text = await readFile(join(dataDir, fileName), 'utf8')
   } catch {
-    // Usually the file does not exist. Other problems with the directory surface when it is written.
+    // Usually the file does not exist yet. Other problems with the directory are reported when the file is written.
     return undefined
   }
   const port = /^\d{1,5}\n$/.test(text) ? Number(text) : 0

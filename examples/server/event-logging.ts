@@ -1,4 +1,4 @@
-/** Logs the fleet's events for an operator, except those that the fleet logs itself. */
+/** Logs the fleet's events for an operator, except events that the fleet already logs. */
 import type { EndingReason, Fleet, FleetEvent } from 'gamekeeper'
 import type { ServerLog } from './log.js'
 
@@ -9,7 +9,7 @@ export function logEvents(fleet: Fleet, log: ServerLog): void {
   })
 }
 
-/** Routine reasons, logged at debug only. */
+/** Routine reasons for ending a server, logged only at debug level. */
 const routineReasons: ReadonlySet<EndingReason> = new Set(['ScaledDown', 'Drained', 'Replaced'])
 
 function levelOf(event: FleetEvent): 'debug' | 'info' | 'warn' | undefined {
@@ -27,7 +27,7 @@ function levelOf(event: FleetEvent): 'debug' | 'info' | 'warn' | undefined {
     case 'ServerHealthChanged':
       return event.health === 'Unhealthy' ? 'warn' : 'debug'
     case 'ServerEnding':
-      // The fleet logs crashes itself.
+      // The fleet already logs crashes.
       if (event.crash) return undefined
       return routineReasons.has(event.reason) ? 'debug' : 'info'
     case 'ServerCreated':
@@ -35,7 +35,7 @@ function levelOf(event: FleetEvent): 'debug' | 'info' | 'warn' | undefined {
     case 'ServerRemoved':
     case 'PlayersChanged':
     case 'LeadershipChanged':
-    case 'DrainProgress': // shutdown.ts logs it for people.
+    case 'DrainProgress': // shutdown.ts logs the progress.
       return 'debug'
     case 'TemplateFieldsSkipped':
     case 'BuildHealthChanged':

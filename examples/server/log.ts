@@ -1,6 +1,7 @@
 /**
- * The server's logger: JSON lines for machines or readable lines for people, in pino's calling convention (fields, message;
- * errors in `err`). Satisfies gamekeeper's `Logger`, so the fleet logs through it too. Does not know where lines go.
+ * The server's logger: writes JSON lines for machines or readable lines for people. Follows pino's calling convention
+ * (fields, then message; errors in `err`). Implements gamekeeper's `Logger`, so the fleet uses it too. The caller decides
+ * where lines go.
  */
 import type { Logger } from 'gamekeeper'
 
@@ -10,16 +11,16 @@ export type LogLevel = (typeof logLevels)[number]
 type LineLevel = Exclude<LogLevel, 'silent'>
 
 export interface ServerLog extends Logger {
-  /** True when lines of this level are written. */
+  /** Returns true if lines at this level are written. */
   isEnabled(level: LineLevel): boolean
-  /** Written at every level except `silent`, for scripts that wait for it. */
+  /** Written at every level except `silent`, because scripts wait for this line. */
   always(fields: object, message: string): void
 }
 
 export interface LogOptions {
-  /** The lowest level to write. At `debug`, errors include their stack. */
+  /** The lowest level that is written. At `debug`, errors include their stack. */
   readonly level: LogLevel
-  /** JSON lines, or readable ones. */
+  /** Whether to write JSON lines or readable lines. */
   readonly json: boolean
   /** Receives one entry, without the final newline. */
   readonly write: (line: string) => void
@@ -52,11 +53,11 @@ function jsonLine(level: LineLevel, fields: object, message: string, withStack: 
       value instanceof Error ? errorFields(value, withStack) : value,
     ]),
   )
-  // The standard fields come first, and no other field can replace them.
+  // The standard fields come first, and other fields cannot overwrite them.
   return JSON.stringify({ ...standard, ...serialized, ...standard })
 }
 
-/** An error as JSON: message, code, causes and, if wanted, the stack. */
+/** Converts an error to JSON: message, code, causes and, at debug level, the stack. */
 function errorFields(error: Error, withStack: boolean): object {
   return {
     message: error.message || error.name,
@@ -83,7 +84,7 @@ function readable(value: unknown): string {
   return JSON.stringify(value) ?? String(value)
 }
 
-/** The error's message and code, followed by those of its causes. */
+/** Returns the error's message and code, followed by those of its causes. */
 function errorText(error: Error): string {
   const code = 'code' in error ? ` (${String(error.code)})` : ''
   const { cause } = error
@@ -98,6 +99,6 @@ function stackLines(value: unknown): readonly string[] {
 
 /** Replaces line breaks and control characters, so that a value cannot imitate a log line. */
 export function oneLine(text: string): string {
-  // eslint-disable-next-line no-control-regex -- control characters are what is looked for
+  // eslint-disable-next-line no-control-regex -- the pattern must match control characters
   return text.replace(/\s*[\r\n]+\s*/g, ' ').replace(/[\u0000-\u001f\u007f]/g, '?')
 }

@@ -1,6 +1,6 @@
 /**
  * The bundled server: a complete fleet service in one process, configured by environment variables (`--help`). Opens a
- * fleet, serves it over HTTP and shuts down in order. Only this file ends the process.
+ * fleet, serves it over HTTP, and shuts down in order. Only this file ends the process.
  */
 import { readFile } from 'node:fs/promises'
 import { bearerTokens, serve, webhook } from 'gamekeeper/http'
@@ -14,7 +14,7 @@ import { type Config, isLoopback, readConfig, UsageError } from './settings.js'
 import { untilShutdown } from './shutdown.js'
 
 for (const stream of [process.stdout, process.stderr]) {
-  // The reader of the output may exit, as `head` does: no reason to stop the fleet.
+  // The process that reads the output may exit, as `head` does. That must not stop the fleet.
   stream.on('error', () => {})
 }
 process.on('uncaughtException', (error) => fail(error))
@@ -88,17 +88,17 @@ async function run(config: Config, log: ServerLog): Promise<number> {
           signal: stopping.signal,
         })
       : Promise.resolve(undefined)
-    // Quick, except with Docker, where an image has to be built first: `ready` does not wait for that.
+    // Usually quick. With Docker an image may have to be built first, so `ready` does not wait for the sample.
     if (config.backend !== 'docker') await sampling
     const { allocationUrl, managementUrl, agentAddress } = served
     const agent = agentAddress === undefined ? {} : { agent: `http://${agentAddress}` }
     log.always({ allocation: allocationUrl, management: managementUrl, ...agent }, 'ready')
     const sample = await sampling
-    // With tokens or certificates the printed commands would be refused.
+    // With tokens or client certificates, the printed commands would be rejected.
     const isOpen = tokens.length === 0 && config.tls === undefined
     if (sample && isOpen && log.isEnabled('info')) {
       const lines = commandsToTry(sample, { allocationUrl, managementUrl, simulated: config.backend === 'memory' })
-      // For people; when stdout is not a terminal it carries JSON lines only.
+      // The sample commands are for people. If stdout is not a terminal, it carries only JSON lines.
       const stream = process.stdout.isTTY ? process.stdout : process.stderr
       stream.write(`${lines.join('\n')}\n`)
     }
@@ -114,14 +114,14 @@ async function ownVersion(): Promise<string> {
   return version
 }
 
-/** Prints one line and exits. Game servers keep running. */
+/** Prints one line and exits. Leaves game servers running. */
 function fail(thrown: unknown): never {
   const error = asUsageError(thrown)
   process.stderr.write(`gamekeeper: ${error instanceof UsageError ? oneLine(error.message) : withLocation(error)}\n`)
   process.exit(1)
 }
 
-/** An unexpected error, with where it was thrown. */
+/** Describes an unexpected error, including where it was thrown. */
 function withLocation(error: unknown): string {
   if (!(error instanceof Error)) return oneLine(String(error))
   const location = error.stack?.split('\n').find((line) => /^\s+at /.test(line))

@@ -1,4 +1,4 @@
-/** Opens the fleet that the configuration describes, and words errors in terms of environment variables. */
+/** Opens the fleet that the configuration describes. Rewords errors to name the environment variables to change. */
 import { type Backend, createFleet, type Fleet, FleetError, systemClock } from 'gamekeeper'
 import { dockerBackend } from 'gamekeeper/docker'
 import { type KubernetesBackendOptions, kubernetesBackend } from 'gamekeeper/kubernetes'
@@ -9,11 +9,11 @@ import type { ServerLog } from './log.js'
 import { type Config, UsageError } from './settings.js'
 import { countServers } from './shutdown.js'
 
-/** Throws UsageError, naming the variable, when a port or directory cannot be used. */
+/** Throws UsageError, naming the variable, if a port or directory cannot be used. */
 export async function openFleet(config: Config, log: ServerLog): Promise<Fleet> {
   const { apiGroup } = config
   if (config.backend === 'memory') return createFleet({ backend: backendOf(config, log), apiGroup, logger: log })
-  // With an explicit port in AGENT_ADDRESS, or a fixed port in a cluster, there is no port to remember.
+  // If AGENT_ADDRESS contains a port, or the port is fixed in a cluster, there is no port to store.
   const fixed = config.agentAddress?.includes(':') === true || (config.backend === 'kubernetes' && config.agentPort > 0)
   const previousPort = fixed ? undefined : await rememberedPort(config.dataDir)
   const fleet = await openAt(config, log, previousPort)
@@ -78,13 +78,15 @@ function orUsageError(make: () => Backend): Backend {
   try {
     return make()
   } catch (error) {
-    // Nothing is running yet: the backend's package is missing or unusable.
+    // Nothing is running yet, so the backend's package is missing or unusable.
     if (!FleetError.is(error, 'internal')) throw error
     throw new UsageError(inVariables(error.message), { cause: error })
   }
 }
 
-/** An error that the operator can fix by changing the environment becomes a UsageError; others are returned as they are. */
+/**
+ * Converts an error that the operator can fix by changing the environment to a UsageError. Returns other errors unchanged.
+ */
 export function asUsageError(error: unknown): unknown {
   if (!FleetError.is(error)) return error
   const { code, message } = error
@@ -93,13 +95,13 @@ export function asUsageError(error: unknown): unknown {
     return new UsageError(`DATA_DIR: ${message}; each server needs a directory of its own`, cause)
   }
   if (code === 'directory-unusable') return new UsageError(`DATA_DIR: ${message}`, cause)
-  // Usually the Docker engine or the cluster.
+  // Usually the Docker engine or the cluster is unavailable.
   if (code === 'unavailable') return new UsageError(message, cause)
   if (code === 'port-in-use' || code === 'invalid') return new UsageError(inVariables(message), cause)
   return error
 }
 
-/** Replaces the names of library options by those of the variables that set them. */
+/** Replaces the names of library options with the names of the variables that set them. */
 function inVariables(message: string): string {
   const words = [
     ['allocation: { port }', 'ALLOCATION_PORT'],

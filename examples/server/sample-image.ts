@@ -1,4 +1,7 @@
-/** Builds the sample's image from examples/game-server/Dockerfile with the `docker` command, on the fleet's engine. */
+/**
+ * Builds the sample's image from examples/game-server/Dockerfile with the `docker` command, in the Docker engine that the
+ * fleet uses.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { access } from 'node:fs/promises'
 import { homedir } from 'node:os'
@@ -7,14 +10,14 @@ import { fileURLToPath } from 'node:url'
 import type { ServerLog } from './log.js'
 
 export const sampleImage = 'gamekeeper-example'
-/** The command to build it manually. */
+/** The command with which an operator can build the image manually. */
 export const manualBuildCommand = `npm run build && docker build -f examples/game-server/Dockerfile -t ${sampleImage} .`
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const defaultTimeoutMs = 5 * 60_000
-/** Time for `docker` to exit on SIGTERM before SIGKILL. */
+/** How long `docker` may take to exit after SIGTERM. SIGKILL follows. */
 const graceMs = 2_000
-/** Enough of stderr to hold its last line. */
+/** Enough of stderr to contain its last line. */
 const maxStderrChars = 4_096
 
 export interface ImageOptions {
@@ -24,7 +27,7 @@ export interface ImageOptions {
   readonly timeoutMs?: number
 }
 
-/** True once the image exists. Never rejects: logs why the build failed. */
+/** Resolves with true once the image exists, or with false if the build failed; logs the reason. Never rejects. */
 export async function buildSampleImage({ log, signal, timeoutMs = defaultTimeoutMs }: ImageOptions): Promise<boolean> {
   if (signal.aborted) return false
   const args = ['-H', await engineOf(process.env), 'build', '-f', 'examples/game-server/Dockerfile', '-t', sampleImage]
@@ -42,7 +45,8 @@ export async function buildSampleImage({ log, signal, timeoutMs = defaultTimeout
 }
 
 /**
- * The engine that dockerode connects to, as an argument of `docker -H`: the command's desktopSocket context may point to another.
+ * Returns the engine that dockerode connects to, as an argument for `docker -H`. The `docker` command's own context may
+ * point to a different engine.
  */
 export async function engineOf(env: Readonly<Record<string, string | undefined>>): Promise<string> {
   const host = env['DOCKER_HOST'] ?? ''
@@ -55,20 +59,20 @@ const windowsPipe = 'npipe:////./pipe/docker_engine'
 
 async function localEngine(): Promise<string> {
   if (process.platform === 'win32') return windowsPipe
-  // Docker Desktop.
+  // Docker Desktop's socket.
   const desktopSocket = join(homedir(), '.docker', 'run', 'docker.sock')
   try {
     await access(desktopSocket)
     return `unix://${desktopSocket}`
   } catch {
-    // Not there: use the default.
+    // Docker Desktop's socket does not exist: use the default.
     return 'unix:///var/run/docker.sock'
   }
 }
 
-/** Resolves with what went wrong, or undefined, once no process of the command is left. */
+/** Resolves once all of the command's processes have ended: with what went wrong, or undefined on success. */
 function run(args: readonly string[], signal: AbortSignal): Promise<string | undefined> {
-  // In its desktopSocket process group, so that Ctrl-C does not reach it and its children can be killed with it.
+  // The command gets its own process group, so that Ctrl-C does not reach it and its children can be killed with it.
   const child = spawn('docker', args, { cwd: root, stdio: ['ignore', 'ignore', 'pipe'], detached: true })
   let stderr = ''
   child.stderr.setEncoding('utf8').on('data', (part: string) => (stderr = (stderr + part).slice(-maxStderrChars)))
@@ -102,6 +106,6 @@ function killGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   try {
     process.kill(-child.pid, signal)
   } catch {
-    // Already exited.
+    // The process group has already exited.
   }
 }

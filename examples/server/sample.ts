@@ -1,6 +1,6 @@
 /**
- * The sample: a build of the example game server for an empty fleet, and commands to try that can be pasted into a shell.
- * Reads examples/game-server/build.json.
+ * The sample: a build with the example game server, created in an empty fleet, and commands to try that can be pasted into a
+ * shell. Reads examples/game-server/build.json.
  */
 import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -21,13 +21,13 @@ export interface SampleOptions {
   readonly log: ServerLog
   /** Once aborted, no sample is created. */
   readonly signal: AbortSignal
-  /** Timeout for building its image. */
+  /** How long building the image may take. */
   readonly imageTimeoutMs?: number
 }
 
 /**
- * Creates the sample build if the fleet has no build. Returns it if the fleet has it, including from an earlier start.
- * Never rejects: the server runs without a sample, and the log says why.
+ * Creates the sample build if the fleet has no builds. Returns the sample build if the fleet has it, even from an earlier
+ * start. Never rejects: if it fails, the server runs without a sample, and the log says why.
  */
 export async function ensureSample(options: SampleOptions): Promise<GameServerBuild | undefined> {
   const { fleet, backend, namespace, log, signal, imageTimeoutMs: timeoutMs } = options
@@ -37,7 +37,7 @@ export async function ensureSample(options: SampleOptions): Promise<GameServerBu
     if (builds.length > 0) return builds.find((build) => build.spec.buildID === sample.spec.buildID)
     if (backend === 'docker') {
       if (!(await buildSampleImage({ log, signal, ...(timeoutMs !== undefined && { timeoutMs }) }))) return undefined
-      // That took a while: another build may exist by now.
+      // Building the image took a while, so another build may exist by now.
       if ((await fleet.builds.list()).length > 0) return undefined
     }
     if (signal.aborted) return undefined
@@ -45,14 +45,14 @@ export async function ensureSample(options: SampleOptions): Promise<GameServerBu
       log.info({ image: sampleImage }, `the sample needs its image on the nodes: ${manualBuildCommand}`)
     return await fleet.builds.create(sample)
   } catch (error) {
-    // The leader creates the sample.
+    // Another host leads and creates the sample.
     if (FleetError.is(error, 'not-leader')) return undefined
     log.warn({ err: error }, 'the sample build could not be created')
     return undefined
   }
 }
 
-/** The build in build.json, with an image for containers, or an absolute command for processes. */
+/** Returns the build in build.json. Containers get an image, and processes get a command with absolute paths. */
 async function readSample(backend: Config['backend'], namespace?: string): Promise<GameServerBuildInput> {
   const text = await readFile(new URL('build.json', folder), 'utf8')
   const isImage = backend === 'docker' || backend === 'kubernetes'
@@ -60,7 +60,7 @@ async function readSample(backend: Config['backend'], namespace?: string): Promi
     if (key === 'metadata' && namespace !== undefined && isObject(value)) return { ...value, namespace }
     if (!isImage) return value === 'examples/game-server/server.mjs' ? program : value
     if (key !== 'containers' || !Array.isArray(value)) return value
-    // The image is local and in no registry.
+    // The image exists only locally, not in a registry.
     return value.map((container: object) => ({ ...container, image: sampleImage, imagePullPolicy: 'Never' }))
   })
 }
@@ -68,11 +68,11 @@ async function readSample(backend: Config['backend'], namespace?: string): Promi
 export interface SampleCommandsInput {
   readonly allocationUrl: string
   readonly managementUrl: string
-  /** The memory backend: there is no process to talk to. */
+  /** True for the memory backend, which has no process to connect to. */
   readonly simulated: boolean
 }
 
-/** Commands to try, one per line. Each except `nc` works unchanged. */
+/** Returns commands to try, one per line. All except `nc` work without changes. */
 export function commandsToTry({ metadata, spec }: GameServerBuild, input: SampleCommandsInput): readonly string[] {
   const { allocationUrl, managementUrl, simulated } = input
   const builds = `${managementUrl}/api/v1/gameserverbuilds`

@@ -6,7 +6,7 @@ import type { BearerToken, Compat, Role, TlsOptions } from 'gamekeeper/http'
 import { type LogLevel, logLevels } from './log.js'
 import { renamedSettings, type SettingName, settings } from './variables.js'
 
-/** A mistake in the configuration. The message names the variable or flag and is printed without a stack. */
+/** A mistake in the configuration. Its message names the variable or flag, and is printed without a stack. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
@@ -25,7 +25,7 @@ export interface Config {
   readonly agentPort: number
   readonly agentHost: string | undefined
   readonly agentAddress: string | undefined
-  /** Absolute. */
+  /** An absolute path. */
   readonly dataDir: string
   readonly portRange: PortRange
   readonly publicAddress: string | undefined
@@ -33,7 +33,7 @@ export interface Config {
   readonly systemNamespace: string | undefined
   readonly podName: string | undefined
   readonly sample: boolean
-  /** Empty: no authentication by token. */
+  /** If empty, callers are not authenticated by token. */
   readonly tokens: readonly BearerToken[]
   readonly tls: TlsOptions | undefined
   readonly webhook: { readonly url: string; readonly secret: string } | undefined
@@ -106,7 +106,7 @@ const tokenSettings = [
   ['MANAGE_TOKENS', 'manage'],
 ] as const
 
-/** A token listed in several variables has all their roles. Error messages never show a token. */
+/** A token listed in several variables gets all their roles. Error messages never contain a token. */
 function readTokens(variable: VariableReader): readonly BearerToken[] {
   const rolesOf = new Map<string, Set<Role>>()
   for (const [name, role] of tokenSettings) {
@@ -143,7 +143,7 @@ function readWebhook(variable: VariableReader): Config['webhook'] {
   return { url, secret }
 }
 
-/** True if only this machine can connect to it. */
+/** True if only this machine can connect to the host. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host)
 }
@@ -207,7 +207,8 @@ function readGroup(name: SettingName, value: string): string {
 function readHostAndPort(name: SettingName, value: string): string {
   if (isIPv6(value))
     throw invalid(name, 'must have its IPv6 address in brackets, like [fd00::4] or [fd00::4]:56001', value)
-  // $(HOST):$(PORT) of an IPv6 Service has no brackets. It is unambiguous if only the part before the last colon is an address.
+  // For an IPv6 Service, $(HOST):$(PORT) has no brackets. The value is unambiguous if the part before the last colon is an
+  // address but the whole value is not.
   const [, address, digits] = /^(.+:.*):(\d{1,5})$/.exec(value) ?? []
   if (address !== undefined && isIPv6(address)) return readHostAndPort(name, `[${address}]:${digits}`)
   const match = /^([\w.-]+|\[[\da-f:.]+\])(?::(\d{1,5}))?$/i.exec(value)

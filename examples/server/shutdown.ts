@@ -1,25 +1,28 @@
 /**
- * Shutdown. SIGTERM exits and leaves the game servers running, as a redeploy requires. Ctrl-C drains first, and a second
- * Ctrl-C interrupts the drain. Listens for signals; never ends the process itself.
+ * Handles shutdown. SIGTERM exits and leaves the game servers running, so that a redeployment does not end matches. Ctrl-C
+ * drains the fleet first; a second Ctrl-C interrupts the drain. Listens for signals, but never ends the process itself.
  */
 import { type Fleet, FleetError } from 'gamekeeper'
 import type { ServerLog } from './log.js'
 
-/** Exit code of a drain that was interrupted. */
+/** Exit code after an interrupted drain. */
 const interruptedCode = 130
-/** Under `npm start` one Ctrl-C arrives twice: from the terminal and forwarded by npm. */
+/**
+ * Under `npm start`, one Ctrl-C arrives twice: from the terminal, and forwarded by npm. A SIGINT this soon after another is
+ * ignored.
+ */
 const duplicateSignalMs = 500
 
 export interface ShutdownOptions {
   readonly fleet: Fleet
   readonly log: ServerLog
-  /** Called on the first signal; stops work that is not the fleet's. */
+  /** Called on the first signal. Stops work outside the fleet. */
   readonly onSignal: () => Promise<void>
   /** Closes the listeners and the fleet. */
   readonly close: () => Promise<void>
 }
 
-/** Listens from now on. Resolves with the exit code after a signal has arrived and its shutdown has completed. */
+/** Starts to listen for signals. Resolves with the exit code after a signal has arrived and the shutdown is complete. */
 export async function untilShutdown({ fleet, log, onSignal, close }: ShutdownOptions): Promise<number> {
   const signals = listen()
   const first = await signals.next()
@@ -44,7 +47,7 @@ export async function untilShutdown({ fleet, log, onSignal, close }: ShutdownOpt
   }
 }
 
-/** Undefined when another host leads the fleet. */
+/** Returns undefined if another host leads the fleet. */
 export async function countServers(fleet: Fleet): Promise<number | undefined> {
   try {
     return (await fleet.servers.list()).length
@@ -59,7 +62,7 @@ function remaining(count: number | undefined): string {
   return count === 0 ? 'no game server is running' : `${counted(count, 'game server')} left running for the next start`
 }
 
-/** Signals in order of arrival. */
+/** Returns signals in the order in which they arrive. */
 function listen(): { next(): Promise<NodeJS.Signals> } {
   const queue: NodeJS.Signals[] = []
   let waiter: ((signal: NodeJS.Signals) => void) | undefined
@@ -86,7 +89,7 @@ function listen(): { next(): Promise<NodeJS.Signals> } {
   }
 }
 
-/** True when all game servers are gone; false when the drain was interrupted. */
+/** Resolves with true if all game servers have been terminated, or with false if the drain was interrupted. */
 async function drain(fleet: Fleet, log: ServerLog, interrupted: AbortSignal): Promise<boolean> {
   let reported: number | undefined
   const unlisten = fleet.on('DrainProgress', ({ active }) => {

@@ -1,7 +1,7 @@
-/** The environment variables: names, defaults and meanings, as shown by `--help` and docs/reference/environment.md. */
+/** The environment variables: names, defaults and meanings, as shown in `--help` and docs/reference/environment.md. */
 
 export interface Setting {
-  /** Absent: described in the meaning. */
+  /** If absent, the meaning describes the default. */
   readonly fallback?: string
   readonly meaning: string
 }

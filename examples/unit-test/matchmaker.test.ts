@@ -1,6 +1,6 @@
 /**
- * How an app tests what it builds on gamekeeper: with a real fleet, simulated servers and a virtual clock. No Docker, no
- * ports, no waiting. Run it with `node --import tsx --test examples/unit-test/matchmaker.test.ts`.
+ * Shows how an app can test its own code that uses gamekeeper: with a real fleet, simulated servers and a virtual clock,
+ * without Docker, ports or waiting. Run it with `node --import tsx --test examples/unit-test/matchmaker.test.ts`.
  */
 // oxlint-disable typescript/no-floating-promises -- node:test awaits its tests itself
 import assert from 'node:assert/strict'

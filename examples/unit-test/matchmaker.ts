@@ -14,7 +14,7 @@ export interface MatchmakerOptions {
   readonly playersPerMatch: number
 }
 
-/** All servers are in use. */
+/** Thrown if all servers are in use. */
 export class ServersBusy extends Error {
   override readonly name = 'ServersBusy'
 }
@@ -28,7 +28,9 @@ export class Matchmaker {
     this.#gathering = this.#newGroup()
   }
 
-  /** Resolves when the player's match has a server; rejects with `ServersBusy` if none is ready within ten seconds. */
+  /**
+   * Resolves once the player's match has a server. Rejects with `ServersBusy` if none becomes available within ten seconds.
+   */
   join(player: string): Promise<Match> {
     const group = this.#gathering
     group.players.push(player)

@@ -1,6 +1,6 @@
 /**
- * Backend: starts, destroys and lists game server instances. It knows nothing of states, sessions or scaling.
- * Implementations pass `backendConformance` of `gamekeeper/testing`.
+ * Backend: starts, destroys and lists game server instances. It knows nothing about states, sessions or scaling.
+ * Implementations must pass `backendConformance` from `gamekeeper/testing`.
  */
 import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
 import type { PodTemplateSpec, PortPair, Ref } from '../rules/model/resources.js'
@@ -12,7 +12,7 @@ import type { Store } from './store.js'
 /** Everything a backend needs to start an instance. The same ref and uid always mean the same instance. */
 export interface InstanceSpec {
   readonly ref: Ref
-  /** Distinguishes this instance from an earlier one of the same name. */
+  /** Distinguishes this instance from an earlier one with the same name. */
   readonly uid: string
   readonly build: Ref & { readonly uid: string; readonly buildID: string }
   readonly template: PodTemplateSpec
@@ -20,9 +20,9 @@ export interface InstanceSpec {
   readonly portsToExpose: readonly number[]
   /** What the game server's SDK needs to send heartbeats. */
   readonly sdk: {
-    /** `host:port` of the agent, as the instance reaches it. */
+    /** `host:port` at which the instance reaches the agent. */
     readonly heartbeatEndpoint: string
-    /** Part of the path of every heartbeat. Contains the server's secret token. */
+    /** Part of the path in every heartbeat request. Contains the server's secret token. */
     readonly sessionHostId: string
     readonly buildMetadata: Readonly<Record<string, string>>
   }
@@ -31,60 +31,63 @@ export interface InstanceSpec {
 export interface Instance {
   readonly ref: Ref
   readonly uid: string
-  /** `pending`: requested, but its process is not running yet. `exited`: its process ended; it is kept until destroyed. */
+  /**
+   * `pending`: requested, but its process is not running yet. `exited`: its process has ended; the instance is kept until
+   * destroyed.
+   */
   readonly phase: 'pending' | 'running' | 'exited'
-  /** Exit code of an exited instance, or 128 + n if signal n ended it. Absent if unknown. */
+  /** Exit code of an exited instance, or 128 + n if it was killed by signal n. Absent if unknown. */
   readonly exitCode?: number
-  /** True if it exited because its machine or container engine went down. Not counted as a crash. */
+  /** True if the instance exited because its machine or container engine went down. Such an exit is not counted as a crash. */
   readonly interrupted?: true
-  /** True if it stays pending until someone fixes the problem in `reason`. */
+  /** True if the instance stays pending until someone fixes the problem given in `reason`. */
   readonly blocked?: true
-  /** Why it is still pending, or why it exited, as a sentence. */
+  /** A sentence saying why the instance is still pending, or why it exited. */
   readonly reason?: string
-  /** Where players connect. Absent until known. */
+  /** Address that players connect to. Absent until known. */
   readonly address?: string
-  /** The machine it runs on. */
+  /** Name of the machine that the instance runs on. */
   readonly node?: string
-  /** In the order of `portsToExpose`; empty until known. */
+  /** The exposed ports, in the same order as `portsToExpose`. Empty until known. */
   readonly ports: readonly PortPair[]
 }
 
-/** What a server's record contains about its instance, including the last known `ports`. */
+/** The part of a server's record that describes its instance, including the last known `ports`. */
 export type RecordedInstance = Pick<Instance, 'ref' | 'uid' | 'ports'>
 
 export interface BackendListener {
-  /** An instance is new or has changed. A hint: it may be late, repeated or lost. */
+  /** An instance was created or has changed. Only a hint: the call may be late, repeated or lost. */
   changed(instance: Instance): void
-  /** An instance no longer exists. A hint, like `changed`. */
+  /** An instance no longer exists. Only a hint, like `changed`. */
   gone(ref: Ref, uid: string): void
-  /** Events may have been lost: the engine calls `list` again. */
+  /** Events may have been lost. The engine responds by calling `list` again. */
   resync(): void
-  /** Passes on a heartbeat of an instance that does not send heartbeats over HTTP (see `BackendCapabilities.agent`). */
+  /** Delivers a heartbeat from an instance that does not send heartbeats over HTTP (see `BackendCapabilities.agent`). */
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
 }
 
 export interface PrepareOptions extends CallOptions {
-  /** Called occasionally with a sentence about the progress. */
+  /** Called occasionally with a sentence that describes the progress. */
   readonly onProgress?: (message: string) => void
 }
 
 export interface LogsOptions extends CallOptions {
-  /** True: continue with new lines until the instance has ended or the signal fires. Default false. */
+  /** If true, also yields new lines as they are written, until the instance has ended or the signal fires. Default: false. */
   readonly follow?: boolean
-  /** Start with at most this many of the last existing lines. Default: all. */
+  /** Maximum number of existing lines to start with, counted from the end. Default: all. */
   readonly tail?: number
 }
 
 export interface AgentEndpointOptions extends CallOptions {
-  /** The address on which the host app wants the agent to listen, if it has set one. */
+  /** The listen address that the host app has configured for the agent, if any. */
   readonly host?: string | undefined
 }
 
 /** Where the agent listens, and where instances reach it. */
 export interface AgentEndpoint {
-  /** Address to listen on, as narrow as possible. */
+  /** Address to listen on. Should be reachable by as few machines as possible. */
   readonly host: string
-  /** Host name or address in the heartbeat endpoint of instances. */
+  /** Host name or address that instances use as their heartbeat endpoint. */
   readonly advertisedHost: string
 }
 
@@ -93,11 +96,14 @@ export interface DestroyOptions extends CallOptions {
   readonly graceMs: number
 }
 
-/** What a backend supports. The engine behaves differently for each value. */
+/** What a backend supports. The engine adapts to these values. */
 export interface BackendCapabilities {
-  /** Which parts of a PodTemplateSpec are honoured; builds are validated against it. */
+  /** Which parts of a PodTemplateSpec the backend honours. Builds are validated against this. */
   readonly template: TemplateSupport
-  /** True: instances send heartbeats over HTTP, so `createFleet` starts an agent. False: they come through the listener. */
+  /**
+   * True if instances send heartbeats over HTTP, so that `createFleet` starts an agent. If false, the backend delivers
+   * heartbeats through its listener.
+   */
   readonly agent: boolean
 }
 
@@ -107,23 +113,29 @@ export type DefaultStore =
   | { readonly kind: 'file'; readonly directory: string }
   | { readonly kind: 'own'; open(): Promise<Store> }
 
-/** Every call must settle: the adapter sets timeouts for its own requests. The engine also gives up after `limits.callTimeoutMs`. */
+/**
+ * Every call must settle, so an adapter must set timeouts for its own requests. The engine also gives up after
+ * `limits.callTimeoutMs`.
+ */
 export interface Backend {
-  /** For logs and messages: `process`, `docker`… */
+  /** Name used in logs and messages: `process`, `docker`… */
   readonly name: string
   readonly capabilities: BackendCapabilities
   readonly defaultStore: DefaultStore
-  /** Used when the host app passes no elector. Needed if the default store is shared between hosts. */
+  /** Used when the host app passes no elector. Required if the default store is shared between hosts. */
   readonly defaultElector?: Elector
   /**
-   * Starts an instance, or returns the existing one of this ref and uid. An instance that cannot run, for example because
-   * its command does not exist, is returned as `exited` with a reason. Rejects if a retry may succeed: `ports-exhausted`,
-   * `unavailable`.
+   * Starts an instance, or returns the existing one with this ref and uid. An instance that cannot run, for example because
+   * its command does not exist, is returned as `exited` with a reason. Rejects with `ports-exhausted` or `unavailable` if a
+   * retry may succeed.
    */
   create(spec: InstanceSpec, options?: CallOptions): Promise<Instance>
-  /** Terminates an instance and removes it; resolves when it is gone. Succeeds if there is none with this ref and uid. */
+  /**
+   * Terminates an instance and removes it. Resolves when the instance no longer exists; succeeds if there is none with this
+   * ref and uid.
+   */
   destroy(ref: Ref, uid: string, options: DestroyOptions): Promise<void>
-  /** Every instance of this fleet, including exited ones that are not destroyed yet. The source of truth. */
+  /** Lists every instance of this fleet, including exited ones that are not destroyed yet. This list is the source of truth. */
   list(options?: CallOptions): Promise<readonly Instance[]>
   /** Reports changes until the returned function is called. Never throws. */
   watch(listener: BackendListener): () => void
@@ -135,29 +147,32 @@ export interface Backend {
    */
   check?(build: Pick<InstanceSpec, 'template' | 'portsToExpose'>): void
   /**
-   * Fetches what the instances of a build share and what takes long to fetch, such as an image. Resolves when `create` can
-   * proceed, immediately if nothing is missing. May take any amount of time while it makes progress. Rejects with
-   * `unavailable` and the reason.
+   * Fetches what all instances of a build need and what takes long to fetch, such as an image. Resolves when `create` can
+   * proceed, which is immediately if nothing is missing. May take any amount of time as long as it makes progress. On
+   * failure, rejects with `unavailable` and the reason.
    */
   prepare?(build: Pick<InstanceSpec, 'build' | 'template'>, options?: PrepareOptions): Promise<void>
   /**
-   * Protects an instance that players may be on from now until it ends, for example from node scale-downs. Called again until
-   * it resolves. Succeeds if there is no instance with this ref and uid.
+   * Protects an instance that may have players from being evicted, for example by a node scale-down, until it ends. The
+   * engine retries the call until it succeeds. Succeeds if there is no instance with this ref and uid.
    */
   protect?(ref: Ref, uid: string, options?: CallOptions): Promise<void>
   /**
-   * Looks up one instance by name. For a backend whose `list` can miss an existing instance, for example because someone
-   * removed the label that it is listed by. Called before a recorded instance that is not listed is considered gone.
-   * Resolves with undefined if there is none. Without this method the list is trusted.
+   * Looks up one instance by name. Implemented by a backend whose `list` can miss an existing instance, for example because
+   * someone removed the label that `list` selects by. Called before the engine concludes that an unlisted instance no longer
+   * exists. Resolves with undefined if there is no such instance. Without this method, the engine trusts the list.
    */
   find?(recorded: RecordedInstance, options?: CallOptions): Promise<Instance | undefined>
   /**
-   * Where the agent must listen. For a backend whose instances cannot reach 127.0.0.1 of this host. Rejects with `invalid`
-   * if the host app has to configure it.
+   * Determines where the agent must listen. Implemented by a backend whose instances cannot reach this host's 127.0.0.1.
+   * Rejects with `invalid` if the host app must configure the address.
    */
   agentEndpoint?(options?: AgentEndpointOptions): Promise<AgentEndpoint>
-  /** Resolves if the backend works, at the least possible cost: called every few seconds. Default: `list`. */
+  /** Resolves if the backend works. Called every few seconds, so it should be as cheap as possible. Default: `list`. */
   probe?(options?: CallOptions): Promise<void>
-  /** Lines of an instance's stdout and stderr. The first read rejects with `not-found` if there are none. */
+  /**
+   * Yields the lines of an instance's stdout and stderr. The first read rejects with `not-found` if there are no logs for
+   * it.
+   */
   logs?(ref: Ref, options?: LogsOptions): AsyncIterableIterator<string>
 }

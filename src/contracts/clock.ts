@@ -1,17 +1,17 @@
 /**
- * Clock: the only source of time and randomness. Code above the adapters uses a Clock, so that a test or a simulation
- * controls both; `systemClock` is the real one.
+ * Clock: the only source of time and randomness. All code except the adapters uses a Clock, so that a test or simulation can
+ * control both. `systemClock` is the real one.
  */
 import { randomBytes } from 'node:crypto'
 
 export interface Clock {
-  /** Wall-clock time in ms since 1970, for records and people. It may jump. */
+  /** Wall-clock time in ms since 1970, for records and displays. May jump forwards or backwards. */
   now(): number
   /** Monotonic time in ms from an arbitrary start, for durations and timeouts. */
   elapsed(): number
-  /** Calls `fn` once after `ms`. The returned function cancels that. */
+  /** Calls `fn` once after `ms`. The returned function cancels the timer. */
   after(ms: number, fn: () => void): () => void
-  /** `count` bytes that cannot be guessed. */
+  /** Returns `count` cryptographically secure random bytes. */
   randomBytes(count: number): Uint8Array
 }
 
@@ -22,7 +22,7 @@ export const systemClock: Clock = Object.freeze({
   elapsed: () => performance.now(),
   after(ms: number, fn: () => void) {
     let timer: NodeJS.Timeout
-    // setTimeout fires at once for delays above its maximum, so a longer delay is split.
+    // setTimeout fires immediately if the delay exceeds its maximum, so longer delays are split.
     const wait = (leftMs: number) => {
       timer =
         leftMs > longestTimerMs

@@ -1,16 +1,16 @@
 /**
- * Elector: decides which of several hosts with a shared store leads. Only the leader reconciles and allocates. A host with a
- * store of its own always leads.
+ * Elector: decides which of the hosts that share a store is the leader. Only the leader reconciles and allocates. A host
+ * whose store is not shared is always the leader.
  */
 export interface ElectionListener {
-  /** This host leads from now on. */
+  /** This host has become the leader. */
   elected(): void
-  /** This host no longer leads and must stop acting at once. `leader` names the host that leads, if known. */
+  /** This host is no longer the leader and must stop acting immediately. `leader` names the new leader, if known. */
   lost(leader?: string): void
 }
 
 export interface Elector {
-  /** Takes part in the election until the returned function is called, which also gives up leadership. */
+  /** Takes part in the election until the returned function is called. That function also gives up leadership. */
   run(listener: ElectionListener): () => Promise<void>
 }
 

@@ -1,6 +1,6 @@
 /** The error class of gamekeeper. Every failure that a caller can handle has a stable `code`. */
 
-/** `docs/reference/errors.md` explains each code; a test keeps the two in step. */
+/** `docs/reference/errors.md` explains each code; a test checks that the two match. */
 export const errorCodes = [
   'invalid',
   'not-found',
@@ -39,7 +39,10 @@ const retryableCodes: ReadonlySet<ErrorCode> = new Set([
   'overloaded',
 ])
 
-/** The ESM and the CommonJS build each have their own copy of the class, so `instanceof` fails across them. This mark works for both. */
+/**
+ * The ESM and CommonJS builds each have their own copy of the class, so `instanceof` fails between them. This mark works
+ * across both.
+ */
 const mark = Symbol.for('gamekeeper.FleetError')
 
 export interface FleetErrorOptions {
@@ -49,7 +52,7 @@ export interface FleetErrorOptions {
 export class FleetError extends Error {
   override readonly name = 'FleetError'
   readonly code: ErrorCode
-  /** True if the same call may succeed later without any change. */
+  /** True if the same call, repeated unchanged, may succeed later. */
   readonly retryable: boolean
 
   constructor(code: ErrorCode, message: string, options: FleetErrorOptions = {}) {
@@ -59,14 +62,14 @@ export class FleetError extends Error {
     Object.defineProperty(this, mark, { value: true })
   }
 
-  /** True for a FleetError of either module format, with this code if one is given. */
+  /** True for a FleetError from either module format. If `code` is given, the error must have that code. */
   static is(error: unknown, code?: ErrorCode): error is FleetError {
     if (typeof error !== 'object' || error === null || !(mark in error)) return false
     return code === undefined || ('code' in error && error.code === code)
   }
 }
 
-/** The message of anything thrown, for messages and reasons that people read. */
+/** Returns the message of any thrown value, for messages and reasons that people read. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

@@ -1,10 +1,10 @@
-/** The events of a fleet: one union, each with a sentence for people, and the interfaces that emit and read them. */
+/** The union of all fleet events, each with a human-readable message, and the interfaces that emit and read them. */
 import type { ConditionType, EndingReason, Health, Ref, ServerState } from '../rules/model/resources.js'
 
 interface EventBase {
   /** Wall-clock time in ms. */
   readonly at: number
-  /** A sentence for people. */
+  /** A human-readable sentence. */
   readonly message: string
 }
 
@@ -19,10 +19,10 @@ interface ServerEventBase extends BuildEventBase {
 export type UnnumberedEvent =
   | ({ readonly type: 'BuildCreated' } & BuildEventBase)
   | ({ readonly type: 'BuildPatched'; readonly standingBy: number; readonly max: number } & BuildEventBase)
-  /** Its spec was changed by `builds.update`. */
+  /** The build's spec was changed by `builds.update`. */
   | ({ readonly type: 'BuildUpdated' } & BuildEventBase)
   | ({ readonly type: 'BuildDeleted' } & BuildEventBase)
-  /** Lists the fields of the template that this backend ignores because they concern only other backends. */
+  /** Lists the template fields that this backend ignores because they concern only other backends. */
   | ({ readonly type: 'TemplateFieldsSkipped'; readonly fields: readonly string[] } & BuildEventBase)
   | ({ readonly type: 'BuildHealthChanged'; readonly health: 'Healthy' | 'Unhealthy' } & BuildEventBase)
   | ({
@@ -30,26 +30,26 @@ export type UnnumberedEvent =
       readonly condition: ConditionType
       readonly status: boolean
     } & BuildEventBase)
-  /** Something that its servers need, such as an image, is being fetched. Its servers stay Pending until that is done. */
+  /** Something that the build's servers need, such as an image, is being fetched. Until then, its servers stay Pending. */
   | ({ readonly type: 'BuildPreparing'; readonly status: 'working' | 'done' | 'failed' } & BuildEventBase)
   | ({ readonly type: 'ServerCreated' } & ServerEventBase)
   | ({ readonly type: 'ServerStateChanged'; readonly from: ServerState; readonly to: ServerState } & ServerEventBase)
   | ({ readonly type: 'ServerHealthChanged'; readonly health: Health } & ServerEventBase)
-  /** The backend could not start it; the start is retried. */
+  /** The backend could not start the server; the start will be retried. */
   | ({ readonly type: 'ServerStartFailed'; readonly reason: string } & ServerEventBase)
   | ({ readonly type: 'ServerEnding'; readonly reason: EndingReason; readonly crash: boolean } & ServerEventBase)
   | ({ readonly type: 'ServerRemoved' } & ServerEventBase)
   | ({ readonly type: 'Allocated'; readonly sessionID: string; readonly waitedMs: number } & ServerEventBase)
   | ({ readonly type: 'PlayersChanged'; readonly players: readonly string[] } & ServerEventBase)
-  /** Progress of a drain: the servers that remain, and how many of them are Active. */
+  /** Progress of a drain: how many servers remain, and how many of those are Active. */
   | ({ readonly type: 'DrainProgress'; readonly remaining: number; readonly active: number } & EventBase)
   /** An instance without a server record was found; it is destroyed unless a match may be running on it. */
   | ({ readonly type: 'OrphanFound'; readonly instance: Ref } & EventBase)
-  /** A reconcile failed and is retried. */
+  /** A reconcile failed and will be retried. */
   | ({ readonly type: 'ReconcileFailed' } & BuildEventBase)
   | ({ readonly type: 'BackendUnavailable' | 'BackendRecovered' } & EventBase)
   | ({ readonly type: 'LeadershipChanged'; readonly leads: boolean } & EventBase)
-  /** Event number `eventSeq` could not be delivered to `url` and is not sent again. */
+  /** Event number `eventSeq` could not be delivered to `url` and will not be sent again. */
   | ({
       readonly type: 'WebhookFailed'
       readonly url: string
@@ -58,7 +58,7 @@ export type UnnumberedEvent =
     } & EventBase)
 
 export type FleetEventType = UnnumberedEvent['type']
-/** `seq` numbers the events in this host's log, from 1; it is 0 for an event that is not logged. */
+/** `seq` is the event's number in this host's log, starting at 1, or 0 if the event is not logged. */
 export type FleetEvent = UnnumberedEvent & { readonly seq: number }
 export type EventOf<T extends FleetEventType> = Extract<UnnumberedEvent, { readonly type: T }> & {
   readonly seq: number
@@ -67,7 +67,7 @@ export type EventListener<T extends FleetEventType | '*'> = (
   event: T extends FleetEventType ? EventOf<T> : FleetEvent,
 ) => void
 
-/** Takes the place of events that are no longer in the log. */
+/** Yielded in place of events that are no longer in the log. */
 export interface EventsDropped {
   readonly type: 'EventsDropped'
   /** Number of the last missing event. */
@@ -78,7 +78,7 @@ export interface EventsDropped {
 }
 
 export interface ReadEventsOptions {
-  /** Number of the first event to read. Default: the next new one. */
+  /** Number of the first event to read. Default: the next event to be emitted. */
   readonly from?: number
   /** Ends the iteration. */
   readonly signal?: AbortSignal
@@ -86,16 +86,19 @@ export interface ReadEventsOptions {
 
 /** The events in the log, oldest first. */
 export interface LoggedEvents extends Iterable<FleetEvent> {
-  /** Number of the last event; 0 without any. */
+  /** Number of the last event, or 0 if there are none. */
   readonly last: number
 }
 
 export interface FleetEmitter {
   /** Numbers the event, adds it to the log, and calls the listeners of its type and of `*`. Never throws. */
   emit(event: UnnumberedEvent): void
-  /** Adds a listener until the returned function is called. `*` gets all events. */
+  /** Adds a listener. The returned function removes it. A listener for `*` receives all events. */
   on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void
-  /** Reads events, first from the log and then as they are emitted. A reader that falls behind gets `EventsDropped`. */
+  /**
+   * Reads events, first from the log and then as they are emitted. A reader that falls too far behind receives
+   * `EventsDropped`.
+   */
   read(options?: ReadEventsOptions): AsyncIterableIterator<FleetEvent | EventsDropped>
   logged(): LoggedEvents
   /** Ends every iteration of `read` after the last event in the log. */

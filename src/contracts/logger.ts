@@ -1,6 +1,6 @@
 /**
  * Logger: the subset of pino's interface that gamekeeper uses, so that a host app can pass its pino logger. Messages are
- * constant; variable data is in `fields`, and an error is always under the key `err`, as the error object itself.
+ * constant; variable data goes into `fields`. An error is always passed as the error object itself, under the key `err`.
  */
 export interface Logger {
   debug(fields: object, message: string): void

@@ -1,4 +1,4 @@
-/** Measurements that a fleet makes of its own work, for metrics. Without an observer nothing is measured. */
+/** Measurements of a fleet's own work, for metrics. Nothing is measured unless an observer is added. */
 import type { Ref } from '../rules/model/resources.js'
 import type { BuildCounts, BuildHealth } from '../rules/model/status.js'
 import type { ErrorCode } from './errors.js'
@@ -7,19 +7,19 @@ export type BackendOperation = 'create' | 'destroy' | 'list' | 'prepare' | 'prot
 export type StoreCollection = 'builds' | 'servers' | 'details'
 export type StoreOperation = 'get' | 'list' | 'create' | 'update' | 'delete'
 
-/** Durations are in ms. Methods are called synchronously in the middle of the work: they must return quickly. */
+/** Durations are in ms. The methods are called synchronously during the measured work, so they must return quickly. */
 export interface FleetObserver {
-  /** A call of `allocate` ended, with `ok` or the code of its error. */
+  /** A call to `allocate` settled. `outcome` is `ok` or the error code. */
   allocated?(outcome: 'ok' | ErrorCode, ms: number): void
-  /** A reconcile of a build ended. */
+  /** A build was reconciled. */
   reconciled?(ms: number): void
-  /** A call of the backend ended. */
+  /** A call to the backend settled. */
   backendCall?(operation: BackendOperation, outcome: CallOutcome, ms: number): void
-  /** A call of the store ended. */
+  /** A call to the store settled. */
   storeCall?(collection: StoreCollection, operation: StoreOperation, outcome: CallOutcome, ms: number): void
 }
 
-/** `conflict`: rejected because the record had changed or was deleted. The store itself works. */
+/** `conflict`: the store works, but rejected the call because the record had changed or been deleted. */
 export type CallOutcome = 'ok' | 'conflict' | 'failed'
 
 /** The statistics of a build. */
@@ -30,12 +30,12 @@ export interface BuildStats {
   /** From its spec. */
   readonly max: number
   readonly health: BuildHealth
-  /** Crashes since the build was created. */
+  /** Number of crashes since the build was created. */
   readonly crashes: number
   readonly servers: BuildCounts
-  /** Players connected to its servers. */
+  /** Number of players connected to its servers. */
   readonly players: number
-  /** Callers waiting for one of its servers. */
+  /** Number of callers waiting for one of its servers. */
   readonly waiting: number
 }
 

@@ -10,83 +10,104 @@ import { type Logger, silentLogger } from './logger.js'
 import type { Store } from './store.js'
 
 export interface AgentOptions {
-  /** Address to listen on. Default: what the backend requires, else `127.0.0.1`. */
+  /** Address to listen on. Default: the address that the backend requires, or else `127.0.0.1`. */
   readonly host?: string
-  /** Default 56001; 0 picks a free port. */
+  /** Port to listen on; 0 picks a free one. Default: 56001. */
   readonly port?: number
-  /** `host:port` where game servers reach the agent; without a port, the agent's is added. Default: the address it listens on. */
+  /**
+   * `host:port` at which game servers reach the agent. If the port is missing, the agent's port is added. Default: the
+   * address that the agent listens on.
+   */
   readonly address?: string
 }
 
 export interface FleetOptions {
-  /** What runs the game servers: `processBackend()`, `dockerBackend()`… */
+  /** The backend that runs the game servers: `processBackend()`, `dockerBackend()`… */
   readonly backend: Backend
-  /** Where records are kept. Default: the backend's default store. The fleet closes only a store that it opened itself. */
+  /** Where records are kept. Default: the backend's default store. The fleet closes the store only if it opened it itself. */
   readonly store?: Store
   /**
-   * The heartbeat endpoint. Default: an agent on 127.0.0.1:56001 for backends whose servers send heartbeats over HTTP.
-   * `{ external: 'host:port' }` starts none: the host app mounts `agentListener(fleet)` at that address.
+   * The heartbeat endpoint. Default: an agent on 127.0.0.1:56001 if the backend's servers send heartbeats over HTTP. With
+   * `{ external: 'host:port' }` no agent is started; the host app must mount `agentListener(fleet)` at that address.
    */
   readonly agent?: AgentOptions | { readonly external: string }
-  /** API group in `apiVersion` of resources. Default `mps.gamekeeper.com`. */
+  /** API group in the `apiVersion` of resources. Default: `mps.gamekeeper.com`. */
   readonly apiGroup?: string
   readonly limits?: Partial<FleetLimits>
-  /** Default: no logs. */
+  /** Default: logs nothing. */
   readonly logger?: Logger
   /** Default: `systemClock`. */
   readonly clock?: Clock
-  /** Default: the backend's default elector, or else this host always leads. */
+  /** Default: the backend's default elector. If it has none, this host is always the leader. */
   readonly elector?: Elector
 }
 
-/** Other values are rejected with `invalid`, and nothing is drained. */
+/** Invalid values are rejected with `invalid`, and nothing is drained. */
 export interface DrainOptions extends CallOptions {
-  /** What happens to Active servers. `wait` (default): they finish their matches. `terminate`: they are ended with their grace period. */
+  /**
+   * What happens to Active servers. `wait` (default): they finish their matches. `terminate`: they are terminated with their
+   * grace period.
+   */
   readonly active?: 'wait' | 'terminate'
-  /** Stop waiting for Active servers after this many ms: a finite number, at least 0. Default: never. */
+  /** Time in ms after which to stop waiting for Active servers: a finite number ≥ 0. Default: wait without limit. */
   readonly deadlineMs?: number
 }
 
 export interface DrainResult {
-  /** Servers left: those with a match at the deadline, or all that were left when the drain was ended by `resume`. */
+  /** Number of servers left: those with a match at the deadline, or all those left when `resume` ended the drain. */
   readonly remaining: number
 }
 
-/** Numbers that an operator may tune. Times in ms. */
+/** Limits that an operator can tune. All times are in ms. */
 export interface FleetLimits {
-  /** A server that sends no first heartbeat this long after its process started is Unhealthy, ended, and counts as a crash. Default 60 s. */
+  /**
+   * How long a server may take to send its first heartbeat after its process starts. After that it is terminated and
+   * counted as a crash. Default: 60 s.
+   */
   readonly firstHeartbeatMs: number
-  /** A server that sends no heartbeat for this long is Unhealthy and, unless Active, ended and counts as a crash. At least two intervals. Default 10 s. */
+  /**
+   * Time without a heartbeat after which an idle server is terminated and counted as a crash, and an Active one is marked
+   * Unhealthy. At least two heartbeat intervals. Default: 10 s.
+   */
   readonly silenceMs: number
-  /** Sent to servers as `nextHeartbeatIntervalMs`. At least 1000. Default 1 s. */
+  /** Heartbeat interval, sent to servers as `nextHeartbeatIntervalMs`. At least 1000. Default: 1 s. */
   readonly heartbeatIntervalMs: number
-  /** An idle server is ended after this many Unhealthy reports in a row, counted once it has reported Healthy. Default 3. */
+  /**
+   * Number of consecutive Unhealthy reports after which an idle server is terminated. Reports count only after the server
+   * has once reported Healthy. Default: 3.
+   */
   readonly unhealthyReports: number
-  /** Maximum number of servers created per reconcile of a build. Default 20. */
+  /** Maximum number of servers created each time a build is reconciled. Default: 20. */
   readonly maxCreatesPerReconcile: number
-  /** Maximum number of servers ended per reconcile of a build. Default 20. */
+  /** Maximum number of servers terminated each time a build is reconciled. Default: 20. */
   readonly maxDeletesPerReconcile: number
-  /** Maximum number of Pending servers of a build. Default 5,000. */
+  /** Maximum number of Pending servers per build. Default: 5,000. */
   readonly maxPending: number
-  /** Back-off after the first crash; it doubles with each further one. Default 1 s. */
+  /** Back-off after the first crash. It doubles with each further crash. Default: 1 s. */
   readonly backoffInitialMs: number
-  /** Longest back-off. Default 60 s. */
+  /** Maximum back-off. Default: 60 s. */
   readonly backoffMaxMs: number
-  /** A server that stays up this long resets the back-off and lets a rolling update continue. Default 60 s. */
+  /**
+   * The back-off is reset after this long without a crash. A rolling update that a crash held up continues once new servers
+   * have been up for this long. Default: 60 s.
+   */
   readonly backoffResetMs: number
-  /** Events kept in the log, for `explain` and `events`. Default 10,000. */
+  /** Number of events kept in the log, for `explain` and `events`. Default: 10,000. */
   readonly eventLogSize: number
-  /** Longest `waitMs` of an allocation. Default 60 s. */
+  /** Maximum `waitMs` of an allocation. Default: 60 s. */
   readonly maxWaitMs: number
-  /** Maximum number of waiting callers in the whole fleet; calls for the same session count once. Default 10,000. */
+  /** Maximum number of waiting callers in the whole fleet. Calls for the same session count once. Default: 10,000. */
   readonly maxWaiting: number
-  /** Longest time between two lists of the backend's instances and of a shared store's records. Default 60 s. */
+  /** Maximum time between two listings of the backend's instances, and of the records in a shared store. Default: 60 s. */
   readonly resyncIntervalMs: number
-  /** A backend call that takes longer than this, plus the grace period if it has one, counts as failed. Default 120 s. */
+  /**
+   * Timeout of a backend call; the grace period is added for calls that have one. After that the call counts as failed.
+   * Default: 120 s.
+   */
   readonly callTimeoutMs: number
-  /** Maximum number of instances started at the same time. Default 20. */
+  /** Maximum number of instances that are started at the same time. Default: 20. */
   readonly maxConcurrentCreates: number
-  /** Maximum number of instances destroyed at the same time; each can take its grace period. Default 100. */
+  /** Maximum number of instances that are destroyed at the same time. Each can take up to its grace period. Default: 100. */
   readonly maxConcurrentDestroys: number
 }
 
@@ -118,7 +139,7 @@ export interface ResolvedOptions {
   readonly elector: Elector
 }
 
-/** Applies defaults. Throws `invalid`, naming the option, for an unknown limit or one out of range. */
+/** Applies defaults. Throws `invalid`, naming the option, if a limit is unknown or out of range. */
 export function resolveOptions(options: FleetOptions): ResolvedOptions {
   return Object.freeze({
     apiGroup: options.apiGroup ?? defaultApiGroup,

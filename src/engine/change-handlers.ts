@@ -36,7 +36,7 @@ export class ChangeHandlers {
     this.#deps = deps
   }
 
-  /** The server's record replaced `before`, and its bucket was `from`. */
+  /** Called after a server's record has replaced `before`. `from` is the bucket that the server was in before. */
   serverChanged(entry: ServerEntry, before: Server, from: Bucket): void {
     const { clock } = this.#ctx
     const { events } = this.#deps
@@ -56,7 +56,7 @@ export class ChangeHandlers {
     events.serverHealth(entry, before)
   }
 
-  /** A server was adopted from the store: another host may have allocated it. */
+  /** Called after a server was adopted from the store. Another host may have allocated it. */
   serverAdopted(server: Server): void {
     this.#endWait(server)
   }
@@ -70,7 +70,10 @@ export class ChangeHandlers {
     this.#deps.conditions.reportChanges(build, before)
   }
 
-  /** A caller served by this host has already left the queue. One that still waits was served by another host. */
+  /**
+   * Ends the wait of a caller that was allocated this server by another host. If this host allocated it, the caller has
+   * already left the queue.
+   */
   #endWait({ session }: Server): void {
     const { waitQueue } = this.#deps
     if (session && waitQueue.total > 0) waitQueue.sessionAllocated(sessionKey(session.id))
@@ -80,7 +83,7 @@ export class ChangeHandlers {
     const { clock } = this.#ctx
     const { build } = entry
     const { ending, session } = entry.record
-    // An earlier back-off must not delay the termination.
+    // A back-off from an earlier failure must not delay the termination.
     entry.retry = noBackoff
     entry.terminatingSince = clock.elapsed()
     entry.terminatesByHeartbeat = session !== undefined && build.heartbeating.has(entry)

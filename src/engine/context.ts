@@ -1,4 +1,7 @@
-/** What the parts of the engine share: backend, store, clock and the like, the inventory, and how to queue work. */
+/**
+ * What the parts of the engine share: the backend, store, clock, inventory and similar objects, and functions that queue
+ * work.
+ */
 import type { Backend } from '../contracts/backend.js'
 import type { Clock } from '../contracts/clock.js'
 import type { FleetError } from '../contracts/errors.js'
@@ -22,28 +25,28 @@ export interface EngineContext {
   readonly logger: Logger
   readonly emitter: FleetEmitter
   readonly inventory: Inventory
-  /** `host:port` of the agent, as game servers reach it. */
+  /** `host:port` at which game servers reach the agent. */
   readonly agentAddress: string
   readonly createLimiter: Limiter
   readonly destroyLimiter: Limiter
   /** Queues a reconcile of the build. */
   enqueue(build: BuildEntry): void
-  /** Queues a reconcile that acts on this server, without waiting for its back-off. */
+  /** Queues a reconcile that acts on this server immediately, even if the server is backing off. */
   requeue(entry: ServerEntry): void
   /** True once the engine has stopped: no new work starts. */
   stopped(): boolean
-  /** The error for new allocations once the engine is stopping or the guard refuses calls. */
+  /** The error that new allocations are rejected with once the engine is stopping or the guard is closed. */
   stopError(): FleetError | undefined
-  /** The error of the leadership guard once it refuses calls. Undefined while a closing host finishes calls in progress. */
+  /** The leadership guard's error once the guard is closed. Undefined while a closing host finishes its calls in progress. */
   deposedError(): FleetError | undefined
 }
 
-/** Only the namespace and the name of a record. */
+/** Returns only the namespace and name of a record. */
 export function refOf(record: Ref): Ref {
   return { namespace: record.namespace, name: record.name }
 }
 
-/** The fields that every event about a build has. */
+/** Returns the fields that every event about a build has. */
 export function buildEvent(
   ctx: Pick<EngineContext, 'clock'>,
   build: Build,
@@ -52,7 +55,7 @@ export function buildEvent(
   return { at: ctx.clock.now(), build: refOf(build), message }
 }
 
-/** The fields that every event about a server has. */
+/** Returns the fields that every event about a server has. */
 export function serverEvent(
   ctx: Pick<EngineContext, 'clock'>,
   entry: ServerEntry,

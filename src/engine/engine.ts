@@ -12,7 +12,7 @@ import type { Inventory } from './state/inventory.js'
 import { serversOf } from './state/queries.js'
 import { type EngineDependencies, type EngineParts, type EngineState, wireEngine } from './wiring.js'
 
-/** Resolves with a running engine. Rejects when the store or the backend cannot be read. */
+/** Starts an engine and resolves when it is running. Rejects if the store or the backend cannot be read. */
 export function startEngine(deps: EngineDependencies): Promise<Engine> {
   return new Engine(deps).start()
 }
@@ -34,7 +34,7 @@ export class Engine {
     this.allocator = this.#parts.allocator
   }
 
-  /** Resolves with this engine. Rejects, and leaves nothing running, when the store or the backend cannot be read. */
+  /** Resolves with this engine once it is running. If the store or the backend cannot be read, stops everything and rejects. */
   async start(): Promise<this> {
     const { failoverGrace, loader, resync, ticker, watcher } = this.#parts
     this.#forwardEvents()
@@ -57,8 +57,8 @@ export class Engine {
   }
 
   /**
-   * Stops acting. Servers keep running, and waiting callers get `error`. `closing`: first writes what is not durable yet.
-   * `deposed`: another host leads, so nothing more is written.
+   * Stops the engine. Servers keep running, and waiting callers are rejected with `error`. `closing`: first writes what is
+   * not durable yet. `deposed`: writes nothing more, because another host is the leader.
    */
   async stop(error: FleetError, why: 'closing' | 'deposed'): Promise<void> {
     if (this.#state.stopped) return
@@ -77,12 +77,12 @@ export class Engine {
     this.#deps.guard.close(error)
   }
 
-  /** Callers that wait for a server of this build. */
+  /** Returns how many callers are waiting for a server of this build. */
   waiting(build: BuildEntry): number {
     return this.#parts.waitQueue.waiting(build)
   }
 
-  /** The whole fleet is draining. */
+  /** True while the whole fleet is draining. */
   isDraining(): boolean {
     return this.#state.draining
   }
@@ -91,7 +91,7 @@ export class Engine {
     return this.#parts.heartbeat(hostId, heartbeat)
   }
 
-  /** Terminates a server for an operator. Resolves when the decision is durable. */
+  /** Terminates a server at an operator's request. Resolves when the decision is durable. */
   async deleteServer(entry: ServerEntry): Promise<void> {
     const { ctx, writer } = this.#parts
     const event = { type: 'end' as const, reason: 'Deleted' as const, message: 'deleted by an operator' }
@@ -99,7 +99,7 @@ export class Engine {
     try {
       await writer.save(entry)
     } catch (error) {
-      // A record that is already gone needs no write.
+      // If the record has already been deleted, there is nothing to write.
       if (!(error instanceof LostServer)) throw error
     }
   }
@@ -127,7 +127,7 @@ export class Engine {
     return this.#parts.drainer.drain({ what, entries, isResumed: () => false }, options)
   }
 
-  /** Sends every event to the store if it displays them. */
+  /** Passes every event to the store, if the store displays events. */
   #forwardEvents(): void {
     const { display } = this.#parts.ctx.store
     if (display) this.#stopForwarding = this.#deps.emitter.on('*', (event) => display.event(event))
@@ -145,7 +145,7 @@ export class Engine {
     this.#stopForwarding()
   }
 
-  /** Writes what is not durable yet. A failure is logged and does not stop the close. */
+  /** Writes what is not durable yet. If that fails, logs the error and continues to close. */
   async #flush(): Promise<void> {
     const { ctx, details, writer } = this.#parts
     const servers = [...this.inventory.servers.values()]

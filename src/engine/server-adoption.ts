@@ -22,13 +22,13 @@ export class ServerAdoption {
     this.#deps = deps
   }
 
-  /** Adds a server that the store has and the inventory does not. */
+  /** Adds a server that is in the store but not in the inventory. */
   adopt(found: Versioned<Server>): void {
     this.#ctx.requeue(this.#deps.loader.loadServer(found))
     this.#deps.changes.serverAdopted(found.record)
   }
 
-  /** Reads back the record of a server after another writer has changed or deleted it. */
+  /** Reads a server's record again after another writer has changed or deleted it. */
   async refresh(entry: ServerEntry): Promise<void> {
     const { record, stored } = entry
     try {
@@ -37,9 +37,10 @@ export class ServerAdoption {
       // The entry already has the new state.
       if (!(error instanceof LostServer)) throw error
     }
-    // The server was removed meanwhile: a record of that name belongs to another server and is adopted separately.
+    // If the server was removed in the meantime, a record with its name belongs to another server and is adopted
+    // separately.
     if (this.#ctx.inventory.servers.get(keyOf(entry.record)) !== entry) return
-    // A record that was rewritten unchanged must not cut a back-off short.
+    // If a record was rewritten without a change, an ongoing back-off must not be cut short.
     if (entry.record !== record || entry.stored !== stored) this.#ctx.requeue(entry)
   }
 }

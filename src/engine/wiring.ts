@@ -1,6 +1,6 @@
 /**
- * Constructs the parts of an engine and connects them. Parts that need each other get a function that resolves the other
- * part when it is called, so that the cycle exists only here and not between modules.
+ * Constructs the parts of an engine and connects them. If two parts need each other, one gets a function that looks up the
+ * other when called. Such cycles exist only here and not between modules.
  */
 import type { FleetError } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
@@ -46,7 +46,7 @@ import type { BuildEntry } from './state/entries.js'
 import { Inventory } from './state/inventory.js'
 
 export interface EngineDependencies {
-  /** Gives access to the store and the backend. Closed by a change of leadership, or by the engine once it has stopped. */
+  /** Gives access to the store and the backend. Closed when leadership changes, or by the engine once it has stopped. */
   readonly guard: LeadershipGuard
   readonly options: ResolvedOptions
   readonly emitter: FleetEmitter
@@ -54,14 +54,14 @@ export interface EngineDependencies {
   readonly observers: Observers
 }
 
-/** The engine's lifecycle flags. Written by the engine only. */
+/** The engine's lifecycle flags. Only the engine sets them. */
 export interface EngineState {
-  /** The store has been read, so a server that is not in the inventory is unknown. */
+  /** True once the store has been read. From then on, a server that is not in the inventory is unknown. */
   loaded: boolean
-  /** The whole fleet is draining. */
+  /** True while the whole fleet is draining. */
   draining: boolean
   stopped: boolean
-  /** Why it has stopped. */
+  /** Why the engine has stopped. */
   stopError: FleetError | undefined
 }
 

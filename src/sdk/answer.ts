@@ -26,7 +26,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    return undefined // The caller reports it and quotes the text.
+    return undefined // The caller reports the error and quotes the text.
   }
 }
 

@@ -1,4 +1,4 @@
-/** Limits how many tasks run at the same time. Further tasks wait in order of arrival. */
+/** Limits how many tasks run at the same time. Additional tasks wait and start in the order in which they arrived. */
 export type Limiter = <T>(task: () => Promise<T>) => Promise<T>
 
 export function limiter(maxConcurrent: number): Limiter {

@@ -1,4 +1,4 @@
-/** The observers of one fleet: measures calls and reports them. Without an observer, nothing is measured. */
+/** Measures calls and reports them to the observers of one fleet. Without an observer, nothing is measured. */
 import type { Clock } from '../contracts/clock.js'
 import { type ErrorCode, FleetError } from '../contracts/errors.js'
 import type { Logger } from '../contracts/logger.js'
@@ -14,12 +14,12 @@ export class Observers {
     this.#logger = logger
   }
 
-  /** True without observers: hot paths check it first and then skip the measurement. */
+  /** True if there are no observers. Hot paths check this first, to skip the measurement. */
   get isEmpty(): boolean {
     return this.#observers.size === 0
   }
 
-  /** Adds an observer until the returned function is called. An observer that is added twice is called twice. */
+  /** Adds an observer. The returned function removes it. An observer that is added twice is called twice. */
   add(observer: FleetObserver): () => void {
     const copy = withBoundMethods(observer)
     this.#observers.add(copy)
@@ -37,7 +37,7 @@ export class Observers {
     return result
   }
 
-  /** Like `timed`, for a call that returns a promise; `outcome` is `ok` or the code of its error. */
+  /** Like `timed`, for a call that returns a promise. `outcome` is `ok` or the error code. */
   timedCall<T>(
     call: () => Promise<T>,
     report: (observer: FleetObserver, outcome: 'ok' | ErrorCode, ms: number) => void,

@@ -21,13 +21,16 @@ export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | u
 
 export interface EitherSignal {
   readonly signal: AbortSignal
-  /** Aborts `signal` as if one of the two had fired. */
+  /** Aborts `signal`, as if one of the two original signals had fired. */
   abort(reason?: unknown): void
-  /** Removes the listeners from both. */
+  /** Removes the listeners from both original signals. */
   release(): void
 }
 
-/** Fires when either signal does. `AbortSignal.any` is not used because it leaks memory on long-lived signals. */
+/**
+ * Returns a signal that fires when either of two signals fires. `AbortSignal.any` is not used because it leaks memory on
+ * long-lived signals.
+ */
 export function eitherSignal(one: AbortSignal, other: AbortSignal | undefined): EitherSignal {
   const either = new AbortController()
   const onOne = () => either.abort(one.reason)

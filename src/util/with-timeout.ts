@@ -1,8 +1,10 @@
-/** Limits the time of a call, so that its caller can continue and retry. */
+/** Limits how long a call may take, so that its caller can give up and retry. */
 import type { Clock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
 
-/** Rejects with `unavailable` after `ms`, and aborts the call through its signal. `what` is the subject of the message. */
+/**
+ * Rejects with `unavailable` after `ms`, and aborts the call through its signal. `what` names the call in the error message.
+ */
 export function withTimeout<T>(
   clock: Clock,
   ms: number,
@@ -16,7 +18,7 @@ export function withTimeout<T>(
       reject(error)
       aborter.abort(error)
     })
-    // An async function, so that a call that throws synchronously also cancels the timer.
+    // Wrapped in an async function so that the timer is also cancelled if `call` throws synchronously.
     const run = async () => call(aborter.signal)
     run().then(resolve, reject).finally(cancel)
   })

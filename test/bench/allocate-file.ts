@@ -1,4 +1,4 @@
-/** `fleet.allocate` with the durable file store, compared with an equally durable put into lmdb. */
+/** Benchmarks `fleet.allocate` on the durable file store against an equally durable put into lmdb. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ interface Latencies {
 export async function open({ directory, servers }: { directory: string; servers: number }) {
   const store = { kind: 'file' as const, directory: join(directory, 'fleet') }
   const { fleet, refill } = await openFleet({ servers, wrap: (backend) => ({ ...backend, defaultStore: store }) })
-  // Same settings as src/stores/environment.ts: a commit is on disk before it resolves.
+  // Uses the settings from src/stores/environment.ts: a commit resolves only once it is on disk.
   const bare = openLmdb<string, string>(join(directory, 'bare'), {
     encoding: 'string',
     noSubdir: false,
@@ -30,7 +30,7 @@ export async function open({ directory, servers }: { directory: string; servers:
   const put = (key: string) => bare.put(key, text, ++version)
 
   return {
-    /** In turns, so that both see the same disk load. */
+    /** Alternates between allocations and puts, so that both experience the same disk load. */
     async oneCaller(calls: number): Promise<Latencies> {
       const allocations: Awaited<ReturnType<typeof fleet.allocate>>[] = []
       const allocateUs: number[] = []
@@ -95,7 +95,7 @@ export const allocateFile: Bench = {
             await subject.manyCallers(calls, callers),
             await subject.manyPuts(calls, callers),
           ]
-          // The first round is warm-up.
+          // The first round is a warm-up.
           if (round === 0) continue
           allocations.push(allocated)
           puts.push(written)

@@ -1,4 +1,4 @@
-/** The allocation API of `serve` with the real engine in memory. */
+/** Benchmarks the allocation API of `serve` on the real engine with everything in memory. */
 import type { Allocation } from 'gamekeeper'
 import { serve } from 'gamekeeper/http'
 import { bareServerFile, open as openBare } from './bare-server.js'

@@ -1,7 +1,7 @@
 /**
- * `fleet.allocate` with the store of custom resources, compared with a bare conditional status write of the same size, from the
- * same process with the same number of connections. The games are in memory, so only the store is measured. Left out without a
- * cluster.
+ * Benchmarks `fleet.allocate` on the custom resource store against a bare conditional status write of the same size, from the
+ * same process and with the same number of connections. The games run in memory, so only the store is measured. Skipped if
+ * there is no cluster.
  */
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { KubernetesApi } from '../../adapters/kubernetes/client/api.js'
@@ -23,7 +23,7 @@ const { servers: resource } = fleetResources()
 interface OpenOptions {
   readonly fleetIn: string
   readonly bareIn: string
-  /** At least the number of allocations, since no server is reused. */
+  /** Must be at least the number of allocations, since no server is reused. */
   readonly servers: number
 }
 
@@ -42,7 +42,7 @@ export async function open({ fleetIn, bareIn, servers }: OpenOptions) {
   const status = { ...Object(model['status']), ...session, reachedActiveOn: new Date(0).toISOString() }
   const revisions = new Map<string, string>()
 
-  /** Writes like an allocation: conditionally, and with a change in each write. */
+  /** Writes as an allocation does: conditionally, and with a change in each write. */
   async function write(name: string): Promise<void> {
     const resourceVersion = revisions.get(name)
     const body = {
@@ -61,7 +61,7 @@ export async function open({ fleetIn, bareIn, servers }: OpenOptions) {
   }
 
   return {
-    /** In turns, so that both see the same cluster load. */
+    /** Alternates between allocations and bare writes, so that both experience the same cluster load. */
     async oneCaller(calls: number): Promise<{ readonly allocateUs: number[]; readonly writeUs: number[] }> {
       const [allocateUs, writeUs]: [number[], number[]] = [[], []]
       if (!revisions.has('bare-0')) await create('bare-0')
@@ -102,7 +102,7 @@ export async function open({ fleetIn, bareIn, servers }: OpenOptions) {
   }
 }
 
-/** Resolves with a server when all servers are stored as StandingBy. */
+/** Waits until all servers are stored as StandingBy. Resolves to one of them. */
 async function whenSaved(api: KubernetesApi, namespace: string): Promise<KubeObject> {
   for (;;) {
     const { items } = await api.list({ what: 'list', method: 'GET', path: pathOf(resource, { namespace }) })
@@ -131,7 +131,7 @@ export const allocateKubernetes: Bench = {
 
 async function measure(quick: boolean, fleetIn: string, bareIn: string): Promise<readonly Row[]> {
   const [warmUps, calls] = quick ? [1, 10] : [10, 100]
-  // The first round is warm-up.
+  // The first round is a warm-up.
   const rounds = quick ? 1 : 3
   const ofRound = (callers: number) => (quick ? callers : 2 * callers)
   const servers = warmUps + calls + sizes.reduce((sum, callers) => sum + rounds * ofRound(callers), 0)

@@ -1,10 +1,10 @@
-/** `fleet.allocate` in memory: the cost of the engine itself, and whether it grows with the fleet. */
+/** Benchmarks `fleet.allocate` in memory: what the engine itself costs, and whether that grows with the fleet. */
 import { allocateAll, newRequests, openFleet } from './fleet.js'
 import { clocks, collectYoungGarbage, type Cost, costOf, typicalWorkUs, perSecond } from './cost.js'
 import { atLeast, type Bench, ratioAtMost } from './row.js'
 import { startSubject } from './subject.js'
 
-/** Matches end between rounds, so that a fleet of any size can serve any number of calls. */
+/** Ends the matches between rounds, so that a fleet of any size can serve any number of calls. */
 export async function open({ servers, calls }: { servers: number; calls: number }) {
   const { fleet, refill } = await openFleet({ servers })
   const records = new Map<string, { readonly revision: number; readonly record: object }>()
@@ -21,7 +21,7 @@ export async function open({ servers, calls }: { servers: number; calls: number 
       return cost
     },
 
-    /** The minimum for an allocation in memory: one awaited conditional write of a record. */
+    /** The least that an allocation in memory can cost: one awaited conditional write of a record. */
     bare(): Promise<Cost> {
       const update = async (key: string, record: object, revision: number) => {
         const present = records.get(key)
@@ -56,13 +56,13 @@ export const allocateMemory: Bench = {
       const together: Cost[] = []
       for (let round = 0; round < warmUps + rounds; round++) {
         const costs = [await few.bare(), await few.allocate(1), await few.allocate(calls)] as const
-        // The first rounds are warm-up.
+        // The first rounds are a warm-up.
         if (round < warmUps) continue
         bare.push(costs[0])
         alone.push(costs[1])
         together.push(costs[2])
       }
-      // Opened last, since the garbage collector of so large a fleet would disturb the other measurements.
+      // Opened last, since garbage collection for such a large fleet would disturb the other measurements.
       const many = await startSubject(import.meta.url, open, { servers: quick ? 1_000 : large, calls })
       const inFew: Cost[] = []
       const inMany: Cost[] = []

@@ -1,4 +1,4 @@
-/** The baseline of the HTTP rows: a `node:http` route that parses the body and returns the same JSON. */
+/** The baseline for the HTTP rows: a `node:http` route that parses the body and returns the same JSON as the fleet. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { ownCpuUs, type Target } from './load.js'
@@ -14,7 +14,7 @@ const answers = {
 
 export async function open({ kind }: { kind: keyof typeof answers }) {
   const answer = answers[kind]
-  // Like `serve`. Node's default would close idle connections between two rounds.
+  // The same timeout as in `serve`. Node's default would close idle connections between two rounds.
   const server = createServer({ keepAliveTimeout: 75_000 }, (request, response) => {
     const chunks: Buffer[] = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk))

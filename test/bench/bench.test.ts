@@ -1,4 +1,4 @@
-/** Checks that the benchmarks run. Their figures are not asserted, since they depend on the machine. */
+/** Checks that the benchmarks run. Does not check their figures, which depend on the machine. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { fileURLToPath } from 'node:url'
@@ -11,7 +11,7 @@ const bench = (...flags: readonly string[]) =>
 
 it('`npm run bench` prints its rows as JSON and nothing else', { timeout: 180_000 }, async () => {
   const { stdout, stderr } = await bench('--quick', '--json')
-  // Three rows need a Docker engine, three a Kubernetes cluster, and one hollow nodes.
+  // Three rows need a Docker engine, three need a Kubernetes cluster, and one needs hollow nodes.
   const optionalRows = { 'docker-start-1': 3, 'allocate-kubernetes': 3, 'kubernetes-start-400': 1 }
   const leftOut = Object.entries(optionalRows).filter(([name]) => stderr.includes(`left out ${name}`))
   const count = leftOut.reduce((sum, [, rows]) => sum - rows, 18)

@@ -1,4 +1,4 @@
-/** The child process of `startSubject`: opens the benchmark file and runs the methods that are called over IPC. */
+/** The child process that `startSubject` starts: loads the benchmark file and runs the methods that are called over IPC. */
 import type { Call, Reply } from './subject.js'
 
 type Methods = Readonly<Record<string, (...args: readonly unknown[]) => unknown>>
@@ -6,7 +6,7 @@ type Methods = Readonly<Record<string, (...args: readonly unknown[]) => unknown>
 const [, , file = '', options = ''] = process.argv
 const opened = load()
 process.on('message', (call: Call) => void answer(call))
-// The parent has exited.
+// Exit when the parent has exited.
 process.on('disconnect', () => process.exit())
 
 async function load(): Promise<Methods> {

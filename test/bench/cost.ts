@@ -1,6 +1,6 @@
-/** Measures the cost of calls with as little influence as possible from other work on the machine. */
+/** Measures the cost of calls, as unaffected as possible by other work on the machine. */
 
-/** Microseconds per call. */
+/** The cost of a call in microseconds. */
 export interface Cost {
   readonly wallUs: number
   /** CPU time of the whole process, including its threads for garbage collection and compilation. */
@@ -17,14 +17,14 @@ export async function costOf(calls: number, work: () => Promise<void>): Promise<
 }
 
 /**
- * An upper bound for the work of the main thread: the lower of wall time, which includes other processes, and CPU time, which
- * includes helper threads.
+ * An upper bound for the work on the main thread: the lower of wall time, which includes the work of other processes, and CPU
+ * time, which includes helper threads.
  */
 export function workUs({ wallUs, cpuUs }: Cost): number {
   return Math.min(wallUs, cpuUs)
 }
 
-/** The lower quartile of several rounds: other work on the machine only ever adds to the cost, and the minimum may be luck. */
+/** The lower quartile of several rounds: other work on the machine can only add to the cost, but the minimum may be luck. */
 export function typical(costs: readonly number[]): number {
   return costs.toSorted((a, b) => a - b)[Math.floor(costs.length / 4)] ?? Number.NaN
 }
@@ -33,7 +33,7 @@ export function typicalWorkUs(costs: readonly Cost[]): number {
   return typical(costs.map(workUs))
 }
 
-/** For measurements that include waiting for a disk. */
+/** The typical wall time. Used for measurements that include waiting for a disk. */
 export function typicalWallUs(costs: readonly Cost[]): number {
   return typical(costs.map(({ wallUs }) => wallUs))
 }
@@ -42,19 +42,19 @@ export function perSecond(us: number): number {
   return 1_000_000 / us
 }
 
-/** Wall and CPU time, for notes. */
+/** Formats wall and CPU time for a row's note. */
 export function clocks(costs: readonly Cost[]): string {
   const wall = typicalWallUs(costs)
   const cpu = typical(costs.map(({ cpuUs }) => cpuUs))
   return `${wall.toFixed(1)} µs wall, ${cpu.toFixed(1)} µs CPU`
 }
 
-/** Collects young garbage of the set-up before a measurement. */
+/** Collects young garbage, so that garbage from the set-up does not affect a measurement. */
 export function collectYoungGarbage(): void {
   collector()({ type: 'minor' })
 }
 
-/** Collects all garbage. Twice, since finalized objects are only freed by the second collection. */
+/** Collects all garbage. Runs two collections, since finalized objects are freed only by the second. */
 export function collectGarbage(): void {
   collector()()
   collector()()

@@ -1,9 +1,9 @@
-/** Counts the calls of a fleet to its store and backend. */
+/** Counts the calls that a fleet makes to its store and backend. */
 import type { Backend, Store } from 'gamekeeper'
 import type { MemoryBackend } from 'gamekeeper/memory'
 import { memoryStore } from '../../src/stores/memory.js'
 
-/** Call counts by method, such as `servers.update` or `create`. */
+/** Number of calls by method, such as `servers.update` or `create`. */
 export class Calls {
   #counts: Record<string, number> = {}
 
@@ -15,7 +15,7 @@ export class Calls {
     return Object.values(this.#counts).reduce((sum, count) => sum + count, 0)
   }
 
-  /** The counts as text. */
+  /** The counts formatted as text. */
   get summary(): string {
     return Object.entries(this.#counts)
       .map(([name, count]) => `${count} × ${name}`)

@@ -1,6 +1,7 @@
 /**
- * Start-up time of a fleet on Docker, from the creation of the build until all servers are standing by, compared with as many
- * concurrent `docker run` of the same image until each game reports StandingBy. Left out without a Docker engine.
+ * Benchmarks the start-up time of a fleet on Docker, from creating the build until all servers are standing by. The baseline
+ * runs `docker run` concurrently for as many containers of the same image, until each game reports StandingBy. Skipped if there
+ * is no Docker engine.
  */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
@@ -116,7 +117,7 @@ async function bareSeconds(servers: number): Promise<number> {
   }
 }
 
-/** The address of this machine for containers. */
+/** Returns the address at which containers reach this machine. */
 async function gateway(): Promise<string> {
   const { stdout } = await run('docker', [
     ...['run', '--rm', '--add-host', 'host.docker.internal:host-gateway', exampleImage],

@@ -1,4 +1,4 @@
-/** A fleet for benchmarks: the real engine with servers in memory, all standing by before the measurement. */
+/** A fleet for benchmarks: the real engine with servers in memory, all of them standing by before the measurement. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Allocation, type AllocationRequest, type Backend, createFleet, type Fleet, type Store } from 'gamekeeper'
@@ -9,22 +9,22 @@ export const buildID = '85ffe8da-c82f-4035-86c5-9d2b5f42d6f6'
 export interface BenchFleet {
   readonly fleet: Fleet
   readonly backend: MemoryBackend
-  /** Ends the matches on these servers and resolves when all of them are replaced. */
+  /** Ends the matches on these servers. Resolves when all of the servers have been replaced. */
   refill(allocations: readonly Allocation[]): Promise<void>
 }
 
 export interface BenchFleetOptions {
   readonly servers: number
-  /** Wraps the backend for the fleet. */
+  /** Wraps the backend that is passed to the fleet. */
   readonly wrap?: (backend: MemoryBackend) => Backend
   readonly store?: Store
-  /** Default: `default`. */
+  /** Namespace of the build. Default: `default`. */
   readonly namespace?: string
 }
 
 const hourMs = 3_600_000
 
-/** `max` equals `servers`, so that allocated servers are not replaced during the measurement. */
+/** Opens a fleet with `max` equal to `servers`, so that allocated servers are not replaced during the measurement. */
 export async function openFleet({ servers, wrap, store, namespace }: BenchFleetOptions): Promise<BenchFleet> {
   const backend = memoryBackend({
     portRange: { first: 10_000, last: 65_000 },
@@ -32,12 +32,12 @@ export async function openFleet({ servers, wrap, store, namespace }: BenchFleetO
   })
   const fleet = await createFleet({
     backend: wrap?.(backend) ?? backend,
-    // The servers send no heartbeats by themselves, and all are created at once.
+    // Allows for servers that send no further heartbeats, and creates all servers at once.
     limits: { silenceMs: hourMs, firstHeartbeatMs: hourMs, maxCreatesPerReconcile: 1_000, maxConcurrentCreates: 1_000 },
     agent: { port: 0 },
     ...(store && { store }),
   })
-  /** Runs `work` and resolves when this many servers have got ready and been removed. */
+  /** Runs `work`. Resolves when `ready` servers have become ready and `gone` servers have been removed. */
   const until = async (ready: number, gone: number, work: () => Promise<unknown>) => {
     let readyLeft = ready
     let goneLeft = gone
@@ -58,7 +58,7 @@ export async function openFleet({ servers, wrap, store, namespace }: BenchFleetO
       })
       work().catch(reject)
     })
-    // The last records are still being written.
+    // Wait while the last records are being written.
     await pause(5)
   }
   await until(servers, 0, () =>
@@ -92,7 +92,7 @@ export function newRequests(count: number): readonly AllocationRequest[] {
   return Array.from({ length: count }, () => ({ buildID, sessionID: randomUUID(), initialPlayers: ['amie'] }))
 }
 
-/** Each caller makes one call after the other until all requests are done. */
+/** Allocates all requests with several concurrent callers, each making one call after the other. */
 export async function allocateAll(
   fleet: Fleet,
   requests: readonly AllocationRequest[],

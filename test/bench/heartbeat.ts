@@ -1,4 +1,4 @@
-/** Heartbeats of servers that are standing by, through the agent and the real engine. */
+/** Benchmarks heartbeats from servers that are standing by, through the agent and the real engine. */
 import { bareServerFile, open as openBare } from './bare-server.js'
 import { clocks, type Cost, perSecond, typicalWorkUs } from './cost.js'
 import { Calls, countingStore } from './counting.js'

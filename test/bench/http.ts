@@ -1,6 +1,6 @@
 /**
- * `npm run bench:http`: the allocation API with 1,000 connections, compared with a bare `node:http` route that returns the
- * same JSON. Both are measured in turns. See docs/explanation/benchmarks.md.
+ * `npm run bench:http`: benchmarks the allocation API with 1,000 connections against a bare `node:http` route that returns the
+ * same JSON. Measures the two alternately. See docs/explanation/benchmarks.md.
  */
 import type { Allocation } from 'gamekeeper'
 import { parseArgs } from 'node:util'
@@ -21,7 +21,7 @@ interface Options {
 }
 
 const full: Options = { connections: 1_000, calls: 5_000, rounds: 8, warmUps: 3 }
-/** Only checks that the benchmark works. */
+/** With these options the benchmark only checks that it works. */
 const quick: Options = { connections: 200, calls: 400, rounds: 1, warmUps: 0 }
 
 interface Server {

@@ -1,7 +1,7 @@
 /**
- * Start-up time of a large fleet on hollow nodes, whose pods run nothing and whose games report as soon as their pod has a
- * node, from the creation of the build until all servers are standing by; compared with as many bare pods until each has a
- * node. Left out without a cluster or without enough hollow nodes.
+ * Benchmarks the start-up time of a large fleet on hollow nodes, from creating the build until all servers are standing by. Pods
+ * on hollow nodes run nothing, and a simulated game reports as soon as its pod has a node. The baseline creates as many bare pods
+ * and waits until each has a node. Skipped if there is no cluster or there are too few hollow nodes.
  */
 import type { KubernetesApi } from '../../adapters/kubernetes/client/api.js'
 import { pathOf, pods as podType } from '../../adapters/kubernetes/client/kube-objects.js'
@@ -23,7 +23,7 @@ import { startSubject } from './subject.js'
 
 const size = 400
 const names = [`kubernetes-start-${size}`]
-/** The number of connections of a fleet. */
+/** As many concurrent requests as a fleet has connections. */
 const callers = 64
 const capacityTimeoutMs = 60_000
 
@@ -71,7 +71,7 @@ export const kubernetesStart: Bench = {
     }),
 }
 
-/** Waits for capacity, since earlier pods may still be terminating. */
+/** Waits until the nodes have enough capacity, since earlier pods may still be terminating. */
 async function hasCapacity(api: KubernetesApi, servers: number): Promise<boolean> {
   const until = performance.now() + capacityTimeoutMs
   while (performance.now() < until) {

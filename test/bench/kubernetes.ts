@@ -1,11 +1,11 @@
-/** The Kubernetes cluster for benchmarks, from KUBECONFIG. */
+/** Connects benchmarks to the Kubernetes cluster from KUBECONFIG. */
 import type { KubernetesApi } from '../../adapters/kubernetes/client/api.js'
 import { messageOf } from '../../src/contracts/errors.js'
 import { clusterApi } from '../adapters/kubernetes/support/cluster.js'
 import { installDefinitions } from '../adapters/kubernetes/support/definitions.js'
 import type { Row } from './row.js'
 
-/** Returns no rows and logs the reason if no cluster is reachable. */
+/** Measures on the cluster. If no cluster is reachable, logs the reason and returns no rows. */
 export async function onCluster(
   names: readonly string[],
   measure: (api: KubernetesApi) => Promise<readonly Row[]>,

@@ -1,4 +1,4 @@
-/** Generates load on an HTTP server in another process: keep-alive connections, each with one request at a time. */
+/** Generates load on an HTTP server in another process, over keep-alive connections with one request at a time on each. */
 import { connect } from 'node:net'
 import type { Cost } from './cost.js'
 
@@ -7,7 +7,7 @@ export interface Target {
   readonly port: number
 }
 
-/** Resolves with the response bodies. Rejects if a response is not 200 or a connection closes early. */
+/** Resolves to the response bodies. Rejects if a response status is not 200 or a connection closes early. */
 export async function sendAll(
   target: Target,
   requests: readonly string[],
@@ -45,7 +45,7 @@ export async function sendAll(
   return bodies
 }
 
-/** Undefined until the body is complete. */
+/** Returns the body of a response, or undefined if it is not complete yet. */
 export function bodyOf(received: string): string | undefined {
   const headEnd = received.indexOf('\r\n\r\n')
   if (headEnd < 0) return undefined
@@ -66,7 +66,7 @@ export interface LoadedServer {
   cpuUs(): Promise<number>
 }
 
-/** The cost of a request in the server process, without the load generator. */
+/** Measures the cost of a request in the server process, excluding the load generator. */
 export async function costOfRequests(
   server: LoadedServer,
   requests: readonly string[],

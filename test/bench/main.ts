@@ -1,5 +1,5 @@
 /**
- * `npm run bench`: measures the built package against a baseline in the same run and reports which goals are missed.
+ * `npm run bench`: measures the built package, compares it with a baseline from the same run, and reports missed goals.
  * See docs/explanation/benchmarks.md.
  */
 import { cpus, loadavg } from 'node:os'

@@ -1,13 +1,13 @@
-/** Load on connections that are opened beforehand. Each sends one request after the other. */
+/** Generates load on connections that are opened beforehand. Each connection sends one request after the other. */
 import { connect, type Socket } from 'node:net'
 import { bodyOf, type Target } from './load.js'
 
 export interface Load {
-  /** Bodies of the responses with status 200. */
+  /** Bodies of all responses with status 200. */
   readonly bodies: readonly string[]
-  /** Latencies of these responses, from the first byte of the request to the last byte of the response. */
+  /** Latency of each response with status 200, from the first byte of the request to the last byte of the response. */
   readonly latenciesMs: readonly number[]
-  /** Number of other responses and of closed connections. */
+  /** Number of responses with another status, plus the number of closed connections. */
   readonly errors: number
   readonly connections: number
   readonly wallMs: number
@@ -16,7 +16,7 @@ export interface Load {
 export async function openConnections(target: Target, count: number): Promise<readonly Socket[]> {
   const open: Socket[] = []
   let pending = 0
-  // In batches, since the accept backlog is limited.
+  // Opens connections in batches, since the server's accept backlog is limited.
   const next = async (): Promise<void> => {
     while (open.length + pending < count) {
       pending++
@@ -36,7 +36,7 @@ function connected(target: Target): Promise<Socket> {
     socket.once('error', reject)
     socket.once('connect', () => {
       socket.off('error', reject)
-      // A closed connection is counted when it is used.
+      // Errors are ignored here, since a closed connection is counted as an error when it is used.
       socket.on('error', () => {})
       resolve(socket)
     })

@@ -3,9 +3,9 @@ export interface Row {
   readonly name: string
   readonly value: number
   readonly unit: string
-  /** The baseline in the same run and unit. `null` if there is none. */
+  /** The baseline, from the same run and in the same unit. `null` if there is none. */
   readonly baseline: number | null
-  /** `value / baseline` */
+  /** `value / baseline`, or `null` if there is no baseline. */
   readonly ratio: number | null
   readonly goal: string
   readonly met: boolean
@@ -14,9 +14,9 @@ export interface Row {
 }
 
 export interface Bench {
-  /** Names of its rows. */
+  /** Names of the rows that the benchmark returns. */
   readonly names: readonly string[]
-  /** `quick`: only checks that it works; the figures are meaningless. */
+  /** With `quick`, only checks that the benchmark works; the figures are meaningless. */
   run(quick: boolean): Promise<readonly Row[]>
 }
 
@@ -49,7 +49,7 @@ function withRatio({ name, value, unit, baseline, note }: Measured): Omit<Row, '
   }
 }
 
-/** Measurements on a shared machine are not accurate to more than three digits. */
+/** Rounds to three digits, since measurements on a shared machine are no more accurate than that. */
 function rounded(value: number): number {
   return value >= 1_000 ? Math.round(value) : Number(value.toPrecision(3))
 }

@@ -1,4 +1,4 @@
-/** A settled fleet: its calls, CPU time and memory. */
+/** Benchmarks the calls, CPU time and memory of an idle fleet, which has nothing to start, stop or allocate. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { collectGarbage, typical } from './cost.js'
 import { Calls, countingBackend, countingStore } from './counting.js'
@@ -8,10 +8,10 @@ import { atMost, type Bench } from './row.js'
 import { startSubject } from './subject.js'
 
 interface Settled {
-  /** Calls of the store and the backend, with and without a heartbeat of every server each second. */
+  /** Number of store and backend calls, first without heartbeats and then with a heartbeat per server each second. */
   readonly calls: number
   readonly summary: string
-  /** CPU time per second without heartbeats: of the process before the fleet was created, and with the fleet. */
+  /** CPU time per second without heartbeats, before the fleet was created (`emptyMs`) and with the fleet (`settledMs`). */
   readonly emptyMs: number
   readonly settledMs: number
   readonly bytesPerServer: number
@@ -47,14 +47,14 @@ export async function open({ servers, seconds }: { servers: number; seconds: num
   }
 }
 
-/** Waits until compilation and garbage collection are done. */
+/** Waits until compilation and garbage collection have finished. */
 async function settleProcess(): Promise<void> {
   collectGarbage()
   await pause(1_500)
   collectGarbage()
 }
 
-/** Measured second by second, so that garbage collection after the set-up can be left out. */
+/** Measures each second separately, so that seconds with garbage collection after the set-up can be disregarded. */
 async function cpuMsPerSecond(seconds: number): Promise<number> {
   const each: number[] = []
   for (let second = 0; second < seconds; second++) {

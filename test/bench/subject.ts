@@ -1,6 +1,6 @@
 /**
- * Runs the measured code in its own process, so that benchmarks do not share a heap or compiled code. The benchmark calls
- * its methods over IPC with JSON arguments and results.
+ * Runs the measured code in a separate process, so that benchmarks do not share a heap or compiled code. The benchmark calls
+ * the code's methods over IPC, with JSON arguments and results.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,7 +12,7 @@ export type Open<O, T> = (options: O) => Promise<T>
 export type Remote<T> = {
   readonly [K in keyof T]: T[K] extends (...args: infer A) => infer R ? (...args: A) => Promise<Awaited<R>> : never
 } & {
-  /** Resolves when the process has exited. */
+  /** Stops the process. Resolves when it has exited. */
   stop(): Promise<void>
 }
 
@@ -28,11 +28,11 @@ export interface Reply {
   readonly error?: string
 }
 
-/** Resolves when `open` has resolved. Rejects with its error. */
+/** Starts the process and runs `open` in it. Resolves when `open` has resolved, and rejects if `open` rejects. */
 export async function startSubject<O, T>(file: string, _open: Open<O, T>, options: O): Promise<Remote<T>> {
   const child = fork(fileURLToPath(new URL('child.ts', import.meta.url)), [file, JSON.stringify(options)], {
     execArgv: ['--expose-gc', '--max-old-space-size=4096', '--import', 'tsx'],
-    // Only rows may be printed to stdout.
+    // The child prints to stderr, since stdout may only contain rows.
     stdio: ['ignore', 2, 2, 'ipc'],
   })
   const exited = once(child, 'exit')
@@ -67,11 +67,11 @@ export async function startSubject<O, T>(file: string, _open: Open<O, T>, option
     await stop()
     throw error
   }
-  // The child has exactly the methods of T, the result of `open`.
+  // The child provides exactly the methods of T, the type that `open` resolves to.
   return new Proxy({}, { get: (_, name) => methodOf(String(name)) }) as Remote<T>
 
   function methodOf(name: string): unknown {
-    // Must not be a thenable.
+    // The proxy must not be a thenable, or `await` would call it.
     if (name === 'then') return undefined
     return name === 'stop' ? stop : (...args: readonly unknown[]) => call(name, args)
   }

@@ -5,7 +5,7 @@ import { filesUnder, read } from './sources.js'
 
 const sources = filesUnder('src', 'adapters', 'examples').filter((file) => /\.[cm]?[jt]s$/.test(file))
 
-/** Files that may use real time: the clock, the SDK, the client, real processes, and the suite for real engines. */
+/** True for files that may use real time: the clock, the SDK, the client, real processes, and the suite for real engines. */
 const ownsTime = (file: string) =>
   ['src/contracts/clock.ts', 'src/sdk/', 'src/client/', 'src/testing/backend-', 'adapters/process/', 'examples/'].some(
     (path) => file.startsWith(path),

@@ -1,22 +1,22 @@
-/** The layers of docs/architecture.md as a table: which part of gamekeeper may import which. Works on source text. */
+/** The layers from docs/architecture.md as a table: which part of gamekeeper may import which. Analyzes source text only. */
 import { builtinModules } from 'node:module'
 import { posix } from 'node:path'
 import ts from 'typescript'
 
 interface Layer {
   readonly name: string
-  /** Files, and folders with a trailing slash. `*` matches one folder; such folders must not import each other. */
+  /** Files, and folders with a trailing slash. `*` matches any one folder; folders that match it must not import each other. */
   readonly paths: readonly string[]
-  /** Layers that it may import besides its own files. */
+  /** Layers that this layer may import in addition to its own files. */
   readonly layers: readonly string[]
-  /** Packages; `node:` for all builtins, or a single builtin. */
+  /** Packages that this layer may import. `node:` allows all builtins; a single builtin can be named instead. */
   readonly packages: readonly string[]
 }
 
 const ports = ['rules', 'contracts', 'util']
 const belowFleet = [...ports, 'platform', 'engine', 'stores', 'agent', 'facade', 'internals', 'fleet']
 
-/** Packages of the examples that mount routes in a framework. */
+/** Packages that the examples with a web framework may import. */
 const hosts: Readonly<Record<string, readonly string[]>> = {
   express: ['express'],
   fastify: ['fastify'],
@@ -74,7 +74,7 @@ const layers: readonly Layer[] = [
   { name: 'examples', paths: ['examples/*/'], layers: [], packages: ['gamekeeper', 'node:'] },
 ]
 
-/** Forbidden imports in `text`, the source of `file`, one sentence each. Includes type-only imports. */
+/** Describes each forbidden import, including type-only ones, in `text`, the source of `file`. */
 export function breaches(file: string, text: string): readonly string[] {
   const home = placeOf(file)
   if (home === undefined) return [`${file} belongs to no layer; add one in test/package/boundaries.ts`]
@@ -85,7 +85,7 @@ export function breaches(file: string, text: string): readonly string[] {
 
 interface Place {
   readonly layer: Layer
-  /** The matching path, with `*` replaced. */
+  /** The matching path from the table, with `*` replaced by the actual folder. */
   readonly path: string
 }
 
@@ -122,8 +122,8 @@ function allowance(layer: Layer): string {
 }
 
 /**
- * Finds `new Date()` and `Date()` without an argument, which read the time without the Clock. The linter finds the other ways
- * (.oxlintrc.json).
+ * Finds `new Date()` without arguments and calls of `Date()`, which read the time without the Clock. The linter finds the other
+ * ways of doing so (.oxlintrc.json).
  */
 export function clockReads(file: string, text: string): readonly string[] {
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest)
@@ -139,7 +139,7 @@ export function clockReads(file: string, text: string): readonly string[] {
   return found
 }
 
-/** A call `Date(…)` ignores its arguments; `new Date(value)` does not read the time. */
+/** `Date(…)` always reads the time, since it ignores its arguments. `new Date(value)` does not. */
 function makesDateOfNow(node: ts.Node, source: ts.SourceFile): boolean {
   if (ts.isCallExpression(node)) return node.expression.getText(source) === 'Date'
   if (!ts.isNewExpression(node)) return false

@@ -1,4 +1,4 @@
-/** The documentation as a whole: links resolve, programs compile, paths exist. */
+/** Checks the documentation as a whole: links resolve, programs compile, and paths exist. */
 import { existsSync } from 'node:fs'
 import { join, posix } from 'node:path'
 import ts from 'typescript'
@@ -61,7 +61,7 @@ interface Program {
   readonly text: string
 }
 
-/** The variables that programs on the pages use without declaring them. */
+/** The variables that programs in the documentation may use without declaring them. */
 const ambient: Readonly<Record<string, string>> = {
   fleet: `import('gamekeeper').Fleet`,
   request: `import('gamekeeper').AllocationRequest`,
@@ -79,7 +79,7 @@ const ambient: Readonly<Record<string, string>> = {
   retryLater: '() => void',
 }
 
-/** Compiler errors of the programs, as modules of this package that are never written to disk. */
+/** Compiles the programs as modules of this package, without writing them to disk. Returns the compiler errors. */
 function typeErrors(programs: readonly Program[]): readonly string[] {
   const config = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => ts.sys.readFile(path))
   const options = { ...ts.parseJsonConfigFileContent(config.config, ts.sys, root).options, noUnusedLocals: false }

@@ -1,4 +1,4 @@
-/** The published package: packed by npm, installed with its declared dependencies, and used from ESM, CommonJS and tsc. */
+/** Tests the published package: packs it with npm, installs it with its dependencies, and uses it from ESM, CommonJS and tsc. */
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -26,7 +26,7 @@ const manifest: { readonly exports: object; readonly dependencies: object } = JS
 const dependencies = Object.keys(manifest.dependencies)
 
 let temporary: string
-/** A consumer with every dependency. */
+/** The folder of a consumer that has every dependency. */
 let full: string
 
 beforeAll(async () => {

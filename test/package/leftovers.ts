@@ -1,6 +1,6 @@
 /**
- * Fails the run if a test left a process behind. Every process of the run inherits a mark in its environment; processes that
- * still have it at the end are reported and killed. Reads /proc, so it works on Linux only.
+ * Fails the test run if a test left a process behind. Every process that the run starts inherits a mark in its environment;
+ * processes with the mark that remain at the end are reported and killed. Reads /proc, so it works on Linux only.
  */
 import { randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 
 const variable = 'GAMEKEEPER_TEST_RUN'
 const mark = randomUUID()
-/** The workers of the run itself take a moment to exit. */
+/** How long the test runner's own workers may take to exit. */
 const timeoutMs = 5_000
 
 export function setup(): void {

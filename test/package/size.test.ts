@@ -10,7 +10,7 @@ const maxLinesOfFunction = 80
 
 const sources = filesUnder('src', 'adapters', 'examples').filter((file) => /\.[cm]?[jt]s$/.test(file))
 
-/** Each is one concept with one file per part, so it has no subfolders. */
+/** Folders exempt from the file limit: each is a single concept with one file per part, so it has no subfolders. */
 const flatFolders = ['adapters/docker', 'adapters/process']
 
 describe('source code', () => {
@@ -56,14 +56,14 @@ function longFunctions(file: string, text: string): readonly string[] {
   return found
 }
 
-/** Only declares constants and returns a literal, such as rows of data or named cases. */
+/** True if the function only declares constants and returns a literal, such as rows of data or named cases. */
 function isTable(body: ts.Node): boolean {
   const returned = ts.isBlock(body) ? returnedAfterConstants(body) : body
   const literal = returned && ts.isParenthesizedExpression(returned) ? returned.expression : returned
   return literal !== undefined && (ts.isArrayLiteralExpression(literal) || ts.isObjectLiteralExpression(literal))
 }
 
-/** What a block returns whose other statements only declare constants. */
+/** Returns the block's return value if all its other statements only declare constants; otherwise undefined. */
 function returnedAfterConstants(block: ts.Block): ts.Node | undefined {
   const constants = block.statements.slice(0, -1)
   const last = block.statements.at(-1)

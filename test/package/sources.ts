@@ -1,11 +1,11 @@
-/** Finds the files of the project for the tests that read them. */
+/** Finds project files for tests that read them. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** Every file under these folders, as sorted paths from the root with forward slashes. */
+/** Returns all files under these folders as sorted paths, relative to the root and with forward slashes. */
 export function filesUnder(...folders: readonly string[]): readonly string[] {
   return folders
     .flatMap((folder) => readdirSync(join(root, folder), { withFileTypes: true, recursive: true }))

@@ -1,4 +1,4 @@
-/** Rules for the repository: files at the top level, forbidden patterns in tests, machine paths, documented error codes. */
+/** Checks the repository: top-level files, forbidden patterns in tests, machine-specific paths, documented error codes. */
 import { readdirSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { describe, expect, it } from 'vitest'
@@ -22,7 +22,7 @@ const topLevel = [
 /** Generated files that .gitignore excludes. */
 const generated = /^(node_modules|dist|coverage|.*\.tgz)$/
 
-/** Folders of this machine. Ignores a checkout at `/app`, since docs may mention another `/app`. */
+/** Folders specific to this machine. A checkout in a short path such as `/app` is left out: docs may mention another `/app`. */
 const machinePaths = [...(root.split('/').length > 3 ? [root] : []), `${homedir()}/`, ['', 'tmp', ''].join('/')]
 
 const tests = filesUnder('test', 'examples').filter((file) => file.endsWith('.test.ts'))

@@ -6,7 +6,7 @@ import { build, type Plugin } from 'esbuild'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-/** A replacement in one source file. */
+/** A text replacement in one source file. */
 export interface Change {
   /** Relative to the project root. */
   readonly file: string
@@ -15,7 +15,7 @@ export interface Change {
   readonly to: string
 }
 
-/** CommonJS source for a worker thread. Rejects if `change` does not match the sources. */
+/** Resolves to CommonJS source for a worker thread. Rejects if `change` does not match the sources. */
 export async function bundle(change?: Change): Promise<string> {
   const { outputFiles } = await build({
     absWorkingDir: root,
@@ -24,7 +24,7 @@ export async function bundle(change?: Change): Promise<string> {
     platform: 'node',
     target: 'node20.19',
     format: 'cjs',
-    // Used by the file store only, which the simulation does not load.
+    // Only the file store uses lmdb, and the simulation does not load that store.
     external: ['lmdb'],
     write: false,
     logLevel: 'silent',
@@ -35,7 +35,7 @@ export async function bundle(change?: Change): Promise<string> {
   return script.text
 }
 
-/** The number of times that `from` occurs in its file. */
+/** Counts how often `from` occurs in the file. */
 export async function occurrences({ file, from }: Change): Promise<number> {
   return (await readFile(`${root}${file}`, 'utf8')).split(from).length - 1
 }

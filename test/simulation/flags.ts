@@ -17,14 +17,14 @@ Options:
 export interface Flags {
   readonly from: number
   readonly seeds: number
-  /** Undefined: the default of `simulate`. */
+  /** If undefined, the default of `simulate` applies. */
   readonly hours: number | undefined
   readonly history: number
   readonly plantedBugs: boolean
   readonly help: boolean
 }
 
-/** Throws an error whose message is a single line. */
+/** Parses the options. If they are invalid, throws an error with a single-line message. */
 export function readFlags(args: readonly string[]): Flags {
   const { values } = parseArgs({
     args: [...args],

@@ -34,7 +34,7 @@ async function simulateAll({ from, seeds, hours, history }: Flags): Promise<numb
     maxFailures,
     onResult(result) {
       progressLine.result(result)
-      // Printed at once, since a run may take hours.
+      // Print each failure immediately, since a run may take hours.
       if (result.violation !== undefined) console.log(failure(result, hours))
     },
   })
@@ -52,7 +52,7 @@ function failure({ seed, violation, history }: SimulationResult, hours: number |
   ].join('\n')
 }
 
-/** Prints the table of docs/simulation.md. */
+/** Prints the table for docs/simulation.md. */
 async function countPlantedBugs({ from, seeds, hours }: Flags): Promise<number> {
   let missed = 0
   console.log(`| planted bug | stands for | found in, of ${seeds} seeds | most frequent violation |\n|---|---|---|---|`)
@@ -66,7 +66,7 @@ async function countPlantedBugs({ from, seeds, hours }: Flags): Promise<number> 
   return missed > 0 ? 1 : 0
 }
 
-/** The first line, with names and numbers replaced, so that equal violations of different seeds compare equal. */
+/** Returns the first line with names and numbers replaced, so that the same violation compares equal across seeds. */
 function withoutNames(violation: string): string {
   const [line = ''] = violation.split('\n')
   return line

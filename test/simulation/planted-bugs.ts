@@ -1,11 +1,11 @@
-/** Planted bugs: each is one small change of the sources that the simulation has to find. */
+/** Planted bugs: each is one small change to the sources, which the simulation has to detect. */
 import type { Change } from './bundle.js'
 
 export interface PlantedBug extends Change {
   readonly name: string
   /** The kind of defect, as seen in similar projects or found by this simulation. */
   readonly standsFor: string
-  /** Maximum number of seeds to try, for a bug that is hard to hit. Default 60. */
+  /** Maximum number of seeds to try. Set for bugs that are rarely triggered. Default 60. */
   readonly seeds?: number
 }
 

@@ -5,7 +5,7 @@ import type { SimulationResult } from '../../src/testing/simulation/simulate.js'
 import type { Task } from './worker.js'
 
 export interface RunOptions {
-  /** The script from `bundle`. */
+  /** The script that `bundle` returned. */
   readonly script: string
   readonly from: number
   readonly seeds: number
@@ -18,10 +18,10 @@ export interface RunOptions {
   readonly onResult?: (result: SimulationResult) => void
 }
 
-/** Real time allowed per simulated minute. A seed that takes longer is in an endless loop. */
+/** Maximum real time per simulated minute. A seed that takes longer is considered to be in an endless loop. */
 const maxMsPerMinute = 10_000
 
-/** Resolves with the results of all seeds that were run, ordered by seed. */
+/** Resolves to the results of all seeds that were run, ordered by seed. */
 export async function run(options: RunOptions): Promise<readonly SimulationResult[]> {
   const { script, from, seeds, minutes, historyLines, maxFailures = Infinity, onResult } = options
   const threads = Math.min(options.threads ?? availableParallelism(), seeds)
@@ -50,7 +50,7 @@ export async function run(options: RunOptions): Promise<readonly SimulationResul
   return results.toSorted((a, b) => a.seed - b.seed)
 }
 
-/** A worker thread. A worker that crashes on a seed, or does not finish it in time, is replaced for the next one. */
+/** Runs seeds on a worker thread. If a worker crashes or does not finish a seed in time, a new one runs the next seed. */
 class Thread {
   readonly #script: string
   #worker: Worker | undefined
@@ -94,7 +94,7 @@ class Thread {
   #replace(worker: Worker, violation: string): void {
     if (this.#worker === worker) this.#worker = undefined
     void worker.terminate()
-    // Between two seeds no result is pending: fail the whole run.
+    // Between two seeds no result is pending that could be failed, so fail the whole run.
     if (!this.#abort) throw new Error(violation)
     this.#abort(violation)
   }

@@ -9,7 +9,7 @@ export interface Progress {
 
 const intervalMs = 10_000
 
-/** Rewrites one line on a terminal; otherwise prints a line every 10 s. */
+/** On a terminal, rewrites a single line; otherwise, prints a line every 10 s. */
 export function progress(seeds: number, out: NodeJS.WriteStream = process.stderr): Progress {
   const startedAt = performance.now()
   let printedAt = startedAt
@@ -58,7 +58,7 @@ function count(number: number): string {
   return number.toLocaleString('en')
 }
 
-/** One digest over all seeds. A change that alters no behaviour leaves it the same. */
+/** Returns one digest for all seeds. A code change that does not alter behaviour does not alter the digest. */
 function fingerprintOf(results: readonly SimulationResult[]): string {
   const hash = createHash('sha256')
   for (const { seed, fingerprint } of results) hash.update(`${seed} ${fingerprint}\n`)

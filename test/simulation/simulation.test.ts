@@ -1,4 +1,4 @@
-/** The invariants hold for a fixed set of seeds, and the simulation finds every planted bug. */
+/** Checks that the invariants hold for a fixed set of seeds, and that the simulation detects every planted bug. */
 import { readFile } from 'node:fs/promises'
 import { createFleet } from 'gamekeeper'
 import { simulate } from 'gamekeeper/testing'

@@ -1,4 +1,4 @@
-/** Entry point of a worker thread that simulates one seed per message. Bundled, never imported. */
+/** Entry point of a worker thread, which simulates one seed per message. This file is bundled, never imported. */
 import { setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
 import { simulate, type SimulationOptions } from '../../src/testing/simulation/simulate.js'
@@ -7,13 +7,13 @@ import { simulate, type SimulationOptions } from '../../src/testing/simulation/s
 export type Task = Omit<SimulationOptions, 'createFleet'>
 
 try {
-  // On Linux this lowers the priority of this thread only, so that tests with real processes run first.
+  // On Linux this lowers the priority of this thread only, so that tests with real processes take precedence.
   setPriority(10)
 } catch {
-  // Not permitted here: other tests run slower, nothing else changes.
+  // If lowering the priority is not permitted, other tests merely run slower.
 }
 
-// Most errors here are refused allocations, whose stack traces are expensive.
+// Keep stack traces short: they are expensive, and refused allocations create many errors.
 Error.stackTraceLimit = 4
 
 parentPort?.on('message', (task: Task) => {

@@ -1,4 +1,4 @@
-/** Actions of operators: create, patch and delete builds, and end idle servers. */
+/** Operator actions: create, patch and delete builds, and end idle servers. */
 import { backend } from '../e2e/backend.js'
 import { randomUUID } from 'node:crypto'
 import { buildOf, listBuilds, listServers, portOf } from '../e2e/client.js'
@@ -45,12 +45,12 @@ export async function deleteBuild(context: SoakContext, build: Build): Promise<v
   }
   expected.note(`delete build ${build.name}`)
   const { status, body } = await manage(context, 'DELETE', `gameserverbuilds/default/${build.name}`)
-  // An earlier attempt may have succeeded.
+  // 404 is fine, since an earlier attempt may have deleted the build.
   if (status !== 200 && status !== 404) expected.violate(`delete returned ${status}: ${JSON.stringify(body)}`)
   expected.builds.delete(build.name)
 }
 
-/** Deletes a build and creates it again with the same name. */
+/** Deletes a build and creates a new one with the same name. */
 export async function rebuild(context: SoakContext, build: Build): Promise<void> {
   if (build.changing) return
   await deleteBuild(context, build)
@@ -72,7 +72,7 @@ export async function patch(context: SoakContext, build: Build): Promise<void> {
   count(context, 'builds patched')
 }
 
-/** Ends a server that is standing by: its process, or through the API. A concurrent call may just have allocated it. */
+/** Ends a StandingBy server, directly or through the API. A concurrent call may have allocated the server meanwhile. */
 export async function endIdle(context: SoakContext, build: Build): Promise<void> {
   const { expected } = context
   const idle = serversOf(build, await answered(context, listServers)).filter(

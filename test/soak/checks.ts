@@ -1,4 +1,4 @@
-/** Compares the fleet with the expected state: continuously, when it has settled, and at the end. */
+/** Compares the fleet with the expected state: continuously, whenever the fleet is idle, and at the end. */
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -44,7 +44,7 @@ async function checkOnce(context: SoakContext): Promise<void> {
       hosts.sample(servers.length, false)
       count(context, 'lists checked')
     } catch {
-      // The host was stopped meanwhile. Other calls detect a running host that does not answer.
+      // The host was stopped meanwhile. If it is running but does not answer, other calls detect that.
     }
   }
   for (const session of before.allocated) {
@@ -58,10 +58,10 @@ async function checkOnce(context: SoakContext): Promise<void> {
   }
 }
 
-/** Longer than the maximum back-off, with a margin for a busy machine. */
+/** Maximum time to settle: longer than the maximum back-off, with a margin for a busy machine. */
 const settleLimitMs = 180_000
 
-/** Waits until the host and the machine are in the expected state. No action may be in progress. */
+/** Waits until the host and the machine are in the expected state. Call only while no action is in progress. */
 export async function settle(context: SoakContext): Promise<void> {
   const { expected, hosts, signal } = context
   const deadline = performance.now() + settleLimitMs
@@ -102,7 +102,7 @@ async function differenceIn(context: SoakContext): Promise<string | undefined> {
   if (instances !== servers.length)
     return `${instances} ${backend === 'docker' ? 'containers' : 'directories'} for ${servers.length} servers`
   const rest = all.length - games.size - supervisors.size
-  // The host and the compiler process that it was started with.
+  // Two other processes are expected: the host and the TypeScript loader that started it.
   return rest > 2 ? `${rest} processes that are not game servers` : undefined
 }
 
@@ -146,7 +146,7 @@ function buildDifference(
     : `${build.name} is ${have}, expected ${want}; ${JSON.stringify(status.conditions ?? [])}`
 }
 
-/** Number of open files that may be added during a run, besides one per server. */
+/** By how much the number of open files may grow during a run, not counting one per server. */
 const fdsAllowed = 24
 
 function checkFds({ hosts, expected }: SoakContext): void {
@@ -156,7 +156,7 @@ function checkFds({ hosts, expected }: SoakContext): void {
   expected.violate(`the number of open files grew by ${last - first}: ${JSON.stringify(fdsByKind(hosts.pid ?? 0))}`)
 }
 
-/** Processes, ports and files that are left after the last host has exited. */
+/** Returns the processes, ports and files that remain after the last host has exited. */
 export async function leftovers(
   { dataDir, ports }: SoakContext,
   foreign: readonly number[],
@@ -178,7 +178,7 @@ export async function leftovers(
   }
 }
 
-/** Instance directories, or containers in any state. */
+/** Returns the instance directories, or on Docker the containers in any state. */
 async function instancesIn(dataDir: string): Promise<readonly string[]> {
   if (backend === 'docker') return namesOfContainers(dataDir)
   return (await readdir(join(dataDir, 'instances'))).map((name) => `instances/${name}`)

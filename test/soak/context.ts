@@ -1,4 +1,4 @@
-/** Shared parts of a soak test, and calls of the host that are retried until a host answers. */
+/** The context that all parts of a soak test share, and host calls that are retried until a host answers. */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Answer } from '../e2e/client.js'
 import { StopWaiting } from '../e2e/until.js'
@@ -26,12 +26,12 @@ export function oneOf<T>({ random }: SoakContext, values: readonly T[]): T | und
   return values[Math.floor(random() * values.length)]
 }
 
-/** An integer, both bounds included. */
+/** Returns a random integer between the bounds, both inclusive. */
 export function between({ random }: SoakContext, min: number, max: number): number {
   return min + Math.floor(random() * (max - min + 1))
 }
 
-/** Retries until a host answers. The request must be idempotent. */
+/** Retries a request until a host answers. The request must be idempotent. */
 export async function answered<T>(context: SoakContext, send: (apis: Apis) => Promise<T>): Promise<T> {
   const { hosts, expected, signal } = context
   for (;;) {

@@ -1,4 +1,4 @@
-/** The soak test detects violations. */
+/** Checks that the soak test detects violations. */
 import { expect, it } from 'vitest'
 import type { GameServer } from 'gamekeeper'
 import { type Build, ExpectedState, type Session } from './expected-state.js'
@@ -15,7 +15,7 @@ function server(name: string, status: Partial<GameServer['status']>): GameServer
   }
 }
 
-/** A fleet of one build, where session s1 has server arena-aaaaa. */
+/** Sets up the expected state for one build, where session s1 has server arena-aaaaa. */
 function setUp() {
   const expected = new ExpectedState(() => {})
   const arena = build()

@@ -1,6 +1,6 @@
 /**
- * The state that the soak test expects: which session has which server, what the test has ended itself, and how many servers
- * a build may have. Compares it with what the host lists.
+ * The state that the soak test expects: which session has which server, what the test itself has ended, and how many servers
+ * a build may have. Compares the expected state with the servers that the host lists.
  */
 import type { GameServer } from 'gamekeeper'
 import type { ProcessIdentity } from '../../src/platform/process-identity.js'
@@ -9,23 +9,23 @@ import { liveOf, portOf } from '../e2e/client.js'
 export interface Build {
   readonly name: string
   readonly buildID: string
-  /** Upper bound of `max`. */
+  /** The highest value that `max` may take. */
   readonly highestMax: number
   standingBy: number
   max: number
-  /** Maximum number of live servers: `max`, or the last known number while a lowered `max` takes effect. */
+  /** Maximum number of live servers: `max`, or the last known number while a lowered `max` is taking effect. */
   ceiling: number
-  /** A change is in progress, so the current limits are unknown. */
+  /** Whether a change is in progress, during which the current limits are unknown. */
   changing: boolean
   /** Number of changes so far. */
   changes: number
   /** Set before the build is deleted. */
   deleted: boolean
-  /** Number of ends that may count as crashes. The exit code of a game that is killed with its supervisor is lost. */
+  /** How many endings caused by the test may count as crashes. A game killed with its supervisor leaves no exit code. */
   crashesCaused: number
 }
 
-/** `pending`: no answer yet. `refused`: no server. `allocated`: has a server. `ended`: by the test. */
+/** `pending`: no answer yet. `refused`: got no server. `allocated`: has a server. `ended`: the test ended it. */
 export type SessionState = 'pending' | 'refused' | 'allocated' | 'ended'
 
 export interface Session {
@@ -37,11 +37,11 @@ export interface Session {
   server?: string
   game?: ProcessIdentity
   allocatedAt?: number
-  /** Its game has reported the session. */
+  /** Whether the game has reported the session. */
   isConfirmed: boolean
-  /** The test has killed its supervisor, so its exit code will be lost. */
+  /** Whether the test has killed the game's supervisor, so that the game's exit code will be lost. */
   isOrphaned: boolean
-  /** Calls in progress. The session must not be ended meanwhile, or they would start it on another server. */
+  /** Number of calls in progress. Meanwhile the session must not be ended, or a call would start it on another server. */
   calls: number
 }
 
@@ -51,10 +51,10 @@ interface EndedServer {
   goneAt?: number
 }
 
-/** The expected state before a list was requested. */
+/** The expected state just before a list is requested. */
 export interface Before {
   readonly allocated: readonly Session[]
-  /** Builds without a change in progress, with their number of changes. */
+  /** Builds without a change in progress, each with its number of changes so far. */
   readonly stable: ReadonlyMap<Build, number>
 }
 
@@ -94,23 +94,23 @@ export class ExpectedState {
     return [...this.sessions.values()].filter(({ state }) => state === 'allocated')
   }
 
-  /** Call before the session is ended. */
+  /** Call this before ending the session. */
   end(session: Session): void {
     session.state = 'ended'
   }
 
-  /** Call before an idle server is ended: a concurrent call may just have allocated it. */
+  /** Call this before ending an idle server, since a concurrent call may have allocated the server meanwhile. */
   serverEnded(port: number, server: string): void {
     this.#endedServers.set(port, { server })
   }
 
-  /** True if the server of this session may be one that the test has ended. */
+  /** True if the test may have ended this session's server. */
   mayHaveEnded(session: Session): boolean {
     const ended = this.#endedServers.get(session.port ?? 0)
     return ended !== undefined && (ended.goneAt ?? Infinity) > session.requestedAt
   }
 
-  /** Call before requesting a list that is passed to `check`. */
+  /** Call this before requesting a list, and pass the result to `check` together with the list. */
   before(): Before {
     const stable = [...this.builds.values()].filter(({ changing }) => !changing)
     return { allocated: this.allocated(), stable: new Map(stable.map((build) => [build, build.changes])) }
@@ -153,7 +153,7 @@ export class ExpectedState {
   }
 
   #checkAllocated(session: Session, server: GameServer | undefined): void {
-    // The test may have ended it meanwhile.
+    // The test may have ended the session meanwhile.
     if (session.state !== 'allocated') return
     const { sessionID, port } = session
     if (!server) this.violate(`session ${sessionID} on ${session.server} is lost`)

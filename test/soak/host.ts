@@ -1,6 +1,6 @@
 /**
- * Starts and stops the bundled server on one data directory, one process at a time. Writes the output of each process to a
- * file and samples its memory and open files.
+ * Starts and stops the bundled server, one process at a time, always on the same data directory. Writes the output of each
+ * process to a file, and samples the process's memory and open files.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -21,7 +21,7 @@ export interface HostOptions {
   readonly root: string
   readonly dataDir: string
   readonly portRange: string
-  /** The host exited without being stopped. */
+  /** Called when the host exits without having been stopped. */
   readonly onUnexpectedExit: (how: string) => void
 }
 
@@ -37,7 +37,7 @@ const checkout = fileURLToPath(new URL('../..', import.meta.url))
 
 export class Hosts {
   readonly #options: HostOptions
-  /** Processes that were signalled. */
+  /** Processes that were stopped with a signal. */
   readonly #stopped = new WeakSet<ChildProcess>()
   #count = 0
   #current: HostProcess | undefined
@@ -57,12 +57,12 @@ export class Hosts {
     return this.#current?.child.pid
   }
 
-  /** Number of processes so far. */
+  /** Number of processes started so far. */
   get count(): number {
     return this.#count
   }
 
-  /** Resolves when the host is ready. */
+  /** Starts a host. Resolves when the host is ready. */
   async start(): Promise<void> {
     const number = ++this.#count
     const { dataDir, portRange, onUnexpectedExit } = this.#options
@@ -90,7 +90,7 @@ export class Hosts {
     this.#current = { number, child, apis, readyAt: performance.now(), samples: [] }
   }
 
-  /** Signals the host and resolves with its exit code or signal. It gets no more calls from then on. */
+  /** Signals the host, which then gets no more calls. Resolves to its exit code or signal. */
   async stop(signal: NodeJS.Signals): Promise<number | string | null> {
     const host = this.#current
     if (!host) return null
@@ -103,7 +103,7 @@ export class Hosts {
     return host.child.exitCode ?? host.child.signalCode
   }
 
-  /** Drains the host with SIGINT. It keeps answering meanwhile. */
+  /** Drains the host with SIGINT. The host keeps answering calls during the drain. */
   drain(): Promise<number | string | null> {
     const host = this.#current
     if (!host) return Promise.resolve(null)
@@ -123,17 +123,17 @@ export class Hosts {
     if (host && usage) host.samples.push({ ...usage, servers, settled, atMs: performance.now() - host.readyAt })
   }
 
-  /** Of the longest run. */
+  /** The memory and open files of the host that ran longest. */
   usage(): UsageReport | undefined {
     return this.#longest && reportOf(this.#longest.samples)
   }
 
-  /** Of the current host. */
+  /** The samples from the current host. */
   samples(): readonly Sample[] {
     return this.#current?.samples ?? []
   }
 
-  /** Number of logged errors by message. */
+  /** Number of errors that hosts logged, by message. */
   errorsLogged(): Readonly<Record<string, number>> {
     return Object.fromEntries(this.#errors)
   }

@@ -24,7 +24,7 @@ interface Options {
 
 async function main(): Promise<number> {
   const { backend, minutes, seed, json } = readOptions()
-  // Read by test/e2e/backend.ts when it is imported.
+  // Must be set before test/e2e/backend.ts is imported, which reads it.
   process.env['E2E_BACKEND'] = backend
   const { soak } = await import('./soak.js')
   const interrupted = new AbortController()

@@ -1,4 +1,4 @@
-/** Actions of a matchmaker and its players: allocate sessions with retries, talk to games, end matches. */
+/** Matchmaker and player actions: allocate sessions with retries, talk to games, and end matches. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { signalProcess } from '../../adapters/process/process-group.js'
@@ -9,7 +9,7 @@ import type { Build, Session } from './expected-state.js'
 import { runningIn } from './machine.js'
 import { answered, count, manage, type SoakContext } from './context.js'
 
-/** Starts a session with one concurrent call per wait time. */
+/** Starts a session by making one call per wait time, all concurrently. */
 export async function startSession(context: SoakContext, build: Build, waits: readonly number[]): Promise<void> {
   const { expected } = context
   const session: Session = {
@@ -32,7 +32,7 @@ export async function startSession(context: SoakContext, build: Build, waits: re
   await recordAllocation(context, session)
 }
 
-/** Repeats the allocation of a session that has a server. */
+/** Repeats the allocation for a session that already has a server. */
 export async function retryAllocation(context: SoakContext, session: Session): Promise<void> {
   const { port } = session
   await allocateSession(context, session, 0)
@@ -44,7 +44,7 @@ export async function retryAllocation(context: SoakContext, session: Session): P
 export const endings = ['quit', 'crash', 'kill', 'kill all', 'delete'] as const
 export type Ending = (typeof endings)[number]
 
-/** Ends a match normally, by a crash or kill, or by an operator. */
+/** Ends a match: normally, by a crash or kill, or as an operator. */
 export async function endMatch(context: SoakContext, session: Session, how: Ending): Promise<void> {
   const { expected } = context
   const { game, port = 0, server = '', build } = session
@@ -58,7 +58,7 @@ export async function endMatch(context: SoakContext, session: Session, how: Endi
   await until(`the game of ${server} has ended`, () => context.signal.aborted || !isAlive(game))
 }
 
-/** Kills only the supervisor of a match. The match must continue. */
+/** Kills only the supervisor of a match's server. The match must continue. */
 export async function killSupervisor(context: SoakContext, session: Session): Promise<void> {
   const { dataDir, expected } = context
   const { server = '', sessionID } = session
@@ -70,7 +70,7 @@ export async function killSupervisor(context: SoakContext, session: Session): Pr
   await checkGame(context, session)
 }
 
-/** Ends the process of a game. */
+/** Ends a game's process. */
 export async function endGame(
   { dataDir }: SoakContext,
   { server, port }: { readonly server: string; readonly port: number },
@@ -88,7 +88,7 @@ export async function endGame(
     for (const other of runningIn(dataDir).supervisors.get(server) ?? []) signalProcess(other, 'SIGKILL')
 }
 
-/** The game must answer, and must have its session once a host could have sent it. */
+/** Checks that the game answers, and that it has its session once a host has had enough time to send it. */
 export async function checkGame(context: SoakContext, session: Session): Promise<void> {
   const { expected, signal } = context
   const { sessionID, port = 0 } = session
@@ -111,7 +111,7 @@ export async function checkGame(context: SoakContext, session: Session): Promise
   expected.end(session)
 }
 
-/** A game gets its session with the next heartbeat reply, which takes longer on a busy machine or without a host. */
+/** How long a game may take to get its session from a heartbeat reply, even on a busy machine or during a host restart. */
 const confirmedAfterMs = 120_000
 
 function checkAnswer({ expected }: SoakContext, session: Session, answer: string): void {

@@ -12,7 +12,7 @@ it('a short soak test with four hosts and a drain finds no violation', { timeout
   expect(violations).toEqual([])
   expect(errorsLogged).toEqual({})
   expect(steps).toBe(36)
-  // Three for the workload and one that deletes the builds.
+  // Three hosts run the workload, and one deletes the builds.
   expect(hosts).toBe(4)
   expect(counts['sessions allocated']).toBeGreaterThan(0)
 })

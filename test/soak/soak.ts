@@ -1,5 +1,5 @@
 /**
- * A soak test: runs the bundled server with real processes under a random workload, and compares it with the expected
+ * A soak test: runs the bundled server with real processes under a random workload, and compares its state with the expected
  * state. Cleans up at the end, but keeps its directory after a violation.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -22,7 +22,7 @@ import { endMatch } from './sessions.js'
 import type { UsageReport } from './usage.js'
 
 export interface SoakOptions {
-  /** Duration of the workload, without start and cleanup. */
+  /** Duration of the workload, excluding start and cleanup. */
   readonly length: { readonly minutes: number } | { readonly steps: number }
   readonly seed: number
   readonly signal?: AbortSignal
@@ -35,7 +35,7 @@ export interface SoakSummary {
   readonly steps: number
   readonly hosts: number
   readonly counts: Readonly<Record<string, number>>
-  /** Crashes that the fleet has counted but the soak test did not cause, for the builds at the end. */
+  /** Number of crashes that the fleet counted but the test did not cause, in builds that exist at the end. */
   readonly unexpectedCrashes: number
   readonly usage: UsageReport | undefined
   /** Number of logged errors by message. */
@@ -46,7 +46,7 @@ export interface SoakSummary {
   readonly keptIn: string | undefined
 }
 
-/** The test stops after this many. */
+/** The test stops after this many violations. */
 const maxViolations = 3
 const maxTasks = 16
 
@@ -138,7 +138,7 @@ class Run {
     if (left.length > 0) context.expected.violate(`left behind: ${left.join(', ')}`)
   }
 
-  /** Restarts the host often at first; the last 40 % is one long run, to measure its memory and open files. */
+  /** Restarts the host often at first. The last 40 % of the workload is one long run, for measuring memory and open files. */
   async #runWorkload(): Promise<void> {
     const { context } = this
     for (;;) {
@@ -158,13 +158,13 @@ class Run {
     return (performance.now() - this.#startedAt) / (length.minutes * 60_000)
   }
 
-  /** 20 to 60 s, or a third of the steps. */
+  /** Returns the length of a short run, 20 to 60 s or about a third of the steps, as a fraction of the workload. */
   #shortRun(): number {
     const { length } = this.#options
     return 'steps' in length ? 0.31 : between(this.context, 20_000, 60_000) / (length.minutes * 60_000)
   }
 
-  /** Acts until this progress. Settles now and then, but not at the end, so that the host is stopped while it is busy. */
+  /** Acts until this progress. Lets the fleet settle from time to time, but not at the end: the host is stopped while busy. */
   async #actUntil(progress: number): Promise<void> {
     const { context } = this
     const settleInterval = 'steps' in this.#options.length ? 0.2 : 25_000 / (this.#options.length.minutes * 60_000)

@@ -1,4 +1,4 @@
-/** Memory and open files of a host, early and late. Pure. */
+/** Compares a host's memory and open files early and late in its run. Pure. */
 import type { Usage } from './machine.js'
 
 export interface Sample extends Usage {
@@ -6,21 +6,21 @@ export interface Sample extends Usage {
   readonly atMs: number
   /** Number of game servers; each has a connection for its heartbeats. */
   readonly servers: number
-  /** The fleet was settled. */
+  /** Whether the fleet was idle. */
   readonly settled: boolean
 }
 
 export interface UsageReport {
   readonly lifeSeconds: number
   readonly rssMiB: { readonly early: number; readonly late: number; readonly perMinute: number }
-  /** Without one per game server, while the fleet was settled. */
+  /** Open files while the fleet was idle, not counting one per game server. */
   readonly fds: { readonly early: number; readonly late: number }
 }
 
-/** Ignores start-up and the first garbage collections. */
+/** Samples taken earlier than this are ignored for memory: start-up and the first garbage collections affect them. */
 const warmUpMs = 20_000
 
-/** Undefined if the run was too short. */
+/** Returns undefined if the run was too short. */
 export function reportOf(samples: readonly Sample[]): UsageReport | undefined {
   const warm = samples.filter(({ atMs }) => atMs >= warmUpMs)
   const first = warm[0]
@@ -30,7 +30,7 @@ export function reportOf(samples: readonly Sample[]): UsageReport | undefined {
   const rss = (part: readonly Sample[]) => median(part.map(({ rssMiB }) => rssMiB))
   const early = rss(warm.slice(0, third))
   const late = rss(warm.slice(-third))
-  // The medians are two thirds of the time apart.
+  // The two medians are from the first and last third, so they are two thirds of the duration apart.
   const apartMinutes = ((last.atMs - first.atMs) * 2) / 3 / 60_000
   const own = samples.filter(({ settled }) => settled).map(({ fds, servers }) => fds - servers)
   const half = Math.ceil(own.length / 2)

@@ -1,10 +1,10 @@
-/** Picks random actions. A seed repeats the choices, but not the timing of real processes. */
+/** Picks random actions. The same seed makes the same choices, but the timing of real processes varies. */
 import { backend } from '../e2e/backend.js'
 import { endIdle, patch, rebuild } from './builds.js'
 import { between, oneOf, type SoakContext } from './context.js'
 import { endMatch, type Ending, killSupervisor, retryAllocation, startSession } from './sessions.js'
 
-/** Starts a random action; undefined if it has no target. */
+/** Starts a random action. Returns undefined if the action has no target. */
 export function nextAction(context: SoakContext): Promise<void> | undefined {
   const { expected } = context
   const builds = [...expected.builds.values()]
@@ -32,7 +32,7 @@ export function endSomeMatch(context: SoakContext): Promise<void> | undefined {
   return session && endMatch(context, session, how)
 }
 
-/** Wait times in seconds. Some sessions get two concurrent calls. */
+/** Returns the wait time in seconds for each call. Some sessions get two concurrent calls. */
 function waits(context: SoakContext): readonly number[] {
   const one = () => (context.random() < 0.4 ? 0 : between(context, 1, 15))
   return context.random() < 0.2 ? [one(), one()] : [one()]

@@ -1,10 +1,10 @@
-/** The errors that an allocation can end with. */
+/** Creates the errors that allocations are rejected with. */
 import { FleetError, messageOf } from '../../contracts/errors.js'
 import { buildHealth } from '../../rules/model/status.js'
 import { noServerCode } from '../../rules/planning/allocation.js'
 import type { BuildEntry } from '../state/entries.js'
 
-/** `max-reached` or `none-standing-by`, with the time that the caller has waited. */
+/** Creates a `max-reached` or `none-standing-by` error, whose message says how long the caller waited. */
 export function noServerError(build: BuildEntry, waitedMs: number): FleetError {
   const { record, buckets } = build
   const { name, spec } = record
@@ -30,7 +30,7 @@ export function isNoServerError(error: unknown): boolean {
   return FleetError.is(error, 'none-standing-by') || FleetError.is(error, 'max-reached')
 }
 
-/** The store did not confirm the write, so the session may or may not have the server. */
+/** Used if the store did not confirm the write, so the session may or may not have the server. */
 export function outcomeUnknownError(cause: unknown): FleetError {
   return new FleetError(
     'unavailable',

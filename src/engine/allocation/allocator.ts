@@ -24,7 +24,7 @@ export interface AllocatorDependencies {
 export class Allocator {
   readonly #ctx: EngineContext
   readonly #deps: AllocatorDependencies
-  /** By session: a second call for the same session joins the first instead of taking another server. */
+  /** Calls in progress, by session. A second call for the same session joins the first instead of taking another server. */
   readonly #calls = new Map<string, CallInProgress>()
   #lastTicket = 0
 
@@ -45,8 +45,8 @@ export class Allocator {
   }
 
   /**
-   * Waits for the result of the call in progress, up to this call's own timeout. If that call fails for a reason that does
-   * not apply to this one, this call starts over on its own.
+   * Waits for the result of the first call, up to this call's own timeout. If the first call fails for a reason that does
+   * not apply to this one, this call starts its own allocation.
    */
   async #join(first: CallInProgress, request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
     const { clock, inventory } = this.#ctx
@@ -103,13 +103,13 @@ export class Allocator {
         call.hadServer = true
         try {
           await writer.save(entry)
-          // The server ended meanwhile: the store must forget the session before another server may have it.
+          // The server ended during the save, so remove the session from the store before another server may get it.
           if (entry.intent) await writer.save(entry)
         } catch (error) {
           this.#saveFailed(entry, session, since, error)
           continue
         }
-        // Another host leads now, and only that host can know the outcome of this write.
+        // If another host is the leader now, only that host can know the outcome of this write.
         const deposedError = this.#ctx.deposedError()
         if (deposedError) throw deposedError
         if (entry.record.session?.id !== session.id) continue
@@ -165,11 +165,11 @@ export class Allocator {
     return waitQueue.wait(build, waiting, (entry) => this.#reserve(entry, session))
   }
 
-  /** Returns if the caller needs another server. Throws if the outcome of the write is unknown. */
+  /** Returns normally if the caller needs another server. Throws if the outcome of the write is unknown. */
   #saveFailed(entry: ServerEntry, session: Session, since: number, error: unknown): void {
     this.#ctx.requeue(entry)
     if (error instanceof LostServer) return
-    // The session stays bound to this server until the store has been read back.
+    // Until the store has been read back, the session stays bound to this server.
     this.#deps.writer.markUncertain(entry, () => {
       if (!this.#ctx.deposedError()) this.#reportAllocated(entry, session, since)
     })

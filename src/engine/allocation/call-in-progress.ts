@@ -1,4 +1,4 @@
-/** A call of `allocate` that has not settled yet, and how another call for the same session waits for it. */
+/** A call to `allocate` that has not settled yet, and the means for another call for the same session to wait for it. */
 import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { Allocation } from '../../rules/model/wire.js'
@@ -10,13 +10,13 @@ export interface AllocateOptions {
 
 export interface CallInProgress {
   readonly buildID: string
-  /** Position in the wait queue. Kept if the call has to wait again. */
+  /** Determines the position in the wait queue. The call keeps its ticket if it has to wait again. */
   readonly ticket: number
-  /** A server was reserved for it. If it waits after that, the server was lost. */
+  /** True once a server has been reserved for the call. If the call waits after that, it has lost the server. */
   hadServer: boolean
-  /** Ends the wait of joined calls that have timed out while a server was reserved for the session. */
+  /** Functions that end the wait of joined calls whose timeout passed while a server was reserved for the session. */
   timedOutJoins: (() => void)[] | undefined
-  /** Set in the tick in which the call is made. */
+  /** Set in the same tick in which the call is made. */
   result: Promise<Allocation>
 }
 
@@ -26,7 +26,10 @@ export function newCall(buildID: string, ticket: number): CallInProgress {
   return { buildID, ticket, hadServer: false, timedOutJoins: undefined, result: pendingForever }
 }
 
-/** Resolves with the result of `call`, or with undefined at the timeout, which is postponed while a server is reserved. */
+/**
+ * Resolves with the result of `call`, or with undefined at the timeout. The timeout is postponed while a server is reserved
+ * for the call.
+ */
 export function resultWithin(
   clock: Clock,
   call: CallInProgress,

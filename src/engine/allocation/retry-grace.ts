@@ -1,29 +1,29 @@
 /**
- * Callers whose wait timed out. Each counts as demand for a few more seconds, so that the server being started for the
- * caller is not scaled down before the caller retries.
+ * Keeps track of callers whose wait timed out. Each counts as demand for a few more seconds, so that the server being
+ * started for it is not scaled down before it retries.
  */
 import type { Clock } from '../../contracts/clock.js'
 import type { BuildEntry } from '../state/entries.js'
 
-/** `Retry-After` is 1 s; the rest is time for the retry to arrive. */
+/** `Retry-After` is 1 s; the remaining 2 s are for the retry to arrive. */
 export const retryGraceMs = 3_000
 
 export class RetryGrace {
   readonly #clock: Clock
   readonly #maxCallers: number
   readonly #expired: (build: BuildEntry) => void
-  /** By build and session key: cancels the timer of that caller. */
+  /** Functions that cancel the timer of a caller, by build and session key. */
   readonly #builds = new Map<BuildEntry, Map<string, () => void>>()
   #total = 0
 
-  /** `expired` is called when a caller has not retried in time. */
+  /** `expired` is called if a caller does not retry in time. */
   constructor(clock: Clock, maxCallers: number, expired: (build: BuildEntry) => void) {
     this.#clock = clock
     this.#maxCallers = maxCallers
     this.#expired = expired
   }
 
-  /** Counts the caller for `retryGraceMs`, unless `maxCallers` are counted already. */
+  /** Counts the caller for `retryGraceMs`, unless `maxCallers` callers are already counted. */
   add(build: BuildEntry, session: string): void {
     this.remove(build, session)
     if (this.#total >= this.#maxCallers) return
@@ -36,7 +36,7 @@ export class RetryGrace {
     this.#total++
   }
 
-  /** Stops counting a caller: it has retried, or has a server. */
+  /** Stops counting a caller that has retried or has a server. */
   remove(build: BuildEntry, session: string): void {
     const callers = this.#builds.get(build)
     const cancel = callers?.get(session)
@@ -47,7 +47,7 @@ export class RetryGrace {
     if (callers.size === 0) this.#builds.delete(build)
   }
 
-  /** Removes the callers of one build, or all. */
+  /** Removes the callers of one build, or all callers. */
   clear(build?: BuildEntry): void {
     for (const [other, callers] of [...this.#builds]) {
       if (build === undefined || other === build) for (const session of [...callers.keys()]) this.remove(other, session)

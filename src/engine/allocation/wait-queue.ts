@@ -1,6 +1,6 @@
 /**
- * Callers that wait for a server, per build, first come, first served. They count as demand; a caller whose wait times out
- * keeps counting during the retry grace.
+ * Queues callers that wait for a server: one first-in, first-out queue per build. Waiting callers count as demand; a caller
+ * whose wait times out continues to count during the retry grace.
  */
 import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
@@ -9,11 +9,11 @@ import { type Link, LinkedSet, unlinked } from '../state/linked-set.js'
 import type { RetryGrace } from './retry-grace.js'
 
 interface Waiter {
-  /** Its position in the queue. */
+  /** The waiter's position in the queue. */
   readonly link: Link<Waiter>
   readonly ticket: number
   readonly session: string
-  /** Ends the wait with a server, or with undefined when the session has one already. */
+  /** Ends the wait with a server, or with undefined if the session already has one. */
   resolve(entry: ServerEntry | undefined): void
   reject(error: unknown): void
 }
@@ -36,26 +36,27 @@ export class WaitQueue {
   readonly #queues = new Map<BuildEntry, LinkedSet<Waiter>>()
   readonly #bySession = new Map<string, Waiter>()
 
-  /** `changed` is called when a caller has joined or left the queue of a build. */
+  /** `changed` is called when a caller has joined or left a build's queue. */
   constructor(clock: Clock, retryGrace: RetryGrace, changed: (build: BuildEntry) => void) {
     this.#clock = clock
     this.#retryGrace = retryGrace
     this.#changed = changed
   }
 
-  /** Callers in all queues. */
+  /** Number of callers in all queues. */
   get total(): number {
     return this.#bySession.size
   }
 
-  /** Callers in the queue of one build. */
+  /** Returns the number of callers in one build's queue. */
   waiting(build: BuildEntry): number {
     return this.#queues.get(build)?.size ?? 0
   }
 
   /**
-   * Resolves with a server, after calling `reserve` for it in the tick in which it became ready; or with undefined once the
-   * session has a server. A session has one waiter at a time.
+   * Waits for a server. In the tick in which a server becomes ready, calls `reserve` for it and then resolves with it.
+   * Resolves with undefined if the session has been allocated a server in the meantime. A session has at most one waiter at
+   * a time.
    */
   wait(
     build: BuildEntry,
@@ -80,7 +81,8 @@ export class WaitQueue {
         },
         reject: (error) => {
           leave()
-          // One tick later: another call for the same session may take over and need the server that is being started.
+          // Deferred by one tick, because another call for the same session may take over and need the server that is being
+          // started.
           this.#clock.after(0, () => this.#changed(build))
           reject(error)
         },
@@ -101,12 +103,12 @@ export class WaitQueue {
     this.#queues.get(entry.build)?.first?.resolve(entry)
   }
 
-  /** Ends the wait for a session that was allocated a server by another host. */
+  /** Ends the wait for a session to which another host has allocated a server. */
   sessionAllocated(session: string): void {
     this.#bySession.get(session)?.resolve(undefined)
   }
 
-  /** Rejects the callers of one build, or all. */
+  /** Rejects the callers of one build, or all callers. */
   rejectAll(error: FleetError, build?: BuildEntry): void {
     for (const [other, queue] of [...this.#queues]) {
       if (build === undefined || other === build) for (const waiter of [...queue]) waiter.reject(error)

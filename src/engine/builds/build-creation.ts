@@ -11,7 +11,7 @@ import { buildIDTaken, invalidField, nameTaken } from './build-edits.js'
 
 export interface BuildCreationDependencies {
   readonly events: EventReporter
-  /** Adds a record of the store to the inventory. */
+  /** Adds a record from the store to the inventory. */
   readonly load: (found: Versioned<Build>) => BuildEntry
 }
 
@@ -20,7 +20,7 @@ export class BuildCreation {
   readonly #deps: BuildCreationDependencies
   /** Names and buildIDs of builds that are being created. */
   readonly #claimed = new Set<string>()
-  /** By key: builds whose creation failed but that may be in the store. */
+  /** Builds whose creation failed but that may be in the store, by key. */
   readonly #uncertain = new Map<string, Build>()
 
   constructor(ctx: EngineContext, deps: BuildCreationDependencies) {
@@ -28,7 +28,7 @@ export class BuildCreation {
     this.#deps = deps
   }
 
-  /** Throws `invalid` or `exists`, or the store's error. */
+  /** Creates a build. Throws `invalid`, `exists`, or the store's error. */
   async create(input: unknown): Promise<BuildEntry> {
     const { backend, clock, emitter, inventory } = this.#ctx
     const checked = readBuildInput(input)
@@ -37,7 +37,8 @@ export class BuildCreation {
     const support = checkForBackend(spec, backend.capabilities.template)
     if (!support.ok) throw invalidField(support.problem)
     backend.check?.(spec)
-    // A failed creation may have succeeded after all. If that build conflicts with this one, the caller must be able to see it.
+    // An earlier creation that seemed to fail may have succeeded after all. If that build conflicts with this one, adopt it
+    // first, so that the caller can see it.
     await this.#recover((build) => keyOf(build) === keyOf(metadata) || build.spec.buildID === spec.buildID)
     const claims = this.#claim(checked.value)
     try {
@@ -52,7 +53,7 @@ export class BuildCreation {
         conditions: [],
       }
       const revision = await this.#createRecord(build, claims)
-      // The store may answer so late that a resync has found the record first.
+      // If the store answers late, a resync may already have found the record.
       const found = lookUp(inventory.builds, build)
       const entry = found?.record.uid === build.uid ? found : inventory.addBuild(build, revision)
       emitter.emit({ type: 'BuildCreated', ...buildEvent(this.#ctx, build, `build ${build.name} was created`) })
@@ -64,7 +65,7 @@ export class BuildCreation {
     }
   }
 
-  /** Adds a build of the store to the inventory; false when another build has its name or buildID. */
+  /** Adds a build from the store to the inventory. Returns false if another build has its name or buildID. */
   adopt(found: Versioned<Build>, ownClaims: readonly string[] = []): boolean {
     const { record } = found
     if (this.#ctx.stopped() || this.#ctx.inventory.builds.has(keyOf(record))) return false
@@ -73,7 +74,7 @@ export class BuildCreation {
     return true
   }
 
-  /** Adopts builds that are in the store although their creation failed. Rejects when the store cannot be read. */
+  /** Adopts builds that are in the store although their creation failed. Rejects if the store cannot be read. */
   recoverUncertain(): Promise<void> {
     return this.#recover(() => true)
   }

@@ -5,7 +5,7 @@ import { isObject, type Problem, shown } from '../../rules/validation/problem.js
 import { type BuildPatch, checkBounds, readBuildInput } from '../../rules/validation/requests.js'
 import { refOf } from '../context.js'
 
-/** Throws `invalid`. */
+/** Applies a patch. Throws `invalid`. */
 export function patched(build: Build, change: BuildPatch): Build {
   const spec = { ...build.spec, ...change }
   const failed = checkBounds(spec.standingBy, spec.max, '')
@@ -13,7 +13,7 @@ export function patched(build: Build, change: BuildPatch): Build {
   return { ...build, spec }
 }
 
-/** Throws `invalid`. A field set to undefined is removed. */
+/** Applies an update. A field set to undefined is removed. Throws `invalid`. */
 export function updated(build: Build, change: unknown): Build {
   if (!isObject(change)) throw new FleetError('invalid', `the change must be an object, but is ${shown(change)}`)
   if ('buildID' in change && change['buildID'] !== build.spec.buildID) {
@@ -39,7 +39,7 @@ export function nameTaken(ref: Ref, cause?: unknown): FleetError {
   return new FleetError('exists', `metadata.name ${keyOf(ref)} is already used by a build`, { cause })
 }
 
-/** `owner` is undefined while the other build is being created. */
+/** `owner` is the build that uses the buildID. It is undefined while that build is still being created. */
 export function buildIDTaken(buildID: string, owner: Ref | undefined): FleetError {
   const by = owner ? `build ${keyOf(owner)}` : 'a build that is being created'
   return new FleetError('exists', `spec.buildID ${JSON.stringify(buildID)} is already used by ${by}`)

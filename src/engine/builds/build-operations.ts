@@ -30,7 +30,7 @@ export class BuildOperations {
     this.#deps = deps
   }
 
-  /** Throws `not-found`. */
+  /** Returns the entry of a build. Throws `not-found`. */
   find(ref: Ref): BuildEntry {
     const build = lookUp(this.#ctx.inventory.builds, ref)
     if (!build) throw buildNotFound(ref)
@@ -86,14 +86,14 @@ export class BuildOperations {
     try {
       await this.#deleteRecord(build)
     } catch (error) {
-      // The record may be gone although the call failed: the next resync reads it back.
+      // The record may have been deleted although the call failed. The next resync reads it back.
       this.#deps.writer.markUncertain(build)
       throw error
     }
     this.recordDeleted(build)
   }
 
-  /** Call when the record is gone from the store. Rejects waiting callers and terminates the servers. */
+  /** Call when the record is no longer in the store. Rejects waiting callers and terminates the servers. */
   recordDeleted(build: BuildEntry): void {
     if (build.deleted) return
     const { clock, emitter, inventory } = this.#ctx
@@ -110,14 +110,14 @@ export class BuildOperations {
     this.#ctx.enqueue(build)
   }
 
-  /** Call when an edit has changed the buildID. Rejects waiting callers, which asked for the old one. */
+  /** Call when an edit has changed the buildID. Rejects waiting callers, because they requested the old buildID. */
   buildIDChanged(build: BuildEntry, oldID: string): void {
     const message = `build ${build.record.name} no longer has the buildID ${JSON.stringify(oldID)}`
     this.#deps.waitQueue.rejectAll(new FleetError('not-found', message), build)
     this.#enqueueInvalidBuilds()
   }
 
-  /** A build that is Invalid because its buildID was taken may now be valid. */
+  /** Reconciles Invalid builds again: one that is Invalid because its buildID was taken may now be valid. */
   #enqueueInvalidBuilds(): void {
     for (const other of this.#ctx.inventory.builds.values()) {
       if (hasCondition(other.record, 'Invalid')) this.#ctx.enqueue(other)

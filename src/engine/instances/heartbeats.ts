@@ -1,4 +1,4 @@
-/** Handles heartbeats in constant time and without I/O. Changes records only if state, health or players changed. */
+/** Handles heartbeats in constant time and without I/O. Updates records only if the state, health or players have changed. */
 import type { Heartbeat, HeartbeatAnswer, SessionConfig } from '../../rules/game/heartbeat.js'
 import { afterReport, healthOf, reachesUnhealthyLimit, noReports } from '../../rules/lifecycle/health.js'
 import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
@@ -20,7 +20,7 @@ export class Heartbeats {
     this.#terminate = Object.freeze({ operation: 'Terminate', nextHeartbeatIntervalMs })
   }
 
-  /** `unknown` decides the answer for an id that belongs to no server. */
+  /** Handles a heartbeat and returns the answer. `unknown` decides the answer for an id that belongs to no server. */
   receive(hostId: string, heartbeat: Heartbeat, unknown: () => 'Continue' | 'Terminate'): HeartbeatAnswer {
     const entry = this.#ctx.inventory.serverByHostId(hostId)
     if (!entry) return unknown() === 'Continue' ? this.#continue : this.#terminate
@@ -31,12 +31,13 @@ export class Heartbeats {
     return this.#answer(entry, heartbeat)
   }
 
-  /** The server's process is running: starts its heartbeat timeout. */
+  /** Call when the server's process is running. Starts its heartbeat timeout. */
   expect(entry: ServerEntry): void {
     const { heartbeating, awaitingFirstHeartbeat, awaitingHeartbeat } = entry.build
     const now = this.#ctx.responsiveClock.now()
     entry.runningSince ??= now
-    // A heartbeat can arrive before the backend's event, and events can be repeated.
+    // The timeout may already be running, because a heartbeat can arrive before the backend's event and events can be
+    // repeated.
     if (heartbeating.has(entry) || awaitingFirstHeartbeat.has(entry) || awaitingHeartbeat.has(entry)) return
     entry.silentSince = now
     entry.healthReports = noReports
@@ -48,7 +49,7 @@ export class Heartbeats {
   #recordArrival(entry: ServerEntry): void {
     entry.silentSince = this.#ctx.responsiveClock.now()
     const { heartbeating, awaitingFirstHeartbeat, awaitingHeartbeat } = entry.build
-    // Keeps the list ordered, longest silent first.
+    // Keeps the list ordered by last heartbeat, least recent first.
     if (heartbeating.has(entry)) return heartbeating.moveToEnd(entry)
     awaitingFirstHeartbeat.delete(entry)
     awaitingHeartbeat.delete(entry)
@@ -91,8 +92,8 @@ export class Heartbeats {
 }
 
 /**
- * True when the termination is durable, was reported by the game, or follows a session. Before an idle server's termination
- * is durable, a new leader could still allocate the server, so the game must not get Terminate yet.
+ * True if the termination is durable, was reported by the game, or follows a session. Before an idle server's termination is
+ * durable, a new leader could still allocate the server, so the game must not get Terminate yet.
  */
 function isTerminationCertain({ record, stored, recordDeleted, build }: ServerEntry): boolean {
   if (record.session !== undefined || record.ending?.reason === 'Exited') return true
@@ -116,7 +117,10 @@ function createSessionAnswers(
   }
 }
 
-/** The build metadata that the server was started with, or the current one if the build changed before this host led. */
+/**
+ * Returns the build metadata that the server was started with. If the build changed before this host became the leader,
+ * returns the current metadata instead.
+ */
 function metadataOf(entry: ServerEntry): SessionConfig['metadata'] {
   const { buildMetadata = {} } = entry.build.record.spec
   return isCurrent(entry) ? buildMetadata : (entry.startMetadata ?? buildMetadata)

@@ -7,11 +7,11 @@ import type { ServerEntry } from '../state/entries.js'
 import { lookUp } from '../state/inventory.js'
 
 export interface InstanceObserverDependencies {
-  /** The server's process is running: starts its heartbeat timeout. */
+  /** Called when a server's process is running, to start its heartbeat timeout. */
   readonly running: (entry: ServerEntry) => void
-  /** The server stays Pending until someone fixes the cause. */
+  /** Called when a server stays Pending until someone fixes the cause. */
   readonly startBlocked: (entry: ServerEntry, reason: string) => void
-  /** The instance belongs to no server. */
+  /** Called for an instance that belongs to no server. */
   readonly orphan: (instance: Instance) => void
 }
 
@@ -57,10 +57,10 @@ export class InstanceObserver {
     if (entry?.record.uid === uid) this.observeMissing(entry)
   }
 
-  /** The backend has no instance of this server. */
+  /** Call when the backend has no instance for this server. */
   observeMissing(entry: ServerEntry): void {
     const { clock, inventory } = this.#ctx
-    // A Pending server whose instance has never been seen only needs to be created.
+    // If a Pending server's instance has never been seen, it only needs to be created.
     const existed = entry.instance !== undefined || entry.record.state !== 'Pending'
     entry.instance = undefined
     entry.observationSeq = ++this.#lastSeq

@@ -1,6 +1,6 @@
 /**
- * Reads the backend's full list of instances: at start, on request, at every resync interval, and with back-off while the
- * backend fails. Reports when the backend becomes unavailable and when it recovers.
+ * Reads the backend's full list of instances: at start, on request, and at every resync interval. While the backend fails,
+ * retries with a back-off. Reports when the backend becomes unavailable and when it recovers.
  */
 import type { Instance } from '../../contracts/backend.js'
 import { messageOf } from '../../contracts/errors.js'
@@ -23,7 +23,7 @@ export class InstanceResync {
   readonly #orphans: Pick<Orphans, 'retain'>
   #listing: Promise<void> | undefined
   #isRequestedAgain = false
-  /** Failures of the backend's list in a row. */
+  /** Back-off after consecutive failures of the backend's `list`. */
   #backoff = noBackoff
   #cancelTimer = () => {}
   #stopped = false
@@ -34,7 +34,7 @@ export class InstanceResync {
     this.#orphans = orphans
   }
 
-  /** Reads the first list. Rejects when that fails. */
+  /** Reads the first list. Rejects if that fails. */
   async start(): Promise<void> {
     await this.#list()
     this.#schedule(this.#ctx.limits.resyncIntervalMs)
@@ -45,7 +45,7 @@ export class InstanceResync {
     this.#cancelTimer()
   }
 
-  /** Lists now, or once more after the list in progress. */
+  /** Lists instances now. If a list is already in progress, lists once more after it. */
   request(): void {
     if (this.#stopped) return
     if (this.#listing) {
@@ -67,7 +67,7 @@ export class InstanceResync {
   async #list(): Promise<void> {
     const { backend, clock, inventory, limits } = this.#ctx
     const startSeq = this.#observer.lastSeq
-    // Determined before the call: a server that starts during it may be missing from the list.
+    // Determined before the call, because a server that starts during the call may be missing from the list.
     const expected = [...inventory.servers.values()].filter(mustHaveInstance)
     const instances = await withTimeout(clock, limits.callTimeoutMs, 'the list of instances', (signal) =>
       backend.list({ signal }),
@@ -78,7 +78,7 @@ export class InstanceResync {
       const key = keyOf(instance.ref)
       const entry = inventory.servers.get(key)
       if (entry?.record.uid === instance.uid) seen.add(key)
-      // An observation made since the call began is newer than the list.
+      // If the server has been observed since the call began, that observation is newer than the list.
       if (!entry || entry.observationSeq <= startSeq) this.#observer.observe(instance)
     }
     this.#orphans.retain(new Set(instances.map((instance) => instance.uid)))
@@ -90,7 +90,7 @@ export class InstanceResync {
     await Promise.all(expected.filter(isMissing).map((entry) => this.#confirmMissing(entry, isMissing)))
   }
 
-  /** Looks up a server that the list lacks. If the lookup fails, nothing changes until the next list. */
+  /** Looks up a server that is missing from the list. If the lookup fails, nothing changes until the next list. */
   async #confirmMissing(entry: ServerEntry, isMissing: (entry: ServerEntry) => boolean): Promise<void> {
     const { backend, clock, limits, logger } = this.#ctx
     const { uid, name, ports = [] } = entry.record
@@ -121,7 +121,7 @@ export class InstanceResync {
     } else this.#schedule(Math.max(0, delayMs))
   }
 
-  /** Replaces the previous timer: a timer that is not cancelled would keep the host process alive. */
+  /** Schedules the next list and cancels the previous timer, because a leftover timer would keep the host process alive. */
   #schedule(ms: number): void {
     this.#cancelTimer()
     this.#cancelTimer = this.#stopped ? () => {} : this.#ctx.clock.after(ms, () => this.request())
@@ -146,7 +146,7 @@ export class InstanceResync {
   }
 }
 
-/** True for a server that has run and is not yet destroyed, as far as this host knows. */
+/** True if, as far as this host knows, the server has run and has not been destroyed yet. */
 function mustHaveInstance(entry: ServerEntry): boolean {
   return entry.instance !== undefined || (entry.record.state !== 'Pending' && entry.record.state !== 'Terminating')
 }

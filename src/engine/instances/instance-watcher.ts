@@ -1,6 +1,6 @@
 /**
  * Keeps the engine's view of instances in sync with the backend: applies events as they arrive, and the full list at start,
- * when events may have been lost, and at every resync. Destroys orphans, unless a match may be running on them.
+ * when events may have been lost, and at every resync. Destroys orphans unless a match may be running on them.
  */
 import type { Instance } from '../../contracts/backend.js'
 import type { Versioned } from '../../contracts/store.js'
@@ -14,12 +14,12 @@ import { InstanceResync } from './instance-resync.js'
 import { Orphans } from './orphans.js'
 
 export interface InstanceWatcherDependencies {
-  /** The server's process is running: starts its heartbeat timeout. */
+  /** Called when a server's process is running, to start its heartbeat timeout. */
   readonly running: (entry: ServerEntry) => void
   readonly heartbeat: (sessionHostId: string, heartbeat: Heartbeat) => HeartbeatAnswer
-  /** The server stays Pending until someone fixes the cause. */
+  /** Called when a server stays Pending until someone fixes the cause. */
   readonly startBlocked: (entry: ServerEntry, reason: string) => void
-  /** Adopts a record that an earlier leader wrote after this host had read the store. */
+  /** Adopts a record that an earlier leader wrote after this host read the store. */
   readonly adopt: (server: Versioned<Server>) => void
 }
 
@@ -40,7 +40,7 @@ export class InstanceWatcher {
     this.#resync = new InstanceResync(ctx, { observer: this.#observer, orphans: this.#orphans })
   }
 
-  /** Watches the backend and reads its first list. Rejects when the list cannot be read. */
+  /** Watches the backend and reads its first list. Rejects if the list cannot be read. */
   start(): Promise<void> {
     this.#unwatch = this.#ctx.backend.watch({
       changed: (instance) => {
@@ -69,12 +69,12 @@ export class InstanceWatcher {
     this.#observer.observe(instance)
   }
 
-  /** Answers a heartbeat whose id belongs to no server. `gameState` is the state that the game reports. */
+  /** Decides the answer to a heartbeat whose id belongs to no server. `gameState` is the state that the game reports. */
   unknownHeartbeat(hostId: string, gameState: GameState): 'Continue' | 'Terminate' {
     const name = readSessionHostId(hostId)?.name
     if (gameState !== 'Active' || name === undefined) return 'Terminate'
     if (this.#orphans.keepActive(name)) return 'Continue'
-    // The token may have been lost with the store, which must not end a match.
+    // The token may have been lost together with the store. That must not end a match.
     return this.#ctx.inventory.isActive(name) ? 'Continue' : 'Terminate'
   }
 
@@ -83,7 +83,9 @@ export class InstanceWatcher {
     this.#orphans.destroyIdle()
   }
 
-  /** The host was unresponsive and may have missed heartbeats: orphans get their full timeout again. */
+  /**
+   * Call after the host was unresponsive. Orphans get their full timeout again, because the host may have missed heartbeats.
+   */
   restartTimers(): void {
     this.#orphans.restartTimers()
   }

@@ -1,10 +1,13 @@
-/** Reports sessions that exceed the build's limit in the `LongSession` condition, and ends them if `endLongSessions` is set. */
+/**
+ * Reports sessions that exceed the build's limit through the `LongSession` condition. If `endLongSessions` is set,
+ * terminates their servers.
+ */
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import type { EngineContext } from '../context.js'
 import type { Conditions } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 
-/** How many servers the condition's message names. */
+/** Maximum number of servers named in the condition's message. */
 const maxNames = 5
 
 export class LongSessions {
@@ -16,7 +19,7 @@ export class LongSessions {
     this.#conditions = conditions
   }
 
-  /** Without a limit no session is too long. */
+  /** Checks the sessions of a build. If `limitMs` is undefined, no session is too long. */
   check(build: BuildEntry, limitMs: number | undefined): void {
     const long: ServerEntry[] = []
     const now = this.#ctx.clock.elapsed()

@@ -1,6 +1,6 @@
 /**
- * Instances without a server record. An orphan is destroyed once it has exited, or has reported no match for
- * `limits.silenceMs`; a record that appears in the store in the meantime is adopted instead.
+ * Handles orphans: instances without a server record. An orphan is destroyed once it has exited, or has reported no match
+ * for `limits.silenceMs`. If its record appears in the store in the meantime, the record is adopted instead.
  */
 import type { Instance } from '../../contracts/backend.js'
 import type { Versioned } from '../../contracts/store.js'
@@ -10,13 +10,13 @@ import type { EngineContext } from '../context.js'
 
 interface Orphan {
   instance: Instance
-  /** Elapsed ms at which it was found or last reported Active. */
+  /** Elapsed ms at which the orphan was found or last reported Active. */
   idleSince: number
   isBeingDestroyed: boolean
 }
 
 export interface OrphansDependencies {
-  /** Adopts a record that an earlier leader wrote after this host had read the store. */
+  /** Adopts a record that an earlier leader wrote after this host read the store. */
   readonly adopt: (server: Versioned<Server>) => void
   readonly observe: (instance: Instance) => void
 }
@@ -50,18 +50,18 @@ export class Orphans {
     emitter.emit({ type: 'OrphanFound', at: clock.now(), instance: instance.ref, message })
   }
 
-  /** The instance is gone. */
+  /** Call when the instance no longer exists. */
   forget(ref: Ref, uid: string): void {
     const key = keyOf(ref)
     if (this.#orphans.get(key)?.instance.uid === uid) this.#orphans.delete(key)
   }
 
-  /** Forgets every orphan that is not among the instances that the backend listed. */
+  /** Forgets every orphan whose uid is not in `uids`, the instances that the backend listed. */
   retain(uids: ReadonlySet<string>): void {
     for (const [key, orphan] of this.#orphans) if (!uids.has(orphan.instance.uid)) this.#orphans.delete(key)
   }
 
-  /** An instance of this name reports a match. Returns false if no orphan has this name. */
+  /** Call when an instance with this name reports a match. Returns false if no orphan has this name. */
   keepActive(name: string): boolean {
     for (const orphan of this.#orphans.values()) {
       if (orphan.instance.ref.name !== name) continue

@@ -1,6 +1,7 @@
 /**
- * Elapsed time minus the time in which the host could not receive heartbeats, because it was suspended or its event loop was
- * blocked. Heartbeat timeouts use it, because heartbeats sent during that time are processed only afterwards.
+ * Measures elapsed time, minus the time during which the host could not receive heartbeats because it was suspended or its
+ * event loop was blocked. Used for heartbeat timeouts, because heartbeats sent during such a time are processed only
+ * afterwards.
  */
 import type { Clock } from '../../contracts/clock.js'
 
@@ -12,7 +13,7 @@ export class ResponsiveClock {
     this.#clock = clock
   }
 
-  /** In ms, from an arbitrary start. */
+  /** Returns the time in ms from an arbitrary start. */
   now(): number {
     return this.#clock.elapsed() - this.#excludedMs
   }

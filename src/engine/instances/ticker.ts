@@ -16,7 +16,7 @@ export interface TickerDependencies {
 }
 
 const tickMs = 1_000
-/** A tick later than this means that the host was unresponsive. */
+/** If a tick is late by more than this, the host was unresponsive. */
 const lateTickMs = 2_000
 
 export class Ticker {

@@ -1,6 +1,7 @@
 /**
- * Detects servers that exceed a time limit: no heartbeat, Initializing for too long, or a session that is too long. Reads
- * only the front of time-ordered lists, so the cost of a check depends on what it finds and not on the size of the fleet.
+ * Detects servers that exceed a time limit: those that send no heartbeat, take too long to become ready, or have a session
+ * that is too long. Reads only the front of time-ordered lists, so the cost of a check depends on how many servers it finds
+ * and not on the size of the fleet.
  */
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import { type LifeLimits, lifeLimits } from '../../rules/lifecycle/limits.js'
@@ -24,7 +25,10 @@ export class Timeouts {
     for (const build of this.#ctx.inventory.everyBuild) this.#checkBuild(build)
   }
 
-  /** The host was unresponsive and may have missed heartbeats: every server gets its full timeout again. */
+  /**
+   * Call after the host was unresponsive. Every server gets its full timeout again, because the host may have missed
+   * heartbeats.
+   */
   restartTimers(): void {
     const now = this.#ctx.responsiveClock.now()
     for (const build of this.#ctx.inventory.everyBuild) {

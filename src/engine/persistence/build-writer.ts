@@ -1,6 +1,7 @@
 /**
- * Writes changes of build records by compare-and-swap. Changes made while a write is in progress are batched into the next
- * one. A change is a function of the record, so that it can be applied again after another writer has changed the record.
+ * Writes changes to build records by compare-and-swap. Changes made while a write is in progress are batched into the next
+ * write. Each change is a function that maps a record to its new version, so that it can be applied again if another writer
+ * has changed the record.
  */
 import { FleetError } from '../../contracts/errors.js'
 import type { Store } from '../../contracts/store.js'
@@ -11,11 +12,11 @@ import type { Inventory } from '../state/inventory.js'
 export type BuildChange = (build: Build) => Build
 
 export interface BuildWriterDependencies {
-  /** The record was replaced, by a change of this host or by what another writer left in the store. */
+  /** The record was replaced, because of a change made by this host or by another writer. */
   readonly changed: (build: BuildEntry, before: Build) => void
-  /** A write succeeded and no write is in progress any more. */
+  /** A write has succeeded, and no further write is in progress. */
   readonly idle: (build: BuildEntry) => void
-  /** A write found no record of the build, and no write is in progress any more. */
+  /** A write found no record of the build, and no further write is in progress. */
   readonly recordMissing: (build: BuildEntry) => void
 }
 
@@ -33,7 +34,7 @@ export class BuildWriter {
   readonly #deps: BuildWriterDependencies
   readonly #pending = new Map<BuildEntry, PendingChange[]>()
   readonly #uncertain = new Set<BuildEntry>()
-  /** Builds whose record in the store is unknown: a call failed, and so did reading the record back. */
+  /** Builds whose record in the store is in an unknown state, because a call failed and reading the record back failed too. */
   readonly uncertain: ReadonlySet<BuildEntry> = this.#uncertain
 
   constructor(store: Pick<Store, 'builds'>, inventory: Inventory, deps: BuildWriterDependencies) {
@@ -42,7 +43,9 @@ export class BuildWriter {
     this.#deps = deps
   }
 
-  /** Resolves when the change is durable and applied. Rejects with what the change threw, or with the store's error. */
+  /**
+   * Resolves when the change is durable and applied. Rejects with the error thrown by the change, or with the store's error.
+   */
   change(build: BuildEntry, change: BuildChange): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       const pending = this.#pending.get(build)
@@ -57,15 +60,16 @@ export class BuildWriter {
 
   /** Resolves when the write in progress, if any, has ended. Never rejects. */
   async settled(build: BuildEntry): Promise<void> {
-    // An empty change waits for its turn and writes nothing. Failures are reported to the callers of the failed changes.
+    // A change that changes nothing waits for its turn and writes nothing. Failures are reported to the callers whose
+    // changes failed.
     if (build.writing) await this.change(build, (record) => record).catch(() => undefined)
   }
 
-  /** Applies what another writer has changed. False if the record has been deleted. */
+  /** Applies changes made by another writer. Returns false if the record has been deleted. */
   async refresh(build: BuildEntry): Promise<boolean> {
     const { revision } = build
     const current = await this.#store.builds.get(build.record)
-    // This host has written the record meanwhile, and that write detects conflicts itself.
+    // If this host has written the record in the meantime, that write has detected any conflict itself.
     if (build.writing || build.revision !== revision) return true
     this.#uncertain.delete(build)
     if (build.deleted) return true
@@ -74,7 +78,7 @@ export class BuildWriter {
     return true
   }
 
-  /** Marks the record in the store as unknown. */
+  /** Marks the state of the record in the store as unknown. */
   markUncertain(build: BuildEntry): void {
     this.#uncertain.add(build)
   }
@@ -85,9 +89,10 @@ export class BuildWriter {
     for (;;) {
       const batch = this.#takePending(build)
       if (batch.length === 0) {
-        // Synchronously after the last batch: a later change starts a write of its own.
+        // Set synchronously after the last batch, so that a later change starts a new write.
         build.writing = false
-        // After any other failure neither is called: the build is in `uncertain`, and the next resync retries it.
+        // After any other failure, neither callback is called. The build is then in `uncertain`, and the next resync
+        // retries it.
         if (succeeded) this.#deps.idle(build)
         else if (isMissing) this.#deps.recordMissing(build)
         return
@@ -112,14 +117,14 @@ export class BuildWriter {
     return batch
   }
 
-  /** Returns the accepted changes. Those that threw are already rejected. */
+  /** Returns the accepted changes. Changes that threw have already been rejected. */
   async #write(build: BuildEntry, batch: readonly PendingChange[]): Promise<readonly PendingChange[]> {
     let base = build.record
     let revision = build.revision
     let remaining = batch
     for (let attempt = 1; ; attempt++) {
       const { record, accepted } = apply(base, remaining)
-      // A rejected change must not be applied by a later attempt.
+      // A later attempt must not apply the rejected changes again.
       remaining = accepted
       if (record === base && revision === build.revision) return accepted
       try {

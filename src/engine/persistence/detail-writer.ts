@@ -1,4 +1,7 @@
-/** Writes player lists to detail records: at most once a second per server, only the latest list, never during a heartbeat. */
+/**
+ * Writes player lists to detail records: at most once a second per server, only the latest list, and never while handling a
+ * heartbeat.
+ */
 import { FleetError } from '../../contracts/errors.js'
 import { type Detail, keyOf } from '../../rules/model/resources.js'
 import { type EngineContext, serverEvent } from '../context.js'
@@ -10,7 +13,9 @@ export class DetailWriter {
   readonly #ctx: EngineContext
   readonly #dirty = new Set<ServerEntry>()
   readonly #writing = new Map<ServerEntry, Promise<void>>()
-  /** Servers whose detail in the store is unknown: a write failed, and so did reading the detail back. */
+  /**
+   * Servers whose detail in the store is in an unknown state, because a write failed and reading the detail back failed too.
+   */
   readonly #uncertain = new Set<ServerEntry>()
 
   constructor(ctx: EngineContext) {
@@ -82,7 +87,7 @@ export class DetailWriter {
           ? await details.create(detail)
           : await details.update(detail, entry.detailRevision)
     } catch (error) {
-      // The game's current list is authoritative: the next write replaces the stored one.
+      // The game's current list is authoritative, so the next write replaces the stored list.
       await this.#readBack(entry)
       throw error
     }

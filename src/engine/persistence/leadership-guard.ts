@@ -1,6 +1,6 @@
 /**
- * Wraps the store and the backend for one leadership term. After `close` every call is rejected, so a deposed host cannot act;
- * the next leader continues from what is in the store.
+ * Wraps the store and the backend for one leadership term. After `close` every call is rejected, so that a deposed host
+ * cannot act. The next leader continues from what is in the store.
  */
 import type { Backend } from '../../contracts/backend.js'
 import type { FleetError } from '../../contracts/errors.js'
@@ -43,12 +43,12 @@ export class LeadershipGuard {
     }
   }
 
-  /** The error that calls are rejected with; undefined while the guard is open. */
+  /** The error that calls are rejected with, or undefined while the guard is open. */
   get closedWith(): FleetError | undefined {
     return this.#closedWith
   }
 
-  /** Rejects every call from now on with `error`. If already closed, the first error is kept. */
+  /** Rejects every call from now on with `error`. If the guard is already closed, keeps the first error. */
   close(error: FleetError): void {
     this.#closedWith ??= error
   }
@@ -66,7 +66,7 @@ export class LeadershipGuard {
       get: (ref, options) => call('get', () => inner.get(ref, options)),
       list: (options) => call('list', () => inner.list(options)),
       create: (record, options) => call('create', () => inner.create(record, options)),
-      // Hot path of allocations: creates no closure.
+      // This is on the hot path of allocations, so it creates no closure.
       update: (record, revision, options) =>
         this.#closedWith === undefined && observers.isEmpty
           ? inner.update(record, revision, options)
@@ -96,7 +96,7 @@ export class LeadershipGuard {
     } satisfies Partial<Store>
   }
 
-  /** Methods that the backend does not implement stay absent. */
+  /** Wraps the backend's optional methods. Methods that the backend does not implement stay undefined. */
   #optionalBackendCalls(backend: Backend): Partial<Backend> {
     const { check, prepare, protect, find } = backend
     return {

@@ -1,4 +1,4 @@
-/** Loads records of the store into the inventory: all of them when a leadership term begins, oldest first. */
+/** Loads records from the store into the inventory. When a leadership term begins, loads all of them. */
 import type { Versioned } from '../../contracts/store.js'
 import { afterFailure } from '../../rules/lifecycle/backoff.js'
 import { needsBackoff, transition } from '../../rules/lifecycle/lifecycle.js'
@@ -10,14 +10,14 @@ import { isCurrent } from '../state/queries.js'
 
 export class Loader {
   readonly #ctx: EngineContext
-  /** Builds whose record is gone but whose servers remain, by uid. */
+  /** Builds whose record has been deleted but that still have servers, by uid. */
   readonly #deletedBuilds = new Map<string, BuildEntry>()
 
   constructor(ctx: EngineContext) {
     this.#ctx = ctx
   }
 
-  /** Rejects when the store cannot be read. */
+  /** Loads all records. Rejects if the store cannot be read. */
   async loadAll(): Promise<void> {
     const { store, inventory } = this.#ctx
     const [buildRecords, serverRecords, detailRecords] = await Promise.all([
@@ -27,7 +27,8 @@ export class Loader {
     ])
     const byAge = [...buildRecords].sort((a, b) => a.record.createdAt - b.record.createdAt)
     for (const build of byAge) this.loadBuild(build)
-    // The inventory's lists stay in time order across restarts: the first server to stand by is allocated first.
+    // Load servers in the order in which they entered their state, so that the inventory's lists stay in time order across
+    // restarts and the server that has been standing by longest is allocated first.
     const inOrder = [...serverRecords].sort((a, b) => stateSince(a.record) - stateSince(b.record))
     for (const server of inOrder) this.loadServer(server)
     for (const { record, revision } of detailRecords) {
@@ -43,10 +44,10 @@ export class Loader {
 
   loadBuild({ record, revision }: Versioned<Build>): BuildEntry {
     const build = this.#ctx.inventory.addBuild(record, revision)
-    // The back-off is not stored: a build that crashed recently starts over with the shortest one.
+    // The back-off is not stored, so a build that crashed recently starts again with the shortest back-off.
     if (record.conditions.some(({ type }) => type === 'Crashing')) {
       build.backoff = afterFailure(build.backoff, this.#ctx.clock.elapsed(), backoffLimits(this.#ctx))
-      // Which template crashed is not stored either, so assume the current one until its servers stay up.
+      // Which template crashed is not stored either, so assume that it was the current one until its servers stay up.
       build.crashedTemplate = build.templateHash
     }
     return build
@@ -72,7 +73,10 @@ export class Loader {
     return entry
   }
 
-  /** Converts wall-clock time to elapsed time: only wall-clock time survives a restart. */
+  /**
+   * Converts wall-clock time to elapsed time. Records contain only wall-clock times, because elapsed time does not survive a
+   * restart.
+   */
   #elapsedAt(wallMs: number | undefined): number | undefined {
     const { clock } = this.#ctx
     return wallMs === undefined ? undefined : clock.elapsed() - Math.max(0, clock.now() - wallMs)
@@ -90,12 +94,12 @@ export class Loader {
   }
 }
 
-/** When it entered its current state. */
+/** Returns the time at which the server entered its current state. */
 function stateSince(server: Server): number {
   return server.reachedActiveOn ?? server.reachedStandingByOn ?? server.createdAt
 }
 
-/** Stands in for a build whose record has been deleted, so that its servers can be terminated. */
+/** Creates a placeholder for a build whose record has been deleted, so that its servers can be terminated. */
 function placeholderBuild(server: Server): Build {
   return {
     namespace: server.namespace,

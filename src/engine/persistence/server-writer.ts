@@ -11,8 +11,8 @@ import type { ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
 
 /**
- * This host may not write the record: it has been deleted, or another host has allocated or ended the server. The entry
- * already reflects that when this is thrown.
+ * Thrown if this host must not write the record, because the record has been deleted or another host has allocated or
+ * terminated the server. The entry has already been updated accordingly.
  */
 export class LostServer extends Error {}
 
@@ -23,7 +23,7 @@ export class ServerWriter {
   readonly #store: Pick<Store, 'servers'>
   readonly #inventory: Inventory
   readonly #clock: Pick<Clock, 'now'>
-  /** Callbacks for uncertain intents that turn out to be in the store. */
+  /** Callbacks for uncertain intents, called if the intent turns out to be in the store. */
   readonly #onGranted = new WeakMap<ServerEntry, () => void>()
 
   constructor(store: Pick<Store, 'servers'>, inventory: Inventory, clock: Pick<Clock, 'now'>) {
@@ -33,15 +33,17 @@ export class ServerWriter {
   }
 
   /**
-   * Resolves when the entry's current record and intent are durable; the intent has then become the session. If the server
-   * ended meanwhile, the intent remains, and another save removes it from the store. Rejects with LostServer, or with the
-   * store's error when the outcome is unknown.
+   * Resolves when the entry's current record and intent are durable. The intent has then become the server's session. If the
+   * server ended during the write, the intent remains, and another save removes it from the store. Rejects with LostServer,
+   * or with the store's error if the outcome is unknown.
    */
   save(entry: ServerEntry): Promise<void> {
     return this.#inTurn(entry, isUnsaved, this.#write)
   }
 
-  /** The outcome of writing the intent is unknown. `granted` is called, once, if it turns out to be in the store. */
+  /**
+   * Marks the outcome of writing the intent as unknown. `granted` is called once if the intent turns out to be in the store.
+   */
   markUncertain(entry: ServerEntry, granted: () => void): void {
     entry.uncertain = true
     this.#onGranted.set(entry, granted)
@@ -49,22 +51,23 @@ export class ServerWriter {
 
   /**
    * Determines the outcome of an uncertain intent. If the session is in the store, the server becomes Active. Otherwise the
-   * server is released, and the lost write is fenced off so that it can no longer take effect. Rejects with LostServer, or
-   * with the store's error; then the intent stays uncertain.
+   * server is released, after another write has ensured that the lost one can no longer take effect. Rejects with
+   * LostServer, or with the store's error, in which case the intent stays uncertain.
    */
   resolveUncertain(entry: ServerEntry): Promise<void> {
     return this.#inTurn(entry, isUncertain, this.#settle)
   }
 
   /**
-   * Reads the record and compares it with what this host last stored. Accepts the decisions that other hosts may make, and
-   * marks the record to be saved again otherwise. Rejects with LostServer, or with the store's error.
+   * Reads the record and compares it with what this host last stored. Accepts the changes that other hosts are allowed to
+   * make. After any other change, the record counts as unsaved, so that this host writes its own version again. Rejects with
+   * LostServer, or with the store's error.
    */
   refresh(entry: ServerEntry): Promise<void> {
     return this.#inTurn(entry, isInStore, this.#compare)
   }
 
-  /** Runs `work` after the write in progress, and only if `isWanted` still holds then. */
+  /** Runs `work` after the write in progress, if `isWanted` is still true then. */
   #inTurn(
     entry: ServerEntry,
     isWanted: (entry: ServerEntry) => boolean,
@@ -95,7 +98,7 @@ export class ServerWriter {
       return
     }
     this.#yieldTo(entry, current)
-    // This write changes the revision, so the lost write fails if it still arrives.
+    // This write changes the revision, so that the lost write fails if it still reaches the store.
     const written = entry.record
     entry.revision = await this.#store.servers.update(written, current.revision)
     entry.stored = written
@@ -131,7 +134,7 @@ export class ServerWriter {
     }
   }
 
-  /** True when the write took effect after all; false when it must be retried. */
+  /** Returns true if the write took effect after all, or false if it must be retried. */
   async #readBack(
     entry: ServerEntry,
     base: Server,
@@ -145,7 +148,8 @@ export class ServerWriter {
       throw this.#endLost(entry, recordDeleted, error)
     }
     if (current.record.uid !== written.uid) throw this.#endLost(entry, 'its name belongs to another server', error)
-    // Unchanged so far. If the write still takes effect, the retry with the same revision fails with a conflict.
+    // The record has not changed yet. If the write still takes effect later, the retry with the same revision fails with a
+    // conflict.
     if (current.revision === entry.revision) return false
     entry.revision = current.revision
     if (isSame(current.record, written)) {
@@ -156,20 +160,21 @@ export class ServerWriter {
     return false
   }
 
-  /** The store holds `written`. */
+  /** Updates the entry after `written` has been stored. */
   #accept(entry: ServerEntry, base: Server | undefined, written: Server, session: Session | undefined): void {
     entry.stored = written
-    // An intent made during this write is not part of it.
+    // An intent set during this write is not included in it.
     if (!session || session !== entry.intent) return
-    // The server may have changed during the write. Only a server that is still standing by gets the session.
+    // The server may have changed during the write. It gets the session only if it is still standing by.
     const next =
       entry.record === base ? written : transition(entry.record, { type: 'allocated', session }, this.#clock.now())
     if (next.session?.id === session.id) this.#inventory.grant(entry, next)
-    // The server has ended. No other server may get the session until the store no longer holds it.
+    // Otherwise the server has ended. If the store contains the session, no other server may get it until it is removed
+    // from there.
     else if (!written.session) this.#inventory.release(entry)
   }
 
-  /** Ends a server whose record is gone: there is nothing left to write or to allocate. */
+  /** Terminates a server whose record has been deleted, so that it is neither written nor allocated again. */
   #endLost(entry: ServerEntry, why: string, cause?: unknown): LostServer {
     const error = lost(entry, why, cause)
     entry.recordDeleted = true
@@ -179,7 +184,7 @@ export class ServerWriter {
     return error
   }
 
-  /** Accepts another host's decision to allocate or end an idle server, and then throws LostServer. */
+  /** If another host has allocated or terminated this idle server, accepts that and throws LostServer. */
   #yieldTo(entry: ServerEntry, { record }: Versioned<Server>): void {
     const isEnded = record.state === 'Terminating' && isIdle(entry.record)
     if (!isEnded && !this.#isAllocatedElsewhere(entry, record)) return
@@ -189,8 +194,8 @@ export class ServerWriter {
   }
 
   /**
-   * True if another host has allocated the server. False if another server has that session here: the record is then a late
-   * write of a dead host, and what this host has since told callers takes precedence.
+   * True if another host has allocated the server. False if this host has another server for that session: the record then
+   * comes from a late write by a dead host, and what this host has since told callers takes precedence.
    */
   #isAllocatedElsewhere(entry: ServerEntry, { session }: Server): boolean {
     if (!session || !isIdle(entry.record)) return false
@@ -201,7 +206,7 @@ export class ServerWriter {
 
 const recordDeleted = 'its record was deleted from the store'
 
-/** True when the store holds the entry's current record. */
+/** True if the entry's current record is in the store. */
 export function isSaved(entry: ServerEntry): boolean {
   return entry.record === entry.stored && entry.intent === undefined
 }

@@ -1,7 +1,7 @@
 /**
- * Detects records changed outside this engine: late writes of an earlier leader, external edits and deletions, and writes of
- * this host whose outcome is unknown. A shared store is watched, or listed at every resync if it cannot be watched. In a
- * store that is not shared, only uncertain writes are checked.
+ * Detects changes to records that this engine does not know about: late writes by an earlier leader, external edits and
+ * deletions, and writes by this host whose outcome is unknown. A shared store is watched, or listed at every resync if it
+ * cannot be watched. In a store that is not shared, only uncertain writes are checked.
  */
 import type { StoreListener, Versioned } from '../../contracts/store.js'
 import { type Build, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
@@ -15,10 +15,10 @@ export interface StoreResyncDependencies {
   /** Adopts builds that are in the store although their creation failed. */
   readonly recoverUncertainBuilds: () => Promise<void>
   readonly builds: Pick<BuildWriter, 'refresh' | 'settled' | 'uncertain'>
-  /** The record of this build has been deleted. */
+  /** Called when the record of this build has been deleted. */
   readonly buildGone: (build: BuildEntry) => void
   readonly adoptServer: (server: Versioned<Server>) => void
-  /** Another writer has changed or deleted the record of this server. */
+  /** Called when another writer has changed or deleted the record of this server. */
   readonly refreshServer: (entry: ServerEntry) => Promise<void>
 }
 
@@ -27,7 +27,7 @@ export class StoreResync {
   readonly #deps: StoreResyncDependencies
   #cancelTimer = () => {}
   #unwatch = () => {}
-  /** A change could not be processed: the next resync lists everything. */
+  /** True if a change could not be processed, so that the next resync must list everything. */
   #needsList = false
 
   constructor(ctx: EngineContext, deps: StoreResyncDependencies) {
@@ -45,7 +45,7 @@ export class StoreResync {
     this.#unwatch()
   }
 
-  /** A write found no record of this build. */
+  /** Call when a write has found no record of this build. */
   recordMissing(build: BuildEntry): void {
     this.#run(this.#refreshBuild(build))
   }
@@ -65,7 +65,7 @@ export class StoreResync {
     }
   }
 
-  /** Handles failures of work that no caller waits for. */
+  /** Handles failures of background work that no caller waits for. */
   #run(work: Promise<void>): void {
     work.catch((error: unknown) => {
       if (this.#ctx.stopped()) return
@@ -90,7 +90,7 @@ export class StoreResync {
     const { inventory, store } = this.#ctx
     for (const build of this.#deps.builds.uncertain) {
       await this.#refreshBuild(build)
-      // A change whose write failed may still be needed.
+      // A change whose write failed may still be needed, so reconcile again.
       this.#ctx.enqueue(build)
     }
     await this.#deps.recoverUncertainBuilds()
@@ -99,7 +99,8 @@ export class StoreResync {
     try {
       await this.#allBuilds(await store.builds.list())
       const servers = await store.servers.list()
-      // A watch does not repeat missed changes, so all servers are checked. Without a watch, the next write detects a change.
+      // A watch does not repeat missed changes, so check all servers. Without a watch, the next write of a server detects a
+      // change.
       if (store.watch) return await this.#allServers(servers)
       for (const found of servers) if (!inventory.servers.has(keyOf(found.record))) await this.#serverChanged(found)
     } catch (error) {
@@ -139,7 +140,7 @@ export class StoreResync {
     if (build) await this.#refreshBuild(build)
   }
 
-  /** Reads the build again: the reported change may be older than a deletion by this host. */
+  /** Reads the build again before adopting it, because the reported change may be older than a deletion by this host. */
   async #adoptBuild(ref: Ref): Promise<void> {
     const { inventory, store } = this.#ctx
     if (inventory.builds.has(keyOf(ref))) return
@@ -167,7 +168,7 @@ export class StoreResync {
     // The change may be this host's own write, reported before that write has resolved.
     await entry.saving?.catch(() => undefined)
     if (entry.revision !== undefined && entry.revision !== found.revision) await this.#deps.refreshServer(entry)
-    // The server was removed meanwhile: if a record exists now, it comes from a late write.
+    // If the server was removed in the meantime, a record that exists now comes from a late write.
     if (!inventory.servers.has(keyOf(found.record)) && !this.#ctx.stopped()) await this.#serverChanged(found)
   }
 

@@ -1,6 +1,6 @@
 /**
- * Drains a server, a build or the whole fleet: terminates idle servers, and lets Active ones finish unless the caller chooses
- * to terminate them too. Emits an event for every step of progress.
+ * Drains a server, a build or the whole fleet: terminates idle servers, and lets Active ones finish unless the caller
+ * chooses to terminate them too. Emits an event whenever the number of remaining servers changes.
  */
 import { FleetError } from '../../contracts/errors.js'
 import type { DrainOptions, DrainResult } from '../../contracts/options.js'
@@ -9,11 +9,11 @@ import type { EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
 
 export interface DrainScope {
-  /** For messages: `the fleet`, `build arena`, `server arena-x7k2p`. */
+  /** What is being drained, for messages: `the fleet`, `build arena`, `server arena-x7k2p`. */
   readonly what: string
   /** The servers that remain. */
   entries(): Iterable<ServerEntry>
-  /** True once an operator has resumed it: the remaining servers stay. */
+  /** True once an operator has ended the drain with `resume`, so that the remaining servers are kept. */
   isResumed(): boolean
 }
 
@@ -32,7 +32,7 @@ export class Drainer {
     this.#ctx = ctx
   }
 
-  /** Resolves when all servers are gone, at the deadline, when the scope is resumed, or when the engine stops. */
+  /** Resolves when no servers remain, at the deadline, when the scope is resumed, or when the engine stops. */
   async drain(scope: DrainScope, options: DrainOptions): Promise<DrainResult> {
     // The scope may have been resumed, or the engine stopped, while the Draining condition was being written.
     if (this.#isOver(scope)) return { remaining: [...scope.entries()].length }
@@ -41,18 +41,21 @@ export class Drainer {
     return { remaining }
   }
 
-  /** Call when the allocation of a server has failed: a drain that skipped the server terminates it now. */
+  /**
+   * Call when the allocation of a server has failed. If a drain skipped the server because of the allocation, terminates it
+   * now.
+   */
   released(entry: ServerEntry): void {
     const scope = this.#skipped.get(entry)
     if (scope && !scope.isResumed() && isIdle(entry.record)) this.#terminate(entry, scope)
   }
 
-  /** Call when a server is gone or a scope is resumed. */
+  /** Call when a server has been removed or a scope has been resumed. */
   checkProgress(): void {
     for (const { check } of [...this.#waits]) check()
   }
 
-  /** Resolves every drain with the servers that remain. */
+  /** Resolves every drain with the number of servers that remain. */
   stop(): void {
     for (const { finish } of [...this.#waits]) finish()
   }
@@ -110,7 +113,7 @@ export class Drainer {
     })
   }
 
-  /** The function it returns counts the remaining servers, and emits an event when their number has changed. */
+  /** Returns a function that counts the remaining servers, and emits an event if their number has changed. */
   #progressReporter(scope: DrainScope): () => number {
     const { clock, emitter } = this.#ctx
     let reported: number | undefined

@@ -1,6 +1,6 @@
 /**
- * Keeps the surplus servers that a new leader finds: callers that were waiting at the previous leader are about to retry
- * here, so idle servers above standingBy are not scaled down during the retry grace.
+ * Protects the surplus servers that a new leader finds. Callers that were waiting at the previous leader are about to retry
+ * here, so idle servers in excess of standingBy are not scaled down during the retry grace.
  */
 import { retryGraceMs } from '../allocation/retry-grace.js'
 import type { EngineContext } from '../context.js'
@@ -37,7 +37,7 @@ export class FailoverGrace {
     this.#cancel()
   }
 
-  /** Surplus servers of this build that must not be scaled down yet. */
+  /** Returns the number of surplus servers of this build that must not be scaled down yet. */
   surplusOf(build: BuildEntry): number {
     return this.#surplus.get(build) ?? 0
   }

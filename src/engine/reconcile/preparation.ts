@@ -1,6 +1,7 @@
 /**
- * Has the backend prepare a build, for example pull an image, once for all its servers: when the build is first
- * reconciled, when its template changes, and again after a failure. Meanwhile its servers stay Pending and hold no resources.
+ * Has the backend prepare a build, for example by pulling an image, once for all its servers: when the build is first
+ * reconciled, when its template changes, and again after a failure. Until the preparation is done, the build's servers stay
+ * Pending and use no resources.
  */
 import type { PrepareOptions } from '../../contracts/backend.js'
 import { messageOf } from '../../contracts/errors.js'
@@ -10,13 +11,13 @@ import { type Conditions, hasCondition } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { serversOf } from '../state/queries.js'
 
-/** `stale`: was `ready`, but a server has failed to start since, so something may be missing after all. */
+/** `stale`: the outcome was `ready`, but a server has since failed to start, so something may be missing after all. */
 type Outcome = 'ready' | 'stale' | { readonly error: unknown; readonly backoff: Backoff }
 
 interface Attempt {
   readonly templateHash: string
   readonly aborter: AbortController
-  /** Servers to requeue when there is an outcome. */
+  /** Servers to requeue once there is an outcome. */
   readonly waiting: Set<ServerEntry>
   /** Servers that have already received the error of this attempt. */
   readonly failed: WeakSet<ServerEntry>
@@ -25,7 +26,7 @@ interface Attempt {
   progress?: string
 }
 
-/** How long a waiting server waits at most before it checks again, in case it is not requeued. */
+/** Maximum time until a waiting server checks again, in case it is not requeued. */
 const recheckMs = 1_000
 
 export class Preparation {
@@ -39,7 +40,10 @@ export class Preparation {
     this.#conditions = conditions
   }
 
-  /** Starts an attempt for a template that has none, and requeues the servers whose attempt has an outcome. */
+  /**
+   * Starts an attempt if the current template has none. If the attempt has an outcome, requeues the servers that wait for
+   * it.
+   */
   reconcile(build: BuildEntry): void {
     if (!this.#ctx.backend.prepare || this.#ctx.stopped()) return
     const attempt = this.#currentAttempt(build)
@@ -48,8 +52,8 @@ export class Preparation {
   }
 
   /**
-   * Starts an attempt if the server needs one. Returns undefined if the server may start, else the time in ms after which to
-   * call again at the latest. Throws the error of a failed attempt, once for each server.
+   * Starts an attempt if the server needs one. Returns undefined if the server may start, or else the maximum time in ms
+   * after which to call again. Throws the error of a failed attempt once per server.
    */
   prepareFor(entry: ServerEntry): number | undefined {
     if (!this.#ctx.backend.prepare) return undefined
@@ -69,7 +73,7 @@ export class Preparation {
     throw outcome.error
   }
 
-  /** Call when a server could not be started: the next start prepares the build again. */
+  /** Call when a server could not be started. The build is then prepared again before the next start. */
   markStale(build: BuildEntry): void {
     const attempt = this.#attempts.get(build)
     if (attempt?.outcome === 'ready') attempt.outcome = 'stale'
@@ -98,7 +102,7 @@ export class Preparation {
     return attempt
   }
 
-  /** Never rejects. An attempt that has been superseded reports nothing. */
+  /** Runs an attempt. Never rejects. If the attempt has been superseded, reports nothing. */
   async #run(build: BuildEntry, attempt: Attempt, before: Outcome | undefined): Promise<void> {
     const { backend, clock, logger } = this.#ctx
     const { namespace, name, uid, spec } = build.record
@@ -123,7 +127,7 @@ export class Preparation {
     }
     // The reconcile requeues the waiting servers.
     this.#ctx.enqueue(build)
-    // If the outcome was stale, a start had failed, so only a successful start shows that the problem is gone.
+    // If the previous outcome was stale, a start has failed, so only a successful start shows that the problem is solved.
     if (attempt.outcome === 'ready' && before !== 'stale') await this.#clearCreateBlocked(build)
   }
 
@@ -143,10 +147,13 @@ export class Preparation {
     this.#ctx.emitter.emit({ type: 'BuildPreparing', status, ...buildEvent(this.#ctx, build.record, message) })
   }
 
-  /** Ends the wait of the servers but keeps their failures, so that a server that fails to start backs off further. */
+  /**
+   * Ends the wait of the servers but keeps their failure counts, so that a server that fails to start again backs off for
+   * longer.
+   */
   #requeueWaiting({ waiting }: Attempt): void {
     for (const entry of waiting) {
-      // Its action is still returning; the reconcile that follows requeues it.
+      // The server's action has not finished yet; the reconcile that follows it requeues the server.
       if (entry.busy) continue
       waiting.delete(entry)
       if (!isWaiting(entry)) continue
@@ -160,13 +167,13 @@ export class Preparation {
     try {
       await this.#conditions.clear(build, 'CreateBlocked')
     } catch (error) {
-      // The first server that starts clears it too.
+      // Only logged, because the first server that starts also clears the condition.
       this.#ctx.logger.debug({ build: build.record.name, err: error }, 'CreateBlocked condition not cleared yet')
     }
   }
 }
 
-/** Aborts the attempt for an earlier template, whose outcome no longer matters: no server waits for it or reports it. */
+/** Aborts the attempt for an earlier template. Its outcome no longer matters, so no server waits for it or reports it. */
 function supersede(build: BuildEntry, before: Attempt): void {
   before.aborter.abort()
   for (const entry of waitingServers(build)) {

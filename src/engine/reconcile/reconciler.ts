@@ -1,6 +1,7 @@
 /**
- * Moves a build towards its desired state. Level-triggered: a reconcile reads the current state, plans, starts the actions
- * that are needed and returns without waiting. Each action queues another reconcile when it completes or fails.
+ * Moves a build towards its desired state. Reconciles are level-triggered: each one reads the current state, makes a plan,
+ * starts the actions that are needed, and returns without waiting for them. Each action queues another reconcile when it
+ * completes or fails.
  */
 import { messageOf } from '../../contracts/errors.js'
 import { afterFailure, isOver, noBackoff } from '../../rules/lifecycle/backoff.js'
@@ -15,7 +16,7 @@ export interface ReconcilerDependencies {
   readonly conditions: Conditions
   readonly actions: ServerActions
   readonly scaler: Scaler
-  /** Called when the last action for a server has removed it. */
+  /** Called when a server has been removed. */
   readonly serverRemoved: () => void
 }
 
@@ -28,7 +29,7 @@ export class Reconciler {
     this.#deps = deps
   }
 
-  /** Reconciles one build. Returns the time in ms after which to reconcile it again even without an event. */
+  /** Reconciles one build. Returns the time in ms after which to reconcile it again even if there is no event. */
   reconcile(build: BuildEntry): number | undefined {
     if (this.#ctx.stopped()) return undefined
     return earlier(earlier(this.#deps.scaler.scale(build), this.#startActions(build)), this.#clearConditions(build))
@@ -47,12 +48,12 @@ export class Reconciler {
     return earliestMs
   }
 
-  /** Never rejects: a failure is reported, and retried after a back-off. */
+  /** Takes the next action for a server. Never rejects: a failure is reported, and the action is retried after a back-off. */
   async #act(entry: ServerEntry): Promise<void> {
     entry.busy = true
     try {
       const againMs = await this.#nextAction(entry)
-      // A server that only has to wait has not succeeded yet, so its failures still count.
+      // If the server only has to wait, its action has not succeeded yet, so its failure count is kept.
       const { failures } = entry.retry
       entry.retry = againMs === undefined ? noBackoff : { failures, until: this.#ctx.clock.elapsed() + againMs }
     } catch (error) {
@@ -69,7 +70,7 @@ export class Reconciler {
     return againMs
   }
 
-  /** Writes the record while another action for the server waits for the backend. Never rejects. */
+  /** Writes a server's record while another action for it is waiting for the backend. Never rejects. */
   async #save(entry: ServerEntry): Promise<void> {
     try {
       await this.#deps.actions.save(entry)
@@ -93,11 +94,11 @@ export class Reconciler {
     if (build.deleted || build.writing || build.record.conditions.length === 0) return undefined
     const now = this.#ctx.clock.elapsed()
     const { pending, outdatedPending } = build.buckets
-    // No server is Pending during a back-off, but its cause remains.
+    // During a back-off no server is Pending, but whatever blocked creation may persist, so keep the condition.
     const isTrying = pending.size + outdatedPending.size > 0 || build.backoff.until > now
     if (hasCondition(build.record, 'CreateBlocked') && !isTrying) return this.#clear(build, 'CreateBlocked')
     if (!hasCondition(build.record, 'Crashing')) return undefined
-    // Crashes are forgotten, except for their count, once the servers stay up.
+    // Clear the condition once servers have stayed up long enough. The crash count is kept.
     const limitsMs = backoffLimits(this.#ctx)
     if (!isOver(build.backoff, now, limitsMs)) return build.backoff.until + limitsMs.resetMs - now
     return this.#clear(build, 'Crashing')

@@ -10,16 +10,16 @@ import { type EngineContext, serverEvent } from '../context.js'
 import type { Bucket, BuildEntry } from '../state/entries.js'
 
 export interface ScalerDependencies {
-  /** Callers that wait for a server of the build, or timed out and are expected to retry. */
+  /** Number of callers that are waiting for a server of the build, or that timed out and are expected to retry. */
   readonly callers: (build: BuildEntry) => number
-  /** Surplus servers that must not be scaled down yet. */
+  /** Number of surplus servers that must not be scaled down yet. */
   readonly protectedSurplus: (build: BuildEntry) => number
   readonly isDraining: () => boolean
   /** False if the spec is invalid: the build gets no new servers. */
   readonly validateSpec: (build: BuildEntry) => boolean
 }
 
-/** In the order in which they are terminated: servers that cannot be allocated before those that can. */
+/** The order in which servers are terminated: those that cannot be allocated before those that can. */
 const currentBuckets = ['pending', 'initializing', 'unready', 'ready'] as const
 const outdatedBuckets = ['outdatedPending', 'outdatedInitializing', 'outdatedUnready', 'outdatedReady'] as const
 const startingBuckets: ReadonlySet<Bucket> = new Set([
@@ -42,13 +42,13 @@ export class Scaler {
   scale(build: BuildEntry): number | undefined {
     if (build.deleted) return undefined
     const backoffMs = build.backoff.until - this.#ctx.clock.elapsed()
-    // Always, so that the conditions are correct even if something else prevents new servers.
+    // Always validated, so that the conditions are correct even if something else prevents new servers.
     const isValid = this.#deps.validateSpec(build)
     const mayCreate = backoffMs <= 0 && isValid && buildHealth(build.record) === 'Healthy'
     const draining = build.draining || this.#deps.isDraining()
     this.#updateUnstarted(build)
     const isRollingUpdate = !draining && outdatedIn(build) > 0
-    // A crash from before the update must not delay the update.
+    // A crash that happened before a rolling update must not delay the update.
     if (!isRollingUpdate) build.crashedTemplate = undefined
     const proven = this.#provenServers(build)
     const partial = isRollingUpdate
@@ -58,7 +58,7 @@ export class Scaler {
     return earliest(backoffMs, proven.nextMs)
   }
 
-  /** No rolling update: only the number of servers may be wrong. Returns true if the limits cut the plan short. */
+  /** Adjusts the number of servers when there is no rolling update. Returns true if the limits cut the plan short. */
   #scaleTo(build: BuildEntry, mayCreate: boolean, draining: boolean): boolean {
     const { limits } = this.#ctx
     const { buckets } = build
@@ -93,7 +93,10 @@ export class Scaler {
     return partial
   }
 
-  /** Rolling update: replaces idle servers of earlier templates. Returns true if the limits cut the plan short. */
+  /**
+   * Continues a rolling update: replaces idle servers that run earlier templates. Returns true if the limits cut the plan
+   * short.
+   */
   #rollOut(build: BuildEntry, mayCreate: boolean, proven: number): boolean {
     const { limits } = this.#ctx
     const { buckets } = build
@@ -124,7 +127,7 @@ export class Scaler {
     return partial
   }
 
-  /** Gives servers that the backend has not been called for yet the current template. */
+  /** Gives the current template to servers for which `backend.create` has not been called yet. */
   #updateUnstarted(build: BuildEntry): void {
     for (const entry of build.buckets.outdatedPending) {
       if (entry.createRequested) continue
@@ -133,8 +136,9 @@ export class Scaler {
   }
 
   /**
-   * How many servers prove that the current template works: all that are ready or, after a crash of one, those that have been
-   * ready for `backoffResetMs`. `nextMs`: time until the next one is proven; 0 if all are.
+   * Counts the servers that prove that the current template works: all ready ones or, if a server with this template has
+   * crashed, those that have been ready for `backoffResetMs`. `nextMs` is the time until the next server is proven, or 0 if
+   * all are.
    */
   #provenServers({ buckets, crashedTemplate, templateHash }: BuildEntry): { count: number; nextMs: number } {
     if (crashedTemplate !== templateHash) return { count: buckets.ready.size, nextMs: 0 }
@@ -188,7 +192,7 @@ export class Scaler {
     for (const name of buckets) {
       const bucket = build.buckets[name]
       for (; left > 0 && bucket.size > 0; left--) {
-        // Of starting servers, the newest: the others are ready sooner.
+        // Among starting servers, terminate the newest, because the others will be ready sooner.
         const entry = startingBuckets.has(name) ? bucket.last : bucket.first
         if (entry) inventory.update(entry, transition(entry.record, { type: 'end', reason, message }, clock.now()))
       }
@@ -198,17 +202,17 @@ export class Scaler {
 
 const surplusMessage = 'its build has more idle servers than it needs'
 
-/** The fields of a server's record that depend on the build's template. */
+/** Returns the fields of a server's record that depend on the build's template. */
 function templateOf({ templateHash, record }: BuildEntry): Pick<Server, 'templateHash' | 'graceSeconds'> {
   return { templateHash, graceSeconds: graceSecondsOf(record.spec.template) }
 }
 
-/** A spec that was edited in the store may have standingBy above max, which then counts as max. */
+/** Limits standingBy to max. A spec that was edited in the store may have a higher value. */
 function clamped(spec: BuildSpec): BuildSpec {
   return spec.standingBy <= spec.max ? spec : { ...spec, standingBy: spec.max }
 }
 
-/** A server that is being allocated counts as Active: it must be neither terminated nor counted as idle. */
+/** Counts Active servers and those being allocated. The latter must be neither terminated nor counted as idle. */
 function activeOrReserved({ buckets }: BuildEntry): number {
   return buckets.active.size + buckets.reserved.size
 }
@@ -228,7 +232,7 @@ function outdatedIn({ buckets }: BuildEntry): number {
   return outdatedPending.size + outdatedInitializing.size + outdatedUnready.size + outdatedReady.size
 }
 
-/** The shortest positive wait; undefined if there is none. */
+/** Returns the shortest positive wait, or undefined if there is none. */
 function earliest(...waitsMs: readonly number[]): number | undefined {
   const ms = Math.min(...waitsMs.filter((waitMs) => waitMs > 0))
   return ms < Infinity ? ms : undefined

@@ -1,6 +1,6 @@
 /**
  * Takes the next action for one server: saves its record, starts its instance, protects it, or terminates it. Actions are
- * idempotent, so that a new leader completes what a dead host has begun.
+ * idempotent, so that a new leader can complete what a dead host began.
  */
 import { withTimeout } from '../../util/with-timeout.js'
 import type { EngineContext } from '../context.js'
@@ -24,10 +24,13 @@ export class ServerActions {
     this.#deps = deps
   }
 
-  /** Takes the next action. Returns the time in ms to wait before the one after it, or undefined if there is no need to. */
+  /**
+   * Takes the next action. Returns the time in ms to wait before the following action, or undefined if there is no need to
+   * wait.
+   */
   async next(entry: ServerEntry): Promise<number | undefined> {
     await this.save(entry)
-    // The record changed while it was being written: the new one must be durable before it is acted on.
+    // If the record changed while it was being written, the new version must be durable before it is acted on.
     const isBeingAllocated = entry.intent !== undefined && entry.record.state !== 'Terminating'
     if (!entry.recordDeleted && !isBeingAllocated && !isSaved(entry)) return 0
     if (entry.record.state === 'Pending' && !entry.instance) {
@@ -48,7 +51,7 @@ export class ServerActions {
     const { writer } = this.#deps
     try {
       if (entry.uncertain) await writer.resolveUncertain(entry)
-      // An allocation writes its own intent, unless the server has been terminated since.
+      // An allocation in progress writes the record itself, unless the server has been terminated since.
       else if (!entry.intent || entry.record.state === 'Terminating') await writer.save(entry)
     } catch (error) {
       // The entry already has the new state, and the action continues from there.
@@ -66,18 +69,18 @@ export class ServerActions {
   }
 }
 
-/** True if players may be on the server and the backend does not know yet that it must not be evicted. */
+/** True if players may be on the server and the backend has not yet been told to protect it from eviction. */
 export function needsProtection({ backend }: Pick<EngineContext, 'backend'>, entry: ServerEntry): boolean {
   return entry.record.state === 'Active' && !entry.isProtected && backend.protect !== undefined
 }
 
-/** True if the current record is not durable and no write of it is in progress. */
+/** True if the current record is not durable and is not being written. */
 export function needsSaving(entry: ServerEntry): boolean {
   if (entry.saving || entry.recordDeleted) return false
   return entry.uncertain || isUnsaved(entry)
 }
 
-/** True if something is left to do that no event will trigger. */
+/** True if there is something left to do that no event will trigger. */
 function needsAction(ctx: EngineContext, entry: ServerEntry): boolean {
   if (entry.uncertain || entry.record.state === 'Terminating') return true
   if (entry.record.state === 'Pending' && !entry.instance) return true

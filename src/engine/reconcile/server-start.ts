@@ -1,4 +1,4 @@
-/** Starts the instance of a Pending server: waits for the preparation of its build, then calls the backend. */
+/** Starts the instance of a Pending server: waits until its build is prepared, then calls the backend. */
 import type { Instance, InstanceSpec } from '../../contracts/backend.js'
 import { messageOf } from '../../contracts/errors.js'
 import { isOver } from '../../rules/lifecycle/backoff.js'
@@ -41,14 +41,14 @@ export class ServerStarter {
       const created = await this.#ctx.createLimiter(async () => {
         // While waiting for the limiter, the server may have ended, or the engine may have stopped.
         if (entry.record.state !== 'Pending' || entry.instance || this.#ctx.stopped()) return undefined
-        // Or the template may have changed and need its own preparation.
+        // The template may also have changed and need its own preparation.
         const newWaitMs = this.#prepareStart(entry)
         if (newWaitMs !== undefined) return newWaitMs
         return this.#create(entry)
       })
       if (typeof created !== 'object') return created
       this.#deps.watcher.observe(created)
-      // `observe` has already reported why it is blocked.
+      // `observe` has already reported why the instance is blocked.
       if (created.blocked) return undefined
     } catch (error) {
       entry.pendingReason = messageOf(error)
@@ -69,7 +69,10 @@ export class ServerStarter {
     )
   }
 
-  /** Returns undefined if the server may start now, else the time in ms after which to try again. Throws the preparation's error. */
+  /**
+   * Returns undefined if the server may start now, or else the time in ms after which to try again. Throws the error of a
+   * failed preparation.
+   */
   #prepareStart(entry: ServerEntry): number | undefined {
     if (!isSaved(entry)) return 0
     if (entry.build.deleted) return undefined
@@ -85,7 +88,10 @@ export class ServerStarter {
     return this.#ctx.limits.backoffInitialMs
   }
 
-  /** The template changed after the first call to the backend, so the instance may not match the record. */
+  /**
+   * Replaces a server whose template changed after the first call to the backend, because the instance may not match the
+   * record.
+   */
   #replace(entry: ServerEntry): number {
     const { clock, inventory } = this.#ctx
     const message = 'the template of its build changed before it started'
@@ -95,7 +101,8 @@ export class ServerStarter {
 
   #canClearCreateBlocked(build: BuildEntry): boolean {
     const { clock } = this.#ctx
-    // While earlier servers crash on start, keep the condition. The reconciler clears it when no server is Pending.
+    // Keep the condition while the build backs off because servers crash on start. The reconciler clears it once no server
+    // is Pending.
     const isBackingOff = !isOver(build.backoff, clock.elapsed(), backoffLimits(this.#ctx))
     return !build.deleted && hasCondition(build.record, 'CreateBlocked') && !isBackingOff && !hasBlockedServer(build)
   }

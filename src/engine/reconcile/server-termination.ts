@@ -24,7 +24,10 @@ export class ServerTerminator {
     this.#deps = deps
   }
 
-  /** Returns the time in ms after which to call again while the game exits on its own; undefined when the server is gone. */
+  /**
+   * Returns the time in ms after which to call again while the game is exiting on its own, or undefined once the server has
+   * been removed.
+   */
   async terminate(entry: ServerEntry): Promise<number | undefined> {
     const { backend, clock, emitter, inventory, limits } = this.#ctx
     await this.#countCrash(entry)
@@ -33,7 +36,7 @@ export class ServerTerminator {
     if (waitMs > 0 && entry.instance?.phase === 'running') return waitMs
     if (entry.createRequested) {
       const { ref } = entry
-      // An instance listed as exited may still be running, so the backend gets the rest of the game's time.
+      // An instance reported as exited may still be running, so add the game's remaining time to the backend's.
       const graceMs = backendMs + Math.max(0, waitMs)
       await this.#ctx.destroyLimiter(() =>
         withTimeout(clock, graceMs + limits.callTimeoutMs, `the termination of ${ref.name}`, (signal) =>
@@ -42,7 +45,7 @@ export class ServerTerminator {
       )
     }
     await this.#deps.details.remove(entry)
-    // Even if the record was deleted before: an earlier write may have taken effect late.
+    // Needed even if the record was already deleted, because an earlier write may have taken effect late.
     if (entry.revision !== undefined) await this.#deleteRecord(entry)
     inventory.remove(entry)
     emitter.emit({ type: 'ServerRemoved', ...serverEvent(this.#ctx, entry, `${entry.record.name} was removed`) })
@@ -71,13 +74,13 @@ export class ServerTerminator {
       const { revision } = entry
       try {
         await store.servers.delete(entry.record, revision)
-        // A new revision: an earlier write took effect late and has created the record again.
+        // If the revision has changed, an earlier write took effect late and created the record again.
         if (entry.revision === revision) return
       } catch (error) {
         if (!FleetError.is(error, 'conflict')) throw error
         const current = await store.servers.get(entry.record)
         if (current?.record.uid !== entry.record.uid) return
-        // Another writer changed it. Retry immediately: after a back-off it may have changed again.
+        // Another writer changed the record. Retry immediately, because after a back-off it may have changed again.
         entry.revision = current.revision
         if (attempt >= maxDeleteAttempts) throw error
       }
@@ -86,8 +89,8 @@ export class ServerTerminator {
 }
 
 /**
- * Splits the grace period in two. In the first half, a game that is told to terminate by a heartbeat answer exits on its own;
- * in the second, the backend terminates it. Without heartbeats the backend has the whole period.
+ * Splits the grace period in two. In the first half, a game that was told to terminate by a heartbeat answer can exit on its
+ * own; in the second half, the backend terminates it. If the game sends no heartbeats, the backend gets the whole period.
  */
 function gracePeriods(entry: ServerEntry): { readonly gameMs: number; readonly backendMs: number } {
   const { record, build } = entry
@@ -96,7 +99,10 @@ function gracePeriods(entry: ServerEntry): { readonly gameMs: number; readonly b
   return { gameMs, backendMs: graceMs - gameMs }
 }
 
-/** Drops the uids of servers that are gone, but only once there are many of them, so that a burst of crashes stays cheap. */
+/**
+ * Drops the uids of servers that have been removed, but only once there are many of them, so that a burst of crashes stays
+ * cheap.
+ */
 function withoutRemoved(build: BuildEntry, counted: readonly string[]): readonly string[] {
   const { terminating } = build.buckets
   if (counted.length <= 2 * terminating.size) return counted

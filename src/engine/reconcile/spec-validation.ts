@@ -21,8 +21,8 @@ export class SpecValidation {
   }
 
   /**
-   * Validates the spec, and starts writing the conditions that report its problems. True if the build may get new servers.
-   * Costs nothing while a valid spec is unchanged.
+   * Validates the spec, and starts writing the conditions that report its problems. Returns true if the build may get new
+   * servers. Costs nothing while a valid spec stays unchanged.
    */
   validate(build: BuildEntry): boolean {
     const { record } = build
@@ -37,7 +37,7 @@ export class SpecValidation {
     return isValid
   }
 
-  /** The record with the conditions that match its spec; the same record if nothing changes. */
+  /** Returns the record with the conditions that match its spec, or the same record if nothing changes. */
   #review(record: Build): Build {
     const { standingBy, max } = record.spec
     const clamped = standingBy > max ? `standingBy ${standingBy} exceeds max ${max}; ${max} is used` : undefined
@@ -47,7 +47,7 @@ export class SpecValidation {
   #problemOf(record: Build): string | undefined {
     const { backend, inventory } = this.#ctx
     const { spec } = record
-    // standingBy above max is only clamped.
+    // A standingBy above max is only clamped, not invalid.
     const bounded = { ...spec, standingBy: Math.min(spec.standingBy, spec.max) }
     const checked = readBuildInput({ metadata: refOf(record), spec: bounded })
     if (!checked.ok) return `${checked.problem.field} ${checked.problem.message}`

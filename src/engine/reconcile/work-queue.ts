@@ -1,7 +1,7 @@
 /**
- * A queue of keys to reconcile. A key that is added twice is reconciled once; a key that is added during its own reconcile is
- * reconciled again afterwards. Reconciles start in a later microtask, so that they see all changes of one event, and yield to
- * the event loop after every hundred, so that the rest of the host can run.
+ * A queue of keys to reconcile. A key that is added twice is reconciled once; a key that is added during its own reconcile
+ * is reconciled again afterwards. Reconciles start in a later microtask, so that they see all changes caused by one event.
+ * After every hundred reconciles the queue yields to the event loop, so that the rest of the host can run.
  */
 import type { Clock } from '../../contracts/clock.js'
 
@@ -18,7 +18,7 @@ export class WorkQueue<K> {
   readonly #queued = new Set<K>()
   readonly #scheduled = new Map<K, ScheduledRun>()
   readonly #resolved = Promise.resolve()
-  /** A run is in progress or scheduled. */
+  /** True while a run is in progress or scheduled. */
   #isRunning = false
   #isStopped = false
   #runs = 0
@@ -49,7 +49,7 @@ export class WorkQueue<K> {
   }
 
   readonly #run = (): void => {
-    // Includes keys that are added meanwhile: a Set also iterates over members added during the iteration.
+    // Includes keys that are added during the loop, because a Set also iterates over members added during the iteration.
     for (const key of this.#queued) {
       if (this.#isStopped) return
       if (this.#runs === runsPerTurn) {

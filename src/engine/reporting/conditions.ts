@@ -1,6 +1,6 @@
 /**
- * Conditions of builds. The only module that sets and clears them, and that reports their changes as events. The `with…`
- * functions compute a record; the methods of `Conditions` write it.
+ * Sets and clears the conditions of builds, and reports their changes as events. No other module does so. The `with…`
+ * functions only compute a record; the methods of `Conditions` write it.
  */
 import { FleetError, messageOf } from '../../contracts/errors.js'
 import type { Build, Condition, ConditionType, Ending } from '../../rules/model/resources.js'
@@ -9,11 +9,11 @@ import { buildEvent, type EngineContext } from '../context.js'
 import type { BuildWriter } from '../persistence/build-writer.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 
-/** Problems of a spec that was edited in the store. */
+/** Problems with a spec that was edited in the store. */
 export interface SpecProblems {
-  /** Message if standingBy is above max: max is used. */
+  /** Message if standingBy is above max, so that max is used instead. */
   readonly clamped: string | undefined
-  /** Message if the spec is invalid: the build gets no new servers. */
+  /** Message if the spec is invalid, so that the build gets no new servers. */
   readonly invalid: string | undefined
 }
 
@@ -65,7 +65,7 @@ export class Conditions {
     this.#builds = builds
   }
 
-  /** Resolves when the build's record says that this server cannot be started. */
+  /** Sets the condition that says why this server cannot be started. Resolves when the record is written. */
   setCreateBlocked({ build, record }: ServerEntry, error: unknown): Promise<void> {
     const reason = FleetError.is(error) ? error.code : 'internal'
     // Omits the server's name, so that another server that fails for the same reason causes no write.
@@ -78,7 +78,7 @@ export class Conditions {
     )
   }
 
-  /** Resolves when the build's record no longer has the condition. */
+  /** Clears a condition. Resolves when the record is written. */
   clear(build: BuildEntry, type: ConditionType): Promise<void> {
     return this.#builds.change(build, (record) => ({
       ...record,
@@ -96,7 +96,10 @@ export class Conditions {
     this.#builds.change(build, review).catch((error: unknown) => this.#reportFailure(build, error))
   }
 
-  /** Starts setting `LongSession` to this message, or clearing it without one. Writes nothing if nothing changes. */
+  /**
+   * Starts setting `LongSession` with this message, or clearing it if the message is undefined. Writes nothing if nothing
+   * changes.
+   */
   updateLongSession(build: BuildEntry, message: string | undefined): void {
     const current = build.record.conditions.find(({ type }) => type === 'LongSession')
     if (build.writing || build.deleted || current?.message === message) return

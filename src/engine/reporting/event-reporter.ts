@@ -1,4 +1,4 @@
-/** Emits events for changes of builds and servers, and logs those that an operator should act on. Changes nothing. */
+/** Emits events for changes to builds and servers, and logs those that an operator should act on. Does not modify any state. */
 import { messageOf } from '../../contracts/errors.js'
 import type { Build, Ending, Server } from '../../rules/model/resources.js'
 import { buildHealth } from '../../rules/model/status.js'
@@ -33,7 +33,7 @@ export class EventReporter {
   serverState(entry: ServerEntry, before: Server): void {
     const { name, state } = entry.record
     if (state === before.state) return
-    // Hot path of allocations: no spread.
+    // This is on the hot path of allocations, so it avoids object spread.
     const { at, build, server, message } = serverEvent(
       this.#ctx,
       entry,

@@ -1,4 +1,7 @@
-/** Reports that a server cannot be started: as an event, and as a condition of its build until a server starts again. */
+/**
+ * Reports that a server cannot be started, both as an event and as a condition of its build. The condition remains until a
+ * server starts again.
+ */
 import { FleetError } from '../../contracts/errors.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
@@ -23,7 +26,10 @@ export class StartFailures {
     await this.#conditions.setCreateBlocked(entry, error)
   }
 
-  /** Reports without waiting for the write. If it fails, that is logged; the server's status has the reason anyway. */
+  /**
+   * Reports without waiting for the write. A failed write is only logged, because the server's status contains the reason
+   * anyway.
+   */
   startReport(entry: ServerEntry, reason: string): void {
     this.report(entry, new FleetError('unavailable', reason)).catch((error: unknown) => {
       this.#ctx.logger.warn({ server: entry.record.name, err: error }, 'CreateBlocked condition not written')

@@ -1,4 +1,4 @@
-/** Computes the statistics of every build, for metrics. Iterates over all servers: not for hot paths. */
+/** Computes the statistics of every build, for metrics. Iterates over all servers, so it must not be used on hot paths. */
 import type { BuildStats } from '../../contracts/observer.js'
 import { buildHealth } from '../../rules/model/status.js'
 import type { BuildEntry } from '../state/entries.js'

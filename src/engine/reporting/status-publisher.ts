@@ -1,4 +1,4 @@
-/** Publishes build status to a store that displays it, for people who read it there: at most every 250 ms per build. */
+/** Publishes the status of builds to a store that displays it to people: at most once every 250 ms per build. */
 import { gameServerBuild } from '../../rules/model/wire.js'
 import type { EngineContext } from '../context.js'
 import type { BuildEntry } from '../state/entries.js'
@@ -15,7 +15,7 @@ export class StatusPublisher {
     this.#ctx = ctx
   }
 
-  /** Publishes the status of the build soon, if it has changed by then. */
+  /** Schedules the publication of a build's status. Nothing is published if the status has not changed by then. */
   schedule(build: BuildEntry): void {
     const { clock, store } = this.#ctx
     if (!store.display || this.#cancelScheduled.has(build)) return

@@ -8,7 +8,7 @@ import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
 import { LinkedSet, unlinked } from './linked-set.js'
 import { isDraining } from './queries.js'
 
-/** `revision` is absent if the build's record has already been deleted. */
+/** Creates a build's entry. `revision` is undefined if its record has already been deleted. */
 export function newBuild(record: Build, revision?: string): BuildEntry {
   return {
     ref: frozenRef(record),
@@ -28,7 +28,7 @@ export function newBuild(record: Build, revision?: string): BuildEntry {
   }
 }
 
-/** `revision` is undefined if the server's record is not in the store yet. */
+/** Creates a server's entry. `revision` is undefined if its record is not in the store yet. */
 export function newServer(build: BuildEntry, record: Server, revision: string | undefined): ServerEntry {
   return {
     build,

@@ -1,6 +1,6 @@
 /**
- * Every build and server in memory, indexed so that the cost of an event does not grow with the fleet. Synchronous and
- * without I/O, so decisions made here cannot interleave.
+ * Keeps every build and server in memory, indexed so that the cost of handling an event does not grow with the fleet.
+ * Synchronous and without I/O, so decisions made here cannot interleave.
  */
 import { type Build, draftOf, keyOf, type Ref, type Server, type Session } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/planning/allocation.js'
@@ -10,11 +10,11 @@ import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
 import { bucketOf, isCurrent, isDraining, isEmpty, isReady, serversOf } from './queries.js'
 
 export interface InventoryListener {
-  /** A server can be allocated from now on. Called in the same tick. */
+  /** A server has become ready to be allocated. Called in the same tick. */
   ready(entry: ServerEntry): void
-  /** A reservation was cancelled. Called before another caller can reserve the server. */
+  /** A server's reservation was cancelled. Called before another caller can reserve the server. */
   released(entry: ServerEntry): void
-  /** The record of a server changed; it was in the bucket `from`. */
+  /** A server's record has changed. `from` is the bucket that the server was in before. */
   changed(entry: ServerEntry, before: Server, from: Bucket): void
 }
 
@@ -26,11 +26,11 @@ export class Inventory {
   readonly #servers = new Map<string, ServerEntry>()
   readonly #serversBySession = new Map<string, ServerEntry>()
   readonly #serversByHostId = new Map<string, ServerEntry>()
-  /** Builds whose record exists, by `namespace/name`. */
+  /** Builds that have a record, by `namespace/name`. */
   readonly builds: ReadonlyMap<string, BuildEntry> = this.#builds
-  /** By `namespace/name`. */
+  /** All servers, by `namespace/name`. */
   readonly servers: ReadonlyMap<string, ServerEntry> = this.#servers
-  /** Every build that has a record or servers, deleted builds included. */
+  /** Every build that has a record or servers, including deleted builds. */
   readonly everyBuild: ReadonlySet<BuildEntry> = this.#everyBuild
 
   constructor(listener: InventoryListener) {
@@ -49,7 +49,7 @@ export class Inventory {
     return this.#serversByHostId.get(hostId)
   }
 
-  /** True when a server of this name, in any namespace, is Active. */
+  /** True if a server with this name is Active in any namespace. */
   isActive(name: string): boolean {
     for (const { record } of this.#everyBuild) {
       const { namespace } = record
@@ -66,7 +66,7 @@ export class Inventory {
     return build
   }
 
-  /** Adds a build whose record has been deleted, for the servers that remain of it. */
+  /** Adds an entry for a build whose record has been deleted but that still has servers. */
   addDeletedBuild(record: Build): BuildEntry {
     const build = newBuild(record)
     this.#everyBuild.add(build)
@@ -98,7 +98,7 @@ export class Inventory {
     if (isEmpty(build)) this.#everyBuild.delete(build)
   }
 
-  /** `revision` is undefined if the record is not in the store yet. */
+  /** Adds a server. `revision` is undefined if its record is not in the store yet. */
   addServer(build: BuildEntry, original: Server, revision: string | undefined): ServerEntry {
     const record = draftOf(original)
     const entry = newServer(build, record, revision)
@@ -112,7 +112,7 @@ export class Inventory {
     return entry
   }
 
-  /** Replaces the record of a server and brings every index up to date. */
+  /** Replaces a server's record and updates every index. */
   update(entry: ServerEntry, record: Server): void {
     const before = entry.record.session
     if (before !== record.session) {
@@ -129,19 +129,19 @@ export class Inventory {
     this.#place(entry)
   }
 
-  /** Ends a reservation: the server now has `record`, which contains the session. */
+  /** Turns a reservation into an allocation: sets the server's record to `record`, which contains the session. */
   grant(entry: ServerEntry, record: Server): void {
     const { intent } = entry
     entry.intent = undefined
     entry.uncertain = false
-    // `reserve` has indexed this session already.
+    // `reserve` has already indexed this session.
     if (intent && intent === record.session) return this.#setRecord(entry, record)
     // Another host may have allocated the server to another session.
     if (intent?.id !== record.session?.id) this.#unindexSession(intent, entry)
     this.update(entry, record)
   }
 
-  /** Ends a reservation without a session. */
+  /** Cancels a reservation. */
   release(entry: ServerEntry): void {
     const session = entry.intent
     entry.intent = undefined
@@ -191,7 +191,10 @@ export class Inventory {
     if (this.#serversBySession.get(key) === entry) this.#serversBySession.delete(key)
   }
 
-  /** External edits can give two builds the same buildID. The first to claim it keeps it until its buildID changes. */
+  /**
+   * Claims the build's buildID. External edits can give two builds the same buildID; the first one to claim it keeps it
+   * until its buildID changes.
+   */
   #claimID(build: BuildEntry): void {
     const { buildID } = build.record.spec
     if (!this.#buildsByID.has(buildID)) this.#buildsByID.set(buildID, build)

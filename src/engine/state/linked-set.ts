@@ -1,10 +1,10 @@
 /**
  * An insertion-ordered set whose operations all take constant time: an intrusive doubly linked list. A JavaScript Set is
- * slower in two ways: repeatedly taking its first member walks over the slots of deleted ones, and moving a member between
- * sets costs a hash lookup in each.
+ * slower in two cases: repeatedly taking the first member iterates over the slots of deleted ones, and moving a member
+ * between sets costs a hash lookup in each.
  */
 
-/** A member's position. Sets that use the same link exclude each other: a member is in at most one of them. */
+/** A member's position in a set. If several sets use the same link, a member can be in only one of them at a time. */
 export interface Link<T extends object> {
   set: LinkedSet<T> | undefined
   before: T | undefined
@@ -44,7 +44,10 @@ export class LinkedSet<T extends object> implements Iterable<T> {
     return this.#linkOf(member).set === this
   }
 
-  /** Appends it. An existing member keeps its position; a member of another set that uses the same link is moved. */
+  /**
+   * Appends a member. If it is already in this set, it keeps its position. If it is in another set that uses the same link,
+   * it is moved here.
+   */
   add(member: T): void {
     const link = this.#linkOf(member)
     if (link.set === this) return
@@ -54,7 +57,7 @@ export class LinkedSet<T extends object> implements Iterable<T> {
     this.#append(member, link)
   }
 
-  /** Inserts `member`, which must be in no set, before the member `later`. */
+  /** Inserts `member` before `later`. `member` must not be in any set that uses the same link. */
   addBefore(later: T, member: T): void {
     const link = this.#linkOf(member)
     const next = this.#linkOf(later)
@@ -76,7 +79,7 @@ export class LinkedSet<T extends object> implements Iterable<T> {
     return true
   }
 
-  /** Makes a member the newest. */
+  /** Moves a member to the end of the set. */
   moveToEnd(member: T): void {
     const link = this.#linkOf(member)
     if (link.set !== this || member === this.#last) return
@@ -84,13 +87,13 @@ export class LinkedSet<T extends object> implements Iterable<T> {
     this.#append(member, link)
   }
 
-  /** During iteration, the current member and those before it may be deleted. */
+  /** Iterates from oldest to newest. During the iteration, the current member and earlier ones may be deleted. */
   *[Symbol.iterator](): Generator<T> {
     for (let member = this.#first; member;) {
       const link = this.#linkOf(member)
       const { after } = link
       yield member
-      // The caller may have deleted this member, and the one that followed it may have changed.
+      // The caller may have deleted this member, and a different member may now follow it.
       member = link.set === this ? link.after : after
     }
   }

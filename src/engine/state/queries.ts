@@ -1,4 +1,4 @@
-/** Read-only queries on entries of the inventory. */
+/** Read-only queries on inventory entries. */
 import type { Build } from '../../rules/model/resources.js'
 import type { BuildCounts } from '../../rules/model/status.js'
 import { isAllocatable } from '../../rules/planning/allocation.js'
@@ -14,17 +14,17 @@ export function isDraining(record: Build): boolean {
   return record.conditions.some((condition) => condition.type === 'Draining')
 }
 
-/** True when servers in this bucket can be allocated. */
+/** True if servers in this bucket can be allocated. */
 export function isReady(bucket: Bucket): boolean {
   return bucket === 'ready' || bucket === 'outdatedReady'
 }
 
-/** True when the build has no servers. */
+/** True if the build has no servers. */
 export function isEmpty(build: BuildEntry): boolean {
   return Object.values(build.buckets).every((bucket) => bucket.size === 0)
 }
 
-/** The bucket that the entry belongs in. */
+/** Returns the bucket that the entry belongs in. */
 export function bucketOf(entry: ServerEntry): Bucket {
   const current = isCurrent(entry)
   switch (entry.record.state) {
@@ -43,7 +43,7 @@ export function bucketOf(entry: ServerEntry): Bucket {
   }
 }
 
-/** Servers of a build by the state in their records. */
+/** Counts the servers of a build by the state in their records. */
 export function countsOf(build: BuildEntry): BuildCounts {
   const { buckets } = build
   return {
@@ -64,7 +64,10 @@ export function* serversOf(build: BuildEntry): Generator<ServerEntry> {
   for (const bucket of Object.values(build.buckets)) yield* bucket
 }
 
-/** Counts servers that are not terminating by whether they are current. Walks all servers: not for hot paths. */
+/**
+ * Counts the servers that are not terminating, separately for the current template and earlier ones. Iterates over all
+ * servers, so it must not be used on hot paths.
+ */
 export function generationsOf(build: BuildEntry): { readonly updated: number; readonly outdated: number } {
   let updated = 0
   let outdated = 0

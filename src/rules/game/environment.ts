@@ -1,6 +1,6 @@
 /**
- * Environment variables of a game, and `$(NAME)` in its command line, for backends that start the game themselves instead
- * of passing the template on. Pure.
+ * Computes the environment variables of a game and expands `$(NAME)` in its command line. For backends that start the game
+ * themselves instead of passing on the template. Pure.
  */
 import type { PortPair } from '../model/resources.js'
 import type { GameContainer } from '../validation/template.js'
@@ -10,7 +10,7 @@ export interface DeclaredEnvironmentInput {
   readonly container: GameContainer
   readonly sdk: SdkConfigInput
   readonly sdkConfigPath: string
-  /** For each container port, the number that the game listens on. */
+  /** The number that the game listens on for each container port. */
   readonly listening: readonly { readonly container: PortPair['container']; readonly number: number }[]
 }
 
@@ -22,8 +22,8 @@ export interface DeclaredEnvironment {
 }
 
 /**
- * `PORT_<containerPort>` overrides the SDK's variables, which override the template's, except for those that the SDK
- * leaves empty (`PF_TITLE_ID`).
+ * `PORT_<containerPort>` variables override the SDK's variables, which override the template's. A variable that the SDK
+ * leaves empty, such as `PF_TITLE_ID`, does not override the template's.
  */
 export function declaredEnvironment(input: DeclaredEnvironmentInput): DeclaredEnvironment {
   const predefined = new Map<string, string>(Object.entries(sdkEnvironment(input.sdk)))
@@ -38,7 +38,7 @@ export function declaredEnvironment(input: DeclaredEnvironmentInput): DeclaredEn
   return { declared, expand: (text) => expandVariables(text, declared) }
 }
 
-/** Replaces `$(NAME)` if `values` has the name, and `$$` with `$`. */
+/** Replaces `$(NAME)` with its value if `values` contains the name, and `$$` with `$`. */
 export function expandVariables(text: string, values: ReadonlyMap<string, string>): string {
   return text.replace(/\$(?:\$|\(([^)]*)\))/g, (whole: string, name: string | undefined) =>
     name === undefined ? '$' : (values.get(name) ?? whole),

@@ -1,5 +1,5 @@
 /**
- * Heartbeats of the PlayFab GSDK and their answers. Pure. Reading is lenient, since its clients differ in the case of
+ * Heartbeats of the PlayFab GSDK and their answers. Pure. Parsing is lenient, because GSDK clients differ in the case of
  * keys and in how they encode an absent value.
  */
 import { isObject } from '../validation/problem.js'
@@ -18,9 +18,9 @@ export type GameState = (typeof gameStates)[number]
 
 export interface Heartbeat {
   readonly state: GameState
-  /** Absent when the game does not report its health. */
+  /** Absent if the game does not report its health. */
   readonly health?: 'Healthy' | 'Unhealthy'
-  /** Absent, `null` and `[]` are all read as empty. */
+  /** Empty if the field was absent, `null` or `[]`. */
   readonly players: readonly string[]
 }
 
@@ -32,17 +32,26 @@ export interface SessionConfig {
 }
 
 export interface HeartbeatAnswer {
-  /** `Active` only answers a heartbeat that reports StandingBy: two of the SDKs break if they get it twice. */
+  /**
+   * `Active` is sent only in answer to a heartbeat that reports StandingBy, because two of the SDKs break if they receive it
+   * twice.
+   */
   readonly operation: 'Continue' | 'Active' | 'Terminate'
   /** At least 1000. */
   readonly nextHeartbeatIntervalMs: number
-  /** In every answer after the allocation. */
+  /** Included in every answer after the allocation. */
   readonly sessionConfig?: SessionConfig
-  /** Internal, not sent: this host is not the leader, and closes the connection so that the next call can reach the leader. */
+  /**
+   * Internal, never sent to the game. True if this host is not the leader: it then closes the connection, so that the next
+   * heartbeat can reach the leader.
+   */
   readonly isElsewhere?: true
 }
 
-/** Reads the parsed JSON of a heartbeat. An unknown state counts as Invalid: a sign of life only. */
+/**
+ * Reads a heartbeat from its parsed JSON. An unknown state becomes Invalid, so that the heartbeat only shows that the game
+ * is alive.
+ */
 export function readHeartbeat(body: unknown): Heartbeat {
   let state: GameState = 'Invalid'
   let health: Heartbeat['health']

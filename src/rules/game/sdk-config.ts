@@ -1,6 +1,6 @@
 /**
- * The configuration of the PlayFab GSDK in a game server: a JSON file named by `GSDK_CONFIG_FILE`, and environment
- * variables. The same on every backend except for paths and ports. Pure.
+ * Creates the configuration of the PlayFab GSDK in a game server: a JSON file whose path is in `GSDK_CONFIG_FILE`, and
+ * environment variables. Identical on every backend except for paths and ports. Pure.
  */
 import type { GameContainer } from '../validation/template.js'
 
@@ -14,19 +14,22 @@ export interface SdkConfigInput {
   readonly node: string
   /** Address that players connect to. */
   readonly publicAddress: string
-  /** In the order of `portsToExpose`: the number to listen on, and the number that players connect to. */
+  /** The number to listen on and the number that players connect to, in the order of `portsToExpose`. */
   readonly ports: readonly { readonly name: string; readonly listening: number; readonly public: number }[]
-  /** Folders as the game server sees them; all three must exist. */
+  /** Paths of folders as the game server sees them. All three folders must exist. */
   readonly folders: { readonly logs: string; readonly certificates: string; readonly sharedContent: string }
 }
 
-/** Name of a port in the SDK: as in the template's `ports`, else `port_<containerPort>`. */
+/** Returns the name of a port in the SDK: its name in the template's `ports`, or else `port_<containerPort>`. */
 export function portName(container: GameContainer, containerPort: number): string {
   const named = container.ports.find((port) => port.containerPort === containerPort && port.name !== undefined)
   return named?.name ?? `port_${containerPort}`
 }
 
-/** The content of the configuration file. Clients differ in how they spell the public address. */
+/**
+ * Returns the content of the configuration file. Contains the public address under several keys, because SDKs spell the key
+ * differently.
+ */
 export function sdkConfigFile(input: SdkConfigInput): Record<string, unknown> {
   const address = {
     publicIpV4Address: input.publicAddress,
@@ -57,7 +60,10 @@ export function sdkConfigFile(input: SdkConfigInput): Record<string, unknown> {
   }
 }
 
-/** The environment without `GSDK_CONFIG_FILE`. The last four are fallbacks of two SDKs when there is no file. */
+/**
+ * Returns the environment variables except `GSDK_CONFIG_FILE`. Two of the SDKs use the last four if there is no
+ * configuration file.
+ */
 export function sdkEnvironment(input: SdkConfigInput): Record<string, string> {
   return {
     PF_BUILD_ID: input.buildID,

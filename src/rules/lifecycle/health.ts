@@ -1,20 +1,23 @@
 /**
- * Health of a server from the game's own reports. Pure. Three of the SDKs report Unhealthy when the game registered no
- * health callback, so Unhealthy only counts after the same process has reported Healthy.
+ * Derives a server's health from the game's own reports. Pure. Three of the SDKs report Unhealthy if the game has registered
+ * no health callback, so Unhealthy counts only after the same process has reported Healthy.
  */
 import type { Health } from '../model/resources.js'
 
-/** What a server has reported so far. Deliberately not persisted: after a restart the game must report Healthy again. */
+/**
+ * What a server has reported so far. Deliberately not persisted: after this host restarts, the game must report Healthy
+ * again before Unhealthy counts.
+ */
 export interface HealthReports {
   readonly hasReportedHealthy: boolean
-  /** Consecutive reports of Unhealthy. */
+  /** Number of consecutive Unhealthy reports. */
   readonly unhealthyInARow: number
 }
 
 export const noReports: HealthReports = Object.freeze({ hasReportedHealthy: false, unhealthyInARow: 0 })
 const onlyHealthyReports: HealthReports = Object.freeze({ hasReportedHealthy: true, unhealthyInARow: 0 })
 
-/** The reports after another heartbeat. A heartbeat without a report changes nothing. */
+/** Returns the reports after another heartbeat. A heartbeat that reports no health changes nothing. */
 export function afterReport(reports: HealthReports, report: 'Healthy' | 'Unhealthy' | undefined): HealthReports {
   if (report === undefined) return reports
   if (report === 'Healthy') return onlyHealthyReports
@@ -22,12 +25,12 @@ export function afterReport(reports: HealthReports, report: 'Healthy' | 'Unhealt
   return { hasReportedHealthy: true, unhealthyInARow: reports.unhealthyInARow + 1 }
 }
 
-/** The health of a server that has just sent a heartbeat. */
+/** Returns the health of a server that has just sent a heartbeat. */
 export function healthOf(reports: HealthReports): Health {
   return reports.unhealthyInARow > 0 ? 'Unhealthy' : 'Healthy'
 }
 
-/** True when an idle server must be terminated because of its reports. */
+/** True if an idle server must be terminated because of its reports. */
 export function reachesUnhealthyLimit(reports: HealthReports, limit: number): boolean {
   return reports.unhealthyInARow >= limit
 }

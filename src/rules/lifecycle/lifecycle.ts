@@ -1,4 +1,4 @@
-/** The state machine of a server. Pure. An event that has no effect in a state returns the same server. */
+/** The state machine of a server. Pure. If an event has no effect in the current state, the same object is returned. */
 import type { GameState } from '../game/heartbeat.js'
 import {
   draftOf,
@@ -11,7 +11,7 @@ import {
 } from '../model/resources.js'
 
 export type ServerEvent =
-  /** Its process is running. */
+  /** The server's process is running. */
   | {
       readonly type: 'running'
       readonly address?: string
@@ -20,41 +20,50 @@ export type ServerEvent =
     }
   /** The game reported a state. `health` comes from `healthOf`. */
   | { readonly type: 'heartbeat'; readonly gameState: GameState; readonly health: Health }
-  /** It was allocated to a session, and the store has the record. */
+  /** The server was allocated to a session, and the store contains the record. */
   | { readonly type: 'allocated'; readonly session: Session }
-  /** Its process ended. Without `exitCode` the code is unknown. `interrupted`: the container engine or the machine stopped it. */
+  /**
+   * The server's process ended. `exitCode` is absent if unknown. `interrupted`: it ended because the container engine or
+   * machine stopped.
+   */
   | { readonly type: 'exited'; readonly exitCode?: number; readonly reason?: string; readonly interrupted?: true }
-  /** Its instance no longer exists. */
+  /** The server's instance no longer exists. */
   | { readonly type: 'gone' }
-  /** No first heartbeat within the limit, or no further heartbeat for that time. */
+  /** The server sent no first heartbeat within the limit, or no further heartbeat for that long. */
   | { readonly type: 'silent'; readonly hasSentHeartbeats: boolean; readonly limitMs: number }
-  /** It sends heartbeats but is not standing by within the limit. */
+  /** The server was not standing by within the limit. */
   | { readonly type: 'neverReady'; readonly limitMs: number }
   /** The game reached the limit of consecutive Unhealthy reports. */
   | { readonly type: 'reportedUnhealthy'; readonly reports: number }
-  /** It is terminated by scaling, an operator or a drain. */
+  /** The server is being terminated by scaling, an operator or a drain. */
   | { readonly type: 'end'; readonly reason: EndingReason; readonly message: string }
 
-/** True in the states before a session. */
+/** True in the states before a session: Pending, Initializing and StandingBy. */
 export function isIdle(server: Server): boolean {
   return server.state === 'Pending' || server.state === 'Initializing' || server.state === 'StandingBy'
 }
 
-/** True when its instance disappeared without a crash before it was standing by: for example, its node rejected it. */
+/**
+ * True if the server's instance disappeared without a crash before it was standing by, for example because its node rejected
+ * it.
+ */
 export function disappearedBeforeStandingBy({ ending, reachedStandingByOn }: Server): boolean {
   return ending?.reason === 'Gone' && !ending.crash && reachedStandingByOn === undefined
 }
 
-/** True when an immediate replacement would likely fail too: it crashed, never got to run, or exited without a session. */
+/**
+ * True if an immediate replacement would probably fail too, because the server crashed, never ran, or exited without a
+ * session.
+ */
 export function needsBackoff(server: Server): boolean {
   const { ending, session } = server
   if (ending === undefined) return false
   return ending.crash || disappearedBeforeStandingBy(server) || (ending.reason === 'Exited' && !session)
 }
 
-/** The server after an event at wall time `now`. The same object when nothing changes. */
+/** Returns the server after an event at wall time `now`, or the same object if nothing changes. */
 export function transition(server: Server, event: ServerEvent, now: number): Server {
-  // The first reason to terminate is the one to keep.
+  // Keep the first reason for the termination.
   if (server.state === 'Terminating') return server
   switch (event.type) {
     case 'running':
@@ -114,7 +123,7 @@ function allocated(server: Server, session: Session, now: number): Server {
 }
 
 function running(server: Server, event: Extract<ServerEvent, { type: 'running' }>, now: number): Server {
-  // An event may omit fields that an earlier one contained.
+  // An event may omit fields that an earlier event contained.
   const { address = server.address, node = server.node } = event
   const ports = event.ports.length === 0 || samePorts(event.ports, server.ports ?? []) ? server.ports : event.ports
   const isSame = address === server.address && node === server.node && ports === server.ports

@@ -1,7 +1,7 @@
-/** The time limits that apply to a build's servers: the build's own where set, else the fleet's. Pure. */
+/** The time limits that apply to a build's servers: the build's own limits if set, otherwise the fleet's. Pure. */
 import type { HealthLimits } from '../model/resources.js'
 
-/** In ms. Absent: unlimited. */
+/** Times in ms. An absent limit means unlimited. */
 export interface LifeLimits {
   readonly firstHeartbeatMs: number
   readonly silenceMs: number
@@ -9,7 +9,10 @@ export interface LifeLimits {
   readonly sessionMs?: number
 }
 
-/** The silence limit is at least two heartbeat intervals, so that a server that keeps to the interval never exceeds it. */
+/**
+ * Makes the silence limit at least two heartbeat intervals, so that a server that sends heartbeats on schedule never exceeds
+ * it.
+ */
 export function lifeLimits(
   build: HealthLimits | undefined,
   fleet: { readonly firstHeartbeatMs: number; readonly silenceMs: number; readonly heartbeatIntervalMs: number },

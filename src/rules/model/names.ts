@@ -1,13 +1,13 @@
 /** Names of builds and servers. Pure. */
 
-/** A server's name adds a dash and five characters to its build's, and must fit into 63. */
+/** A server's name is its build's name plus a dash and five characters, and must not exceed 63 characters. */
 export const maxBuildNameLength = 57
 export const maxNamespaceLength = 63
 
-/** An RFC 1123 label of any length. */
+/** Matches an RFC 1123 label of any length. */
 export const labelPattern = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
 
-/** An RFC 1123 label of at most `maxBuildNameLength` characters. */
+/** True for an RFC 1123 label of at most `maxBuildNameLength` characters. */
 export function isBuildName(name: unknown): name is string {
   return typeof name === 'string' && name.length <= maxBuildNameLength && labelPattern.test(name)
 }
@@ -19,14 +19,14 @@ export function isNamespace(name: unknown): name is string {
 const suffixAlphabet = 'abcdefghijklmnopqrstuvwxyz0123456789'
 export const suffixLength = 5
 
-/** `<build>-<suffix>`, where the suffix is `suffixLength` characters of [a-z0-9] made from as many random bytes. */
+/** Returns `<build>-<suffix>`. The suffix is `suffixLength` characters from [a-z0-9], each chosen by one random byte. */
 export function serverName(build: string, random: Uint8Array): string {
   let suffix = ''
   for (let i = 0; i < suffixLength; i++) suffix += suffixAlphabet[(random[i] ?? 0) % suffixAlphabet.length]
   return `${build}-${suffix}`
 }
 
-/** Identifies and authenticates a server in the path of its heartbeats: its name and its secret token. */
+/** Combines a server's name and secret token into the id that identifies and authenticates it in the path of its heartbeats. */
 export function sessionHostId(name: string, token: string): string {
   return `${name}.${token}`
 }

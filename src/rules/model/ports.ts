@@ -1,7 +1,7 @@
-/** Public ports: the range they are taken from, and the order in which they are tried. Pure. */
+/** Public ports: the range from which they are assigned, and the order in which they are tried. Pure. */
 import { type Checked, invalid, shown, valid } from '../validation/problem.js'
 
-/** Inclusive. */
+/** A range of ports, including both ends. */
 export interface PortRange {
   readonly first: number
   readonly last: number
@@ -28,8 +28,9 @@ export function readPortRange(text: string, field: string): Checked<PortRange> {
 }
 
 /**
- * The free ports of the range in the order to try them: from `after` on, wrapping around, so that a port that was just
- * released is not reused at once, while players of the last match may still send to it.
+ * Yields the free ports of the range in the order in which to try them: starting after port `after` and wrapping around.
+ * This way a port that was just released is not reused immediately, while players of the previous match may still send to
+ * it.
  */
 export function* candidatePorts(range: PortRange, held: ReadonlySet<number>, after: number): Generator<number> {
   const size = range.last - range.first + 1

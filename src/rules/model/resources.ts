@@ -1,6 +1,6 @@
 /**
- * The records of builds, servers and details that the engine works on and a store keeps. Immutable: a change creates a new
- * record. Their public shape is in `wire.ts`.
+ * The records of builds, servers and details, as the engine uses them and a store keeps them. Records are immutable: a
+ * change creates a new record. Their public form is defined in `wire.ts`.
  */
 
 /** Identifies a build, server or detail. */
@@ -12,53 +12,53 @@ export interface Ref {
 /** A name in the namespace `default`, or a name and namespace. */
 export type RefLike = string | { readonly name: string; readonly namespace?: string }
 
-/** A Kubernetes PodTemplateSpec, on every backend. */
+/** A Kubernetes PodTemplateSpec. Every backend uses this format. */
 export type PodTemplateSpec = Readonly<Record<string, unknown>>
 
 export interface BuildSpec {
-  /** Identifies the build in an allocation request. Unique in the whole fleet, 1 to 128 characters. */
+  /** Identifies the build in an allocation request. 1 to 128 characters, unique in the whole fleet. */
   readonly buildID: string
-  /** How many idle servers to keep ready. */
+  /** Number of idle servers to keep ready. */
   readonly standingBy: number
   /** Maximum number of servers, idle and Active together. */
   readonly max: number
-  /** Container ports to make public, in the order in which `status.ports` lists them. May be empty. */
+  /** Container ports to make public, in the order in which `status.ports` will list them. May be empty. */
   readonly portsToExpose: readonly number[]
-  /** Crashes after which the build is Unhealthy and gets no new servers. Absent: never. */
+  /** Number of crashes after which the build is Unhealthy and gets no new servers. Absent: no limit. */
   readonly crashesToMarkUnhealthy?: number
-  /** Limits of this build in place of the fleet's. */
+  /** Limits for this build that replace the fleet's. */
   readonly health?: HealthLimits
   readonly template: PodTemplateSpec
   /** Passed to every game server through its SDK. */
   readonly buildMetadata?: Readonly<Record<string, string>>
 }
 
-/** Integers of at least 1. Default: the fleet's limit, or unlimited where the fleet has none. */
+/** The numbers are integers ≥ 1. Default: the fleet's limit, or unlimited if the fleet has no such limit. */
 export interface HealthLimits {
-  /** From the start of the process to its first heartbeat. */
+  /** Time allowed from the start of the process to its first heartbeat. */
   readonly firstHeartbeatSeconds?: number
   /** Time without a heartbeat after which a server is Unhealthy; at least two heartbeat intervals. */
   readonly silenceSeconds?: number
-  /** From the start of the process to standing by. Default: unlimited. */
+  /** Time allowed from the start of the process until the server is standing by. Default: unlimited. */
   readonly initializingSeconds?: number
-  /** A longer session sets the condition `LongSession`. Default: unlimited. */
+  /** Session length beyond which the condition `LongSession` is set. Default: unlimited. */
   readonly sessionSeconds?: number
   /** Terminates servers whose session exceeds `sessionSeconds`. Default: false. */
   readonly endLongSessions?: boolean
 }
 
-/** A current condition of a build that its operator should know about. */
+/** A situation that currently affects a build and that its operator should know about. */
 export interface Condition {
   /**
-   * - `Crashing`: a server crashed recently; creation backs off.
+   * - `Crashing`: a server crashed recently, so the creation of servers backs off.
    * - `CreateBlocked`: the backend cannot start servers now.
-   * - `LongSession`: a session is longer than the build allows.
-   * - `Draining`: an operator drains the build; servers are neither allocated nor created.
-   * - `Clamped`: standingBy was edited to more than max in the store, and counts as max.
-   * - `Invalid`: the spec was edited in the store and is invalid; no servers are created.
+   * - `LongSession`: a session has lasted longer than the build allows.
+   * - `Draining`: an operator is draining the build; servers are neither allocated nor created.
+   * - `Clamped`: standingBy was edited in the store to more than max, so max is used instead.
+   * - `Invalid`: the spec was edited in the store and is no longer valid; no servers are created.
    */
   readonly type: ConditionType
-  /** One word for programs: an error code, `NonZeroExit`, `Silent`… */
+  /** One machine-readable word: an error code, `NonZeroExit`, `Silent`… */
   readonly reason: string
   /** A sentence for people. */
   readonly message: string
@@ -70,14 +70,17 @@ export const conditionTypes = ['Crashing', 'CreateBlocked', 'LongSession', 'Drai
 export type ConditionType = (typeof conditionTypes)[number]
 
 export interface Build extends Ref {
-  /** Distinguishes this build from a later one of the same name. */
+  /** Distinguishes this build from a later one with the same name. */
   readonly uid: string
   /** Wall time in ms. */
   readonly createdAt: number
   readonly spec: BuildSpec
-  /** Crashes since the build was created. Survives restarts. */
+  /** Number of crashes since the build was created. Survives restarts. */
   readonly crashes: number
-  /** Uids of servers whose crash is included in `crashes` and whose record may still exist. Ensures that each crash counts once. */
+  /**
+   * Uids of servers whose crash is included in `crashes` and whose record may still exist. Ensures that each crash is
+   * counted only once.
+   */
   readonly countedCrashes: readonly string[]
   readonly conditions: readonly Condition[]
 }
@@ -86,10 +89,10 @@ export const serverStates = ['Pending', 'Initializing', 'StandingBy', 'Active', 
 export type ServerState = (typeof serverStates)[number]
 
 export const healths = ['Healthy', 'Unhealthy', 'Unknown'] as const
-/** `Unknown` until the first heartbeat. */
+/** `Unknown` until the server sends its first heartbeat. */
 export type Health = (typeof healths)[number]
 
-/** One exposed port: the number in the template, and the number that players connect to. */
+/** One exposed port: its number in the template, and the number that players connect to. */
 export interface PortPair {
   readonly container: number
   readonly public: number
@@ -102,13 +105,13 @@ export interface Session {
   readonly initialPlayers: readonly string[]
 }
 
-/** Why a server terminates. Set once, together with the state Terminating. */
+/** Why a server is terminated. Set once, together with the state Terminating. */
 export interface Ending {
-  /** One word for programs. */
+  /** One machine-readable word. */
   readonly reason: EndingReason
   /** A sentence for people. */
   readonly message: string
-  /** Counts towards the build's crashes. */
+  /** True if this counts as a crash of the build. */
   readonly crash: boolean
   /** Wall time in ms. */
   readonly at: number
@@ -135,22 +138,25 @@ export const endingReasons = [
 export type EndingReason = (typeof endingReasons)[number]
 
 export interface Server extends Ref {
-  /** Distinguishes this server from a later one of the same name. */
+  /** Distinguishes this server from a later one with the same name. */
   readonly uid: string
-  /** The secret half of `sessionHostId`: authenticates heartbeats of this server. */
+  /** The secret part of `sessionHostId`, which authenticates this server's heartbeats. */
   readonly token: string
-  /** Name of its build, in the same namespace. */
+  /** Name of the server's build, which is in the same namespace. */
   readonly build: string
   readonly buildUid: string
-  /** Hash of the template that it was started with; differs from its build's after an update. */
+  /** Hash of the template that the server was started with. Differs from the build's current one after an update. */
   readonly templateHash: string
-  /** Grace period of the template that it was started with. Absent in older records: that of its build. */
+  /**
+   * Grace period from the template that the server was started with. Absent in older records, for which the build's current
+   * one applies.
+   */
   readonly graceSeconds?: number | undefined
-  /** Wall time in ms, like every time below. */
+  /** Wall time in ms, like all times below. */
   readonly createdAt: number
   readonly state: ServerState
   readonly health: Health
-  /** Known once its process is running. */
+  /** Known once the server's process is running. */
   readonly address?: string | undefined
   readonly node?: string | undefined
   readonly ports?: readonly PortPair[] | undefined
@@ -161,12 +167,12 @@ export interface Server extends Ref {
   readonly ending?: Ending | undefined
 }
 
-/** A mutable copy of a server's record. */
+/** The mutable form of a server's record. */
 export type ServerDraft = { -readonly [K in keyof Server]: Server[K] }
 
 /**
- * Copies a record for a change. Lists every field, so that all records have one hidden class: reading and copying them is
- * a large part of the cost of an allocation.
+ * Copies a record so that it can be changed. Lists every field so that all records share one hidden class, because reading
+ * and copying records is a large part of the cost of an allocation.
  */
 export function draftOf(server: Server): ServerDraft {
   return {
@@ -192,9 +198,12 @@ export function draftOf(server: Server): ServerDraft {
   }
 }
 
-/** The players connected to a server. A separate record, since it changes often and no decision depends on it. */
+/**
+ * The players connected to a server. Kept in a separate record, because the list changes often and no decision depends on
+ * it.
+ */
 export interface Detail extends Ref {
-  /** Name of the build of its server. */
+  /** Name of the server's build. */
   readonly build: string
   readonly players: readonly string[]
 }
@@ -209,7 +218,7 @@ export interface AllocationRequest {
   readonly initialPlayers?: readonly string[]
 }
 
-/** A ref as one string, for map keys and messages. Neither part contains a slash. */
+/** Converts a ref to a string, for map keys and messages. Unambiguous, because neither part can contain a slash. */
 export function keyOf(ref: Ref): string {
   return `${ref.namespace}/${ref.name}`
 }

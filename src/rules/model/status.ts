@@ -1,7 +1,7 @@
 /** Parts of a build's status: counts, health and conditions. Pure. */
 import type { Build, Condition, ConditionType } from './resources.js'
 
-/** Servers of a build by state. */
+/** Number of servers of a build in each state. */
 export interface BuildCounts {
   readonly pending: number
   readonly initializing: number
@@ -12,7 +12,10 @@ export interface BuildCounts {
 
 export type BuildHealth = 'Healthy' | 'Unhealthy'
 
-/** `Unhealthy` once `crashes` has reached `crashesToMarkUnhealthy`. Raising or removing the limit makes the build Healthy again. */
+/**
+ * A build is `Unhealthy` once `crashes` reaches `crashesToMarkUnhealthy`. Raising or removing that limit makes it Healthy
+ * again.
+ */
 export function buildHealth(build: Pick<Build, 'crashes' | 'spec'>): BuildHealth {
   const limit = build.spec.crashesToMarkUnhealthy
   return limit !== undefined && build.crashes >= limit ? 'Unhealthy' : 'Healthy'
@@ -22,7 +25,7 @@ export function readyOfDesired(standingBy: number, desired: number): string {
   return `${standingBy}/${desired}`
 }
 
-/** Adds or replaces a condition. `since` is kept while the reason stays the same; the array is, if nothing changes. */
+/** Adds or replaces a condition. Keeps `since` if the reason stays the same, and returns the same array if nothing changes. */
 export function withCondition(conditions: readonly Condition[], next: Condition): readonly Condition[] {
   const before = conditions.find((condition) => condition.type === next.type)
   if (before?.reason === next.reason && before.message === next.message) return conditions

@@ -1,10 +1,12 @@
-/** Converts records to the public form of builds, servers and details: facade, HTTP API and Kubernetes. Pure. */
+/**
+ * Converts records to the public form of builds, servers and details that the facade, the HTTP API and Kubernetes use. Pure.
+ */
 import type { Build, BuildSpec, Detail, Health, Ref, Server, ServerState } from './resources.js'
 import { type BuildCounts, type BuildHealth, buildHealth, readyOfDesired } from './status.js'
 
 export const defaultApiGroup = 'mps.gamekeeper.com'
 
-/** Response header with the error code. The body contains only the message. */
+/** Response header that contains the error code. The body contains only the message. */
 export const errorCodeHeader = 'Gamekeeper-Error'
 
 export interface Metadata {
@@ -37,9 +39,12 @@ export interface GameServerBuild {
     readonly health: BuildHealth
     /** `"<currentStandingBy>/<spec.standingBy>"`. */
     readonly currentStandingByReadyDesired: string
-    /** Servers that run the current template, and servers that run an earlier one. Absent if no server runs an earlier one. */
+    /**
+     * Number of servers that run the current template, and number that run an earlier one. Absent if no server runs an
+     * earlier one.
+     */
     readonly rollout?: { readonly updated: number; readonly outdated: number }
-    /** Absent when there are none. */
+    /** Absent if there are no conditions. */
     readonly conditions?: readonly WireCondition[]
   }
 }
@@ -51,18 +56,18 @@ export interface GameServer {
   readonly status: {
     readonly state: ServerState
     readonly health: Health
-    /** Empty until it is known. */
+    /** Empty until known. */
     readonly publicIP: string
     /** `container:public`, comma-separated, in the order of `portsToExpose`. */
     readonly ports: string
     readonly nodeName: string
-    /** Only while Active. */
+    /** Present only while the server is Active. */
     readonly sessionID?: string
     /** RFC 3339, like the two below. */
     readonly reachedInitializingOn?: string
     readonly reachedStandingByOn?: string
     readonly reachedActiveOn?: string
-    /** Why it is still Pending, or why it is Terminating. */
+    /** Why the server is still Pending, or why it is Terminating. */
     readonly message?: string
   }
 }
@@ -77,7 +82,7 @@ export interface GameServerDetail {
   }
 }
 
-/** The detail of a build: the players of all its servers, and the detail of each. */
+/** The detail of a build: the players on all its servers, and the detail of each server. */
 export interface GameServerBuildDetail extends GameServerDetail {
   readonly items: readonly GameServerDetail[]
 }
@@ -123,7 +128,7 @@ export function gameServerBuild(
   }
 }
 
-/** `pendingReason`: why a Pending server is not running yet, when known. */
+/** `pendingReason` says why a Pending server is not running yet, if known. */
 export function gameServer(server: Server, apiGroup: string, pendingReason?: string): GameServer {
   const message = server.ending?.message ?? (server.state === 'Pending' ? pendingReason : undefined)
   return {
@@ -147,7 +152,7 @@ export function gameServer(server: Server, apiGroup: string, pendingReason?: str
   }
 }
 
-/** The detail of one server. `detail` is absent until the first player has connected. */
+/** Returns the public detail of one server. `detail` is undefined until the first player has connected. */
 export function gameServerDetail(ref: Ref, detail: Detail | undefined, apiGroup: string): GameServerDetail {
   const players = detail?.players ?? []
   return {

@@ -1,7 +1,7 @@
-/** Chooses the server for an allocation, and the error code when there is none. Pure. */
+/** Chooses the server for an allocation, or the error code if there is none. Pure. */
 import type { Server } from '../model/resources.js'
 
-/** True when the server is standing by, not Unhealthy, and its address is known. */
+/** True if the server is standing by, is not Unhealthy, and its address is known. */
 export function isAllocatable(server: Server): boolean {
   return (
     server.state === 'StandingBy' &&
@@ -12,8 +12,8 @@ export function isAllocatable(server: Server): boolean {
 }
 
 /**
- * Picks the server that became ready first. Servers of an earlier template are used only if none of the current template is
- * ready.
+ * Picks the server that became ready first. Uses a server that runs an earlier template only if none that runs the current
+ * template is ready.
  */
 export function pickServer<T>(candidates: Candidates<T>, outdated?: Candidates<T>): T | undefined {
   return candidates.first ?? outdated?.first
@@ -24,14 +24,14 @@ export interface Candidates<T> {
 }
 
 /**
- * `max-reached` if a server becomes free only when a session ends; `none-standing-by` if one may be ready soon. `inUse`:
- * servers that have a session or are being allocated.
+ * Returns `max-reached` if a server becomes available only when a session ends, or `none-standing-by` if one may be ready
+ * soon. `inUse` is the number of servers that have a session or are being allocated.
  */
 export function noServerCode(inUse: number, max: number): 'max-reached' | 'none-standing-by' {
   return inUse >= max ? 'max-reached' : 'none-standing-by'
 }
 
-/** GUIDs that differ only in case are the same session. */
+/** Returns the same key for GUIDs that differ only in case, because they identify the same session. */
 export function sessionKey(sessionID: string): string {
   return sessionID.toLowerCase()
 }

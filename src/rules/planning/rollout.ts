@@ -1,15 +1,16 @@
 /**
- * Plans a rolling update: replaces idle servers of earlier templates a batch at a time, and never an Active one. New
- * servers are created first where `max` allows it. Pure.
+ * Plans a rolling update: replaces idle servers that run earlier templates, one batch at a time, and never replaces an
+ * Active server. Creates new servers first if `max` allows it. Pure.
  *
- * A template that crashes or never becomes ready stalls the update: at most one batch of servers starts at a time, and an
- * old server is replaced only when a new one is ready, or when `max` leaves no room to start one.
+ * If servers of the new template crash or never become ready, the update stalls: at most one batch of servers starts at a
+ * time, and an old server is replaced only when a new one is ready, or when `max` leaves no room to start one.
  */
 import type { BuildSpec } from '../model/resources.js'
 
 /**
- * Idle servers by state; servers being allocated count as Active. A server of the current template counts as standing by
- * only if it can be allocated and, after a crash of that template, has stayed up long enough. Otherwise it counts as starting.
+ * Number of idle servers by state; servers being allocated count as Active. A server that runs the current template counts
+ * as standing by only if it can be allocated and, if a server with that template has crashed, has stayed up long enough.
+ * Otherwise it counts as Initializing.
  */
 export interface IdleCounts {
   readonly pending: number
@@ -21,29 +22,29 @@ export interface RolloutInput {
   readonly spec: Pick<BuildSpec, 'standingBy' | 'max'>
   readonly current: IdleCounts
   readonly outdated: IdleCounts
-  /** Of any template. */
+  /** Number of Active servers, whichever template they run. */
   readonly active: number
-  /** Servers whose termination is not recorded yet: they count towards `max` until it is. */
+  /** Servers whose termination is not recorded yet. Until it is, they count towards `max`. */
   readonly ending: number
-  /** Callers that wait for a server, or are expected to retry soon. */
+  /** Number of callers that are waiting for a server or are expected to retry soon. */
   readonly callers: number
   readonly mayCreate: boolean
   readonly maxCreatesPerReconcile: number
   readonly maxDeletesPerReconcile: number
-  /** Maximum of Pending servers. */
+  /** Maximum number of Pending servers. */
   readonly maxPending: number
 }
 
 export interface RolloutPlan {
   readonly create: number
-  /** Outdated idle servers to terminate: Pending first, then Initializing, then StandingBy. */
+  /** Number of outdated idle servers to terminate: Pending first, then Initializing, then StandingBy. */
   readonly replace: number
-  /** Surplus idle servers of the current template to terminate, in the same order. */
+  /** Number of surplus idle servers with the current template to terminate, in the same order. */
   readonly surplus: number
   readonly partial: boolean
 }
 
-/** How many servers may start at a time: a quarter of the desired number, at least one. */
+/** Returns how many servers may be starting at the same time: a quarter of the desired number, but at least one. */
 export function rolloutBatch(wanted: number): number {
   return Math.max(1, Math.ceil(wanted / 4))
 }
@@ -54,11 +55,12 @@ export function planRollout(input: RolloutInput): RolloutPlan {
   const updated = total(current)
   const ready = current.standingBy
   const starting = updated - ready
-  // Idle servers wanted, capped by what `max` leaves beside Active ones, so that those do not hold up the update.
+  // The desired number of idle servers, limited to what `max` allows in addition to the Active ones, so that Active servers
+  // do not stall the update.
   const wanted = Math.max(0, Math.min(input.spec.standingBy + input.callers, input.spec.max - input.active))
   const room = input.spec.max - old - updated - input.active
 
-  // Missing servers are created as in plain scaling; beyond that, one batch at a time.
+  // Missing servers are created at once, as in normal scaling; replacements are created one batch at a time.
   const missing = Math.max(0, wanted - old - updated)
   const renewed = Math.max(0, Math.min(wanted - updated - missing, rolloutBatch(wanted) - starting - missing))
   const toCreate = input.mayCreate ? missing + renewed : 0

@@ -3,39 +3,39 @@ import type { BuildSpec } from '../model/resources.js'
 
 export interface PlanInput {
   readonly spec: Pick<BuildSpec, 'standingBy' | 'max'>
-  /** Idle servers by state; servers being allocated count as Active. */
+  /** Number of idle servers by state. Servers that are being allocated count as Active. */
   readonly pending: number
   readonly initializing: number
   readonly standingBy: number
   readonly active: number
-  /** Servers whose termination is not recorded yet: they count towards `max` until it is. */
+  /** Servers whose termination is not recorded yet. Until it is, they count towards `max`. */
   readonly ending: number
-  /** Callers that wait for a server, or are expected to retry soon. */
+  /** Number of callers that are waiting for a server or are expected to retry soon. */
   readonly callers: number
-  /** Surplus idle servers to keep for now, because callers may be about to retry. */
+  /** Number of surplus idle servers to keep for now, because callers may be about to retry. */
   readonly protectedSurplus: number
-  /** False while the build is Unhealthy or backs off after a crash. */
+  /** False while the build is Unhealthy or is backing off after a crash. */
   readonly mayCreate: boolean
-  /** True while the build or the fleet drains: all idle servers are terminated. */
+  /** True while the build or the fleet is draining, so that all idle servers are terminated. */
   readonly draining: boolean
   readonly maxCreatesPerReconcile: number
   readonly maxDeletesPerReconcile: number
-  /** Maximum of Pending servers. */
+  /** Maximum number of Pending servers. */
   readonly maxPending: number
 }
 
 export interface Plan {
   readonly create: number
-  /** Idle servers to terminate, by state. Never an Active one. */
+  /** Number of idle servers to terminate, by state. */
   readonly destroy: { readonly pending: number; readonly initializing: number; readonly standingBy: number }
-  /** True if the limits per reconcile cut the plan short: another reconcile must follow. */
+  /** True if the per-reconcile limits cut the plan short, so that another reconcile must follow. */
   readonly partial: boolean
 }
 
 /**
- * Desired idle servers = standingBy + callers. Creates missing ones as far as `max` allows. `max` limits records, so that a
- * host that crashes never leaves more than `max` servers. Terminates the surplus over standingBy or `max`: Pending first,
- * then Initializing, then StandingBy, and never an Active server.
+ * The desired number of idle servers is standingBy + callers. Missing servers are created as far as `max` allows. `max`
+ * limits the number of records, so that a host that crashes never leaves more than `max` servers behind. Surplus idle
+ * servers are terminated: Pending first, then Initializing, then StandingBy. Active servers are never terminated.
  */
 export function plan(input: PlanInput): Plan {
   const idle = input.pending + input.initializing + input.standingBy

@@ -1,15 +1,15 @@
 /**
- * Identifies what a server was started with. Specs that start the same game server have the same hash, so after a rollback
- * to an earlier template, servers that still run it are current again. Pure.
+ * Identifies what a server was started with. Specs that would start the same game server have the same hash. So after a
+ * rollback to an earlier template, servers that still run it count as current again. Pure.
  */
 import type { BuildSpec } from '../model/resources.js'
 
-/** Hash of template, ports and metadata: 14 hex digits. */
+/** Returns a hash of the template, ports and metadata, as 14 hex digits. */
 export function templateHash(spec: Pick<BuildSpec, 'template' | 'portsToExpose' | 'buildMetadata'>): string {
   return hash(canonical([spec.template, spec.portsToExpose, spec.buildMetadata ?? {}]))
 }
 
-/** JSON with sorted keys. */
+/** Serializes a value as JSON with sorted keys. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
   if (typeof value === 'object' && value !== null) {
@@ -21,7 +21,7 @@ function canonical(value: unknown): string {
   return JSON.stringify(value) ?? 'null'
 }
 
-/** cyrb53: 53 bits are plenty for the few templates of one build. */
+/** The cyrb53 hash. Its 53 bits are plenty for the few templates that one build has over time. */
 function hash(text: string): string {
   let a = 0xdeadbeef
   let b = 0x41c6ce57

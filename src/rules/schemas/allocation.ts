@@ -1,4 +1,4 @@
-/** Schemas of an allocation: the request and its answer. */
+/** Schemas of an allocation: the request and the response. */
 import { guid, playerIDs } from './common.js'
 import type { ObjectSchema } from './schema.js'
 
@@ -7,13 +7,13 @@ export const allocationRequest = {
   type: 'object',
   unknownFields: 'ignore',
   expected: 'an allocation request object',
-  description: 'Asks for a server of a build for a session.',
+  description: 'A request to allocate a server of a build to a session.',
   required: ['buildID', 'sessionID'],
   properties: {
     buildID: {
       type: 'string',
       minLength: 1,
-      description: 'The spec.buildID of a build.',
+      description: 'The spec.buildID of the build to allocate from.',
       examples: ['85ffe8da-c82f-4035-86c5-9d2b5f42d6f6'],
     },
     sessionID: {
@@ -24,7 +24,7 @@ export const allocationRequest = {
     sessionCookie: { type: 'string', description: 'Passed to the game server through its SDK.' },
     initialPlayers: {
       ...playerIDs,
-      description: 'Ids of the players expected to connect first. Passed to the game server through its SDK.',
+      description: 'Ids of the players who are expected to connect first. Passed to the game server through its SDK.',
       examples: [['amie']],
     },
   },
@@ -33,7 +33,7 @@ export const allocationRequest = {
 export const allocation = {
   id: 'Allocation',
   type: 'object',
-  description: 'The server that a session was given.',
+  description: 'The server that was allocated to a session.',
   required: ['IPV4Address', 'Ports', 'SessionID'],
   properties: {
     IPV4Address: {
@@ -43,7 +43,7 @@ export const allocation = {
     },
     Ports: {
       type: 'string',
-      description: '`container:public`, comma-separated. Players connect to the public port.',
+      description: 'Comma-separated `container:public` pairs. Players connect to the public port.',
       examples: ['7777:10003'],
     },
     SessionID: { ...guid, description: 'The sessionID of the request.' },

@@ -13,28 +13,31 @@ const healthLimits = {
   type: 'object',
   unknownFields: 'refuse',
   expected: 'an object of limits',
-  description: "Limits of this build in place of the fleet's.",
+  description: "Limits for this build that replace the fleet's.",
   dependentRequired: { endLongSessions: ['sessionSeconds'] },
   properties: {
     firstHeartbeatSeconds: {
       ...seconds,
-      description: "Time from the start of the game's process to its first heartbeat. Default: the fleet's.",
+      description:
+        "Time allowed from the start of the game's process to its first heartbeat. Default: the fleet's limit.",
     },
     silenceSeconds: {
       ...seconds,
-      description: "Time without a heartbeat after which a server is Unhealthy. Default: the fleet's.",
+      description: "Time without a heartbeat after which a server is Unhealthy. Default: the fleet's limit.",
     },
     initializingSeconds: {
       ...seconds,
-      description: "Time from the start of the game's process to standing by. Default: unlimited.",
+      description:
+        "Time allowed from the start of the game's process until the server is standing by. Default: unlimited.",
     },
     sessionSeconds: {
       ...seconds,
-      description: 'A longer session sets the condition LongSession. Default: unlimited.',
+      description: 'Session length beyond which the condition LongSession is set. Default: unlimited.',
     },
     endLongSessions: {
       type: 'boolean',
-      description: 'Terminates servers whose session exceeds sessionSeconds, which it requires. Default: false.',
+      description:
+        'If true, servers whose session exceeds sessionSeconds are terminated. Requires sessionSeconds. Default: false.',
     },
   },
 } as const satisfies ObjectSchema
@@ -50,17 +53,17 @@ export const buildSpec = {
       type: 'string',
       minLength: 1,
       maxLength: 128,
-      description: 'Names the build in an allocation. Unique in the whole fleet, and never changes.',
+      description: 'Identifies the build in an allocation request. Unique in the whole fleet; cannot be changed.',
       examples: ['85ffe8da-c82f-4035-86c5-9d2b5f42d6f6'],
     },
     standingBy: {
       ...count,
-      description: 'How many idle servers to keep ready. At most max.',
+      description: 'Number of idle servers to keep ready. At most max.',
       examples: [2],
     },
     max: {
       ...count,
-      description: 'The most servers there may be, idle and Active together.',
+      description: 'Maximum number of servers, idle and Active together.',
       examples: [10],
     },
     portsToExpose: {
@@ -75,7 +78,7 @@ export const buildSpec = {
     crashesToMarkUnhealthy: {
       type: 'integer',
       minimum: 1,
-      description: 'Crashes after which the build is Unhealthy and gets no new servers. Default: never.',
+      description: 'Number of crashes after which the build is Unhealthy and gets no new servers. Default: unlimited.',
     },
     health: healthLimits,
     template: podTemplate,
@@ -83,19 +86,19 @@ export const buildSpec = {
       type: 'object',
       additionalProperties: { type: 'string', mayBeEmpty: true },
       expected: 'an object of strings',
-      description: 'Key-value pairs that every game server gets through its SDK.',
+      description: 'Key-value pairs that every game server receives through its SDK.',
       examples: [{ region: 'north' }],
     },
   },
 } as const satisfies ObjectSchema
 
-/** Fields outside `spec` are ignored, so that a build can be sent back as it was read. */
+/** Ignores fields other than `metadata` and `spec`, so that a build can be sent back exactly as it was read. */
 export const buildInput = {
   id: 'GameServerBuildInput',
   type: 'object',
   unknownFields: 'ignore',
   expected: 'a GameServerBuild object',
-  description: 'A build to create. Fields outside spec, such as status, are ignored.',
+  description: 'A build to create. Fields other than metadata and spec are ignored.',
   required: ['metadata', 'spec'],
   properties: {
     metadata: {
@@ -126,7 +129,7 @@ export const buildPatch = {
 export const condition = {
   id: 'Condition',
   type: 'object',
-  description: 'Something that is true of a build now and that its operator should know.',
+  description: 'A situation that currently affects a build and that its operator should know about.',
   required: ['type', 'status', 'reason', 'message', 'lastTransitionTime'],
   properties: {
     type: {
@@ -134,17 +137,21 @@ export const condition = {
       description: 'Crashing, CreateBlocked, LongSession, Draining, Clamped or Invalid.',
       examples: ['Crashing'],
     },
-    status: { type: 'string', const: 'True', description: 'A condition that is no longer true is removed.' },
-    reason: { type: 'string', mayBeEmpty: true, description: 'One word for programs.', examples: ['NonZeroExit'] },
-    message: { type: 'string', mayBeEmpty: true, description: 'A sentence for people.' },
-    lastTransitionTime: { ...time, description: 'When it became true. RFC 3339, in UTC.' },
+    status: {
+      type: 'string',
+      const: 'True',
+      description: 'Always True: a condition that no longer applies is removed.',
+    },
+    reason: { type: 'string', mayBeEmpty: true, description: 'One machine-readable word.', examples: ['NonZeroExit'] },
+    message: { type: 'string', mayBeEmpty: true, description: 'A human-readable sentence.' },
+    lastTransitionTime: { ...time, description: 'When the condition was set. RFC 3339, in UTC.' },
   },
 } as const satisfies ObjectSchema
 
 export const gameServerBuild = {
   id: 'GameServerBuild',
   type: 'object',
-  description: 'A fleet of game servers: how many stand by, how many there may be, and what each of them runs.',
+  description: 'A group of identical game servers: how many to keep standing by, how many to allow, and what they run.',
   required: ['apiVersion', 'kind', 'metadata', 'spec', 'status'],
   properties: {
     apiVersion,
@@ -153,7 +160,7 @@ export const gameServerBuild = {
     spec: buildSpec,
     status: {
       type: 'object',
-      description: 'The present state of the build. Written by the host that leads the fleet.',
+      description: 'The current state of the build. Written by the leader.',
       required: [
         'currentActive',
         'currentStandingBy',
@@ -164,15 +171,15 @@ export const gameServerBuild = {
         'currentStandingByReadyDesired',
       ],
       properties: {
-        currentActive: { ...count, description: 'Servers with a session.' },
-        currentStandingBy: { ...count, description: 'Servers that are ready to be allocated.' },
-        crashesCount: { ...count, description: 'Crashes since the build was created.' },
-        currentPending: { ...count, description: 'Servers whose process does not run yet.' },
-        currentInitializing: { ...count, description: 'Servers that run and are not ready yet.' },
+        currentActive: { ...count, description: 'Number of servers that have a session.' },
+        currentStandingBy: { ...count, description: 'Number of servers that are standing by.' },
+        crashesCount: { ...count, description: 'Number of crashes since the build was created.' },
+        currentPending: { ...count, description: 'Number of servers whose process is not running yet.' },
+        currentInitializing: { ...count, description: 'Number of servers that are running but not standing by yet.' },
         health: {
           type: 'string',
           enum: ['Healthy', 'Unhealthy'],
-          description: 'Unhealthy once crashesCount has reached crashesToMarkUnhealthy.',
+          description: 'Unhealthy once crashesCount reaches crashesToMarkUnhealthy.',
         },
         currentStandingByReadyDesired: {
           type: 'string',
@@ -182,17 +189,17 @@ export const gameServerBuild = {
         },
         rollout: {
           type: 'object',
-          description: 'Progress of a rolling update. Absent when no server runs an earlier template.',
+          description: 'Progress of a rolling update. Absent if no server runs an earlier template.',
           required: ['updated', 'outdated'],
           properties: {
-            updated: { ...count, description: 'Servers that run the present template.' },
-            outdated: { ...count, description: 'Servers that run an earlier template.' },
+            updated: { ...count, description: 'Number of servers that run the current template.' },
+            outdated: { ...count, description: 'Number of servers that run an earlier template.' },
           },
         },
         conditions: {
           type: 'array',
           items: condition,
-          description: 'What is true of the build now and its operator should know.',
+          description: 'Situations that currently affect the build and that its operator should know about.',
         },
       },
     },

@@ -14,7 +14,7 @@ export const time = {
   examples: ['2026-01-02T03:04:05.678Z'],
 } as const satisfies StringSchema
 
-/** Any version, in upper or lower case. */
+/** A GUID of any version, in upper or lower case. */
 export const guid = {
   type: 'string',
   pattern: '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$',
@@ -47,7 +47,7 @@ export const namespace = {
 export const apiVersion = {
   type: 'string',
   pattern: '^[^/]+/v1alpha1$',
-  description: 'The API group of the fleet, and `v1alpha1`.',
+  description: 'The API group of the fleet, followed by `/v1alpha1`.',
   examples: ['mps.gamekeeper.com/v1alpha1'],
 } as const satisfies StringSchema
 

@@ -16,7 +16,7 @@ export const gameServerDetail = {
       description: 'The connected players.',
       required: ['connectedPlayersCount', 'connectedPlayers'],
       properties: {
-        connectedPlayersCount: { ...count, description: 'How many players are connected.' },
+        connectedPlayersCount: { ...count, description: 'Number of connected players.' },
         connectedPlayers: { ...playerIDs, description: 'Ids of the connected players.' },
       },
     },
@@ -30,6 +30,6 @@ export const gameServerBuildDetail = {
   required: [...gameServerDetail.required, 'items'],
   properties: {
     ...gameServerDetail.properties,
-    items: { type: 'array', items: gameServerDetail, description: "The servers' own details." },
+    items: { type: 'array', items: gameServerDetail, description: 'The detail of each server.' },
   },
 } as const satisfies ObjectSchema

@@ -1,4 +1,4 @@
-/** The template of a build: a Kubernetes PodTemplateSpec. Describes only the fields that gamekeeper itself reads. */
+/** Schema of a build's template: a Kubernetes PodTemplateSpec. Describes only the fields that gamekeeper itself reads. */
 import { count, port } from './common.js'
 import type { ArraySchema, ObjectSchema, QuantitySchema, StringSchema } from './schema.js'
 
@@ -17,7 +17,7 @@ const quantity = {
   pattern: '^\\+?(\\d+(\\.\\d*)?|\\.\\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\\d+)?$',
   minimum: 0,
   expected: 'a quantity like 2, "500m" or "256Mi"',
-  description: 'An amount as Kubernetes writes it.',
+  description: 'A Kubernetes quantity.',
   examples: ['500m', '256Mi', 2],
 } as const satisfies QuantitySchema
 
@@ -32,7 +32,10 @@ const environmentVariable = {
       expected: 'the name of an environment variable, without "="',
       description: 'Name of the variable.',
     },
-    value: { ...text, description: 'Its value; `$(NAME)` inserts another variable. Default: empty.' },
+    value: {
+      ...text,
+      description: 'Value of the variable. `$(NAME)` inserts the value of another variable. Default: empty.',
+    },
   },
 } as const satisfies ObjectSchema
 
@@ -41,7 +44,10 @@ const containerPort = {
   unknownFields: 'keep',
   required: ['containerPort'],
   properties: {
-    name: { ...text, description: 'Name under which the game finds the port. One name stands for one port number.' },
+    name: {
+      ...text,
+      description: 'Name by which the game looks up the port. Different port numbers must have different names.',
+    },
     containerPort: { ...port, description: 'The number that the game listens on.' },
     protocol: {
       type: 'string',
@@ -59,7 +65,7 @@ const container = {
   unknownFields: 'keep',
   properties: {
     name: { ...text, description: 'Name of the container.' },
-    image: { ...text, description: 'Image to run. Required by the Docker backend, unused by the process backend.' },
+    image: { ...text, description: 'Image to run. Required by the Docker backend, ignored by the process backend.' },
     workingDir: { ...text, description: 'Working directory of the game.' },
     command: { ...strings, description: 'Program and first arguments. Required by the process backend.' },
     args: { ...strings, description: 'Arguments that follow the command.' },
@@ -75,20 +81,20 @@ const container = {
       nullable: true,
       items: containerPort,
       expected: 'an array of objects',
-      description: 'Names and protocols of ports. Which ports are public is decided by portsToExpose.',
+      description: 'Names and protocols of ports. portsToExpose determines which ports are public.',
     },
     resources: {
       type: 'object',
       nullable: true,
       unknownFields: 'keep',
-      description: 'Resources of the container.',
+      description: 'Compute resources for the container.',
       properties: {
         limits: {
           type: 'object',
           nullable: true,
           additionalProperties: quantity,
           expected: 'an object of quantities',
-          description: 'The most that the container may use, by resource.',
+          description: 'Maximum amount of each resource that the container may use.',
           examples: [{ cpu: '500m', memory: '256Mi' }],
         },
       },
@@ -118,12 +124,12 @@ export const podTemplate = {
           items: container,
           minItems: 1,
           expected: 'an array of at least one container',
-          description: 'At least one.',
+          description: 'The containers of the pod; at least one.',
         },
         terminationGracePeriodSeconds: {
           ...count,
           nullable: true,
-          description: 'How long a server may take to exit after it was told to. Default: 30.',
+          description: 'Grace period in seconds: how long a server may take to exit after it is told to. Default: 30.',
         },
       },
     },

@@ -1,5 +1,5 @@
 /**
- * The schema language of this folder: a subset of JSON Schema, plus `expected`, `nullable`, `mayBeEmpty` and
+ * The schema language used in this folder: a subset of JSON Schema, plus `expected`, `nullable`, `mayBeEmpty` and
  * `unknownFields`. Requests are validated against these schemas, and the OpenAPI document and the custom resource
  * definitions are generated from them.
  */
@@ -7,14 +7,14 @@ export type Schema =
   StringSchema | NumberSchema | QuantitySchema | BooleanSchema | ArraySchema | ObjectSchema | MapSchema
 
 interface Annotations {
-  /** Name of the component in the OpenAPI document. Without one, the schema is written out where it is used. */
+  /** Name of the component in the OpenAPI document. A schema without an id is inlined wherever it is used. */
   readonly id?: string
   readonly description?: string
   readonly examples?: readonly unknown[]
   readonly default?: unknown
-  /** What an error message says the value must be. Default: derived from the type and its bounds. */
+  /** What the value must be, for error messages. Default: derived from the type and its bounds. */
   readonly expected?: string
-  /** `null` counts as absent, as it does in Kubernetes. */
+  /** Treats `null` as absent, like Kubernetes. */
   readonly nullable?: true
 }
 
@@ -22,17 +22,17 @@ export interface StringSchema extends Annotations {
   readonly type: 'string'
   readonly minLength?: number
   readonly maxLength?: number
-  /** Means the same in ECMAScript and in RE2, which API servers use. */
+  /** Must mean the same in ECMAScript and in RE2, which Kubernetes API servers use. */
   readonly pattern?: string
   readonly format?: 'date-time'
   readonly enum?: readonly string[]
   readonly const?: string
-  /** Nullable in a custom resource definition: some API servers store an empty string as null. */
+  /** Makes the string nullable in a custom resource definition, because some API servers store an empty string as null. */
   readonly mayBeEmpty?: true
 }
 
 export interface NumberSchema extends Annotations {
-  /** An integer without a maximum is at most `Number.MAX_SAFE_INTEGER`. */
+  /** The maximum of an `integer` defaults to `Number.MAX_SAFE_INTEGER`. */
   readonly type: 'integer' | 'number'
   readonly minimum?: number
   readonly maximum?: number
@@ -62,10 +62,11 @@ export interface ObjectSchema extends Annotations {
   readonly properties: Readonly<Record<string, Schema>>
   readonly required?: readonly string[]
   readonly minProperties?: 1
-  /** Fields that are only valid together with others. */
+  /** For each field, the other fields that must be set if it is set. */
   readonly dependentRequired?: Readonly<Record<string, readonly string[]>>
   /**
-   * What happens to a field that is not in `properties`. Absent in schemas of responses, which contain no other fields.
+   * What happens to fields that are not in `properties`. Absent in response schemas, because responses contain no other
+   * fields.
    */
   readonly unknownFields?: 'refuse' | 'ignore' | 'keep'
 }
@@ -101,7 +102,7 @@ type NonNull<S> = S extends { readonly const: infer C }
                     ? Readonly<Record<string, FromSchema<V>>>
                     : never
 
-/** The type of each field of an object schema; fields that are not required may be undefined. */
+/** The type of each field in an object schema. Fields that are not required may be undefined. */
 export type FieldsOf<S> = S extends { readonly properties: infer P; readonly required: readonly (infer R)[] }
   ? { readonly [K in keyof P]: K extends R ? FromSchema<P[K]> : FromSchema<P[K]> | undefined }
   : never

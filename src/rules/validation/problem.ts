@@ -1,10 +1,10 @@
-/** The result of checking an input: the checked value, or the first problem. Pure. */
+/** The result of checking an input: either the checked value or the first problem. Pure. */
 
-/** What is wrong with an input: the field, and a message that contains its value. */
+/** What is wrong with an input: the field, and a message that includes the field's value. */
 export interface Problem {
   /** Path of the field: `spec.standingBy`, `spec.template.spec.containers[0].command`. */
   readonly field: string
-  /** Follows the name of the field: "must be an integer ≥ 0, but is -1". */
+  /** Completes a sentence that starts with the field's name: "must be an integer ≥ 0, but is -1". */
   readonly message: string
 }
 
@@ -35,12 +35,12 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
 }
 
 function textOf(value: unknown): string {
-  // As JSON, NaN and Infinity would be null, and a bigint would throw.
+  // JSON.stringify would turn NaN and Infinity into null, and would throw for a bigint.
   if (typeof value === 'number' || typeof value === 'bigint') return String(value)
   try {
     return JSON.stringify(value) ?? typeof value
   } catch {
-    // Circular, nested too deeply, or not JSON.
+    // The value is circular, is nested too deeply, or cannot be represented as JSON.
     return Array.isArray(value) ? 'an array' : 'an object'
   }
 }

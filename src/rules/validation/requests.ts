@@ -1,4 +1,4 @@
-/** Validates and copies requests: builds, patches and allocations. Adds the checks that a schema cannot express. Pure. */
+/** Validates and copies requests for builds, patches and allocations. Adds the checks that a schema cannot express. Pure. */
 import type { AllocationRequest, BuildSpec, HealthLimits, PodTemplateSpec } from '../model/resources.js'
 import { allocationRequest } from '../schemas/allocation.js'
 import { buildInput, buildPatch, buildSpec } from '../schemas/build.js'
@@ -21,7 +21,7 @@ export const specFields: ReadonlySet<string> = new Set(Object.keys(buildSpec.pro
 
 export const defaultNamespace = 'default'
 
-/** Deeper than any real template, and shallow enough to serialize and hash without overflowing the stack. */
+/** More levels than any real template has, but few enough to serialize and hash without overflowing the stack. */
 const maxTemplateDepth = 64
 
 const checkBuildInput = compile(buildInput)
@@ -30,8 +30,8 @@ const checkAllocationRequest = compile(allocationRequest)
 const allocationFields = compileFields(allocationRequest)
 
 /**
- * Reads the body of a create. The result is a copy: later changes of the body do not affect it. Whether a backend can run
- * the template is checked by `checkForBackend`.
+ * Reads the body of a request to create a build. The result is a copy, so later changes to the body do not affect it. Does
+ * not check whether the backend can run the template; `checkForBackend` does.
  */
 export function readBuildInput(body: unknown): Checked<BuildInput> {
   const input = checkBuildInput(body)
@@ -59,7 +59,7 @@ function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
   }
 }
 
-/** The limits that are set. */
+/** Copies the limits that are set. */
 function limitsOf(health: HealthLimits): HealthLimits {
   const { firstHeartbeatSeconds, silenceSeconds, initializingSeconds, sessionSeconds, endLongSessions } = health
   return {
@@ -78,7 +78,7 @@ function readTemplate(template: PodTemplateSpec): Checked<PodTemplateSpec> {
     const copy: unknown = JSON.parse(JSON.stringify(template))
     if (isObject(copy) && !isDeeper(copy, maxTemplateDepth)) return valid(copy)
   } catch {
-    // Circular, too deep to serialize, or a bigint: reported below.
+    // The template is circular, too deep to serialize, or contains a bigint. This is reported below.
   }
   return invalid(
     'spec.template',
@@ -91,7 +91,7 @@ function isDeeper(value: unknown, levels: number): boolean {
   return levels === 0 || Object.values(value).some((part) => isDeeper(part, levels - 1))
 }
 
-/** Reads the body of a patch. Whether standingBy ≤ max holds afterwards is checked by `checkBounds`. */
+/** Reads the body of a patch. Does not check that standingBy ≤ max afterwards; `checkBounds` does. */
 export function readPatch(body: unknown): Checked<BuildPatch> {
   const patch = checkPatch(body)
   if (!patch.ok) return patch
@@ -99,7 +99,7 @@ export function readPatch(body: unknown): Checked<BuildPatch> {
   return valid({ ...(standingBy !== undefined && { standingBy }), ...(max !== undefined && { max }) })
 }
 
-/** Undefined when standingBy ≤ max. */
+/** Returns undefined if standingBy ≤ max. */
 export function checkBounds(standingBy: number, max: number, prefix: '' | 'spec.'): Refused | undefined {
   if (standingBy <= max) return undefined
   return invalid(
@@ -108,7 +108,7 @@ export function checkBounds(standingBy: number, max: number, prefix: '' | 'spec.
   )
 }
 
-/** Checks whether a backend can run the template, and returns the fields that it skips. */
+/** Checks whether a backend can run the template, and returns the fields that the backend skips. */
 export function checkForBackend(spec: BuildSpec, support: TemplateSupport): Checked<{ skipped: readonly string[] }> {
   return checkTemplate(spec.template, support, 'spec.template')
 }
@@ -116,7 +116,7 @@ export function checkForBackend(spec: BuildSpec, support: TemplateSupport): Chec
 /** Reads the body of an allocation. The result is a copy. */
 export function readAllocationRequest(body: unknown): Checked<AllocationRequest> {
   if (!isObject(body)) return checkAllocationRequest(body)
-  // Hot path of allocations: reading the fields in a loop would take 50 % longer.
+  // This is on the hot path of allocations: reading the fields in a loop would take 50 % longer.
   const { buildID, sessionID, sessionCookie, initialPlayers } = body
   const isValid =
     allocationFields.buildID(buildID) &&
@@ -125,7 +125,7 @@ export function readAllocationRequest(body: unknown): Checked<AllocationRequest>
     allocationFields.initialPlayers(initialPlayers)
   if (!isValid) return checkAllocationRequest(body)
   const players = initialPlayers && [...initialPlayers]
-  // Four literals, because spreading optional fields costs as much as the rest of this function.
+  // Four separate literals, because spreading optional fields would cost as much as the rest of this function.
   if (sessionCookie === undefined) {
     return valid(players === undefined ? { buildID, sessionID } : { buildID, sessionID, initialPlayers: players })
   }

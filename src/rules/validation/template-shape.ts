@@ -1,4 +1,7 @@
-/** Checks a template for what every backend requires: its schema, and unambiguous port names. Pure. */
+/**
+ * Checks what every backend requires of a template: that it matches the schema and that its port names are unambiguous.
+ * Pure.
+ */
 import { podTemplate } from '../schemas/pod-template.js'
 import { type Checked, invalid, isObject, type Refused, shown, valid } from './problem.js'
 import { compile } from './validator.js'
@@ -15,7 +18,7 @@ export interface TemplateShape {
 
 const check = compile(podTemplate)
 
-/** `field`: path of the template, for messages. */
+/** `field` is the path of the template, for messages. */
 export function checkShape(template: unknown, field: string): Checked<TemplateShape> {
   const checked = check(template, field)
   if (!checked.ok) return checked
@@ -28,7 +31,7 @@ export function checkShape(template: unknown, field: string): Checked<TemplateSh
   return problem ?? valid({ template: checked.value, pod, first, containerCount: containers.length })
 }
 
-/** A game looks up its ports by name, so two ports must not share a name. */
+/** A game looks up its ports by name, so two different port numbers must not share a name. */
 function checkPortNames(ports: readonly Fields[], at: string): Refused | undefined {
   const numbers = new Map<string, unknown>()
   return firstOf(ports, (port, i) => {
@@ -45,7 +48,7 @@ function checkPortNames(ports: readonly Fields[], at: string): Refused | undefin
   })
 }
 
-/** The first result of `check` that is not undefined. */
+/** Returns the first result of `check` that is not undefined. */
 export function firstOf<T, R>(items: readonly T[], check: (item: T, index: number) => R | undefined): R | undefined {
   for (const [i, item] of items.entries()) {
     const found = check(item, i)

@@ -1,8 +1,9 @@
 /**
  * Reads a PodTemplateSpec for the backends. Pure.
  *
- * Kubernetes gets the whole template; the other backends use its first container. A field that they do not support is
- * skipped and reported if it concerns only other backends, and rejected if ignoring it could change the game.
+ * The Kubernetes backend uses the whole template; the other backends use only its first container. A field that a backend
+ * does not support is skipped and reported if it concerns only other backends. It is rejected if ignoring it could change
+ * how the game runs.
  */
 import type { PodTemplateSpec } from '../model/resources.js'
 import { type Checked, invalid, isObject, type Refused, valid } from './problem.js'
@@ -18,13 +19,13 @@ import {
 } from './template-shape.js'
 
 /**
- * The fields that a backend supports. `pod`: the whole template. `container`: the grace period, and image, imagePullPolicy,
- * command, args, env, workingDir, ports and resources.limits of the first container. `process`: the same without image and
- * resources.
+ * Which fields a backend supports. `pod`: the whole template. `container`: the grace period, and the first container's
+ * image, imagePullPolicy, command, args, env, workingDir, ports and resources.limits. `process`: like `container`, but
+ * without the image and resource fields.
  */
 export type TemplateSupport = 'pod' | 'container' | 'process'
 
-/** The first container, as far as backends other than Kubernetes support it. */
+/** The fields of the first container that backends other than Kubernetes support. */
 export interface GameContainer {
   readonly name: string
   readonly image?: string
@@ -34,7 +35,7 @@ export interface GameContainer {
   readonly env: readonly { readonly name: string; readonly value: string }[]
   readonly workingDir?: string
   readonly ports: readonly { readonly name?: string; readonly containerPort: number; readonly protocol: string }[]
-  /** As written: `{ cpu: '500m', memory: '256Mi' }`. */
+  /** Unparsed, as in the template: `{ cpu: '500m', memory: '256Mi' }`. */
   readonly limits: Readonly<Record<string, string>>
 }
 
@@ -45,13 +46,13 @@ export interface CheckedTemplate {
 
 const defaultGraceSeconds = 30
 
-/** Grace period of servers of this template. Default: 30 s. */
+/** Returns the grace period of servers that run this template, in seconds. Default: 30. */
 export function graceSecondsOf(template: PodTemplateSpec): number {
   const seconds = objectAt(template, 'spec')['terminationGracePeriodSeconds']
   return typeof seconds === 'number' ? seconds : defaultGraceSeconds
 }
 
-/** The first container of a template that has passed `checkTemplate`. */
+/** Reads the first container of a template that has passed `checkTemplate`. */
 export function gameContainerOf(template: PodTemplateSpec): GameContainer {
   const containers = objectAt(template, 'spec')['containers']
   const first: unknown = Array.isArray(containers) ? containers[0] : undefined
@@ -85,7 +86,7 @@ function limitsOf(limits: Fields): Readonly<Record<string, string>> {
 }
 
 type Verdict = 'supported' | 'skipped'
-/** A field that is not in the table is rejected: an error is better than a game that behaves differently. */
+/** A field that is missing from the table is rejected, because an error is better than a game that behaves differently. */
 type Table = Readonly<Record<string, Verdict>>
 
 const topFields: Table = { metadata: 'skipped', spec: 'supported' }
@@ -139,7 +140,7 @@ const portFields: Table = {
 const resourceFields: Table = { limits: 'supported', requests: 'skipped' }
 const limitFields: Table = { cpu: 'supported', memory: 'supported', 'ephemeral-storage': 'skipped' }
 
-/** Checks a template for a backend. `field`: path of the template, for messages. */
+/** Checks whether a backend can run a template. `field` is the path of the template, for messages. */
 export function checkTemplate(template: unknown, support: TemplateSupport, field: string): Checked<CheckedTemplate> {
   const shape = checkShape(template, field)
   if (!shape.ok) return shape
@@ -180,7 +181,10 @@ function checkNeeds(container: Fields, support: 'container' | 'process', at: str
   return undefined
 }
 
-/** Collects skipped fields, and returns the first unsupported one. Empty values (`volumes: []`) have no effect. */
+/**
+ * Collects skipped fields, and returns the problem of the first unsupported one. Ignores empty values such as `volumes: []`,
+ * which have no effect.
+ */
 function classify(
   object: Fields,
   table: Table,

@@ -1,4 +1,7 @@
-/** Compiles schemas into functions that validate values. Pure. Compile at module load, not per request. */
+/**
+ * Compiles schemas into functions that validate values. Pure. Schemas should be compiled when a module loads, not for each
+ * request.
+ */
 import type {
   ArraySchema,
   FieldsOf,
@@ -10,17 +13,20 @@ import type {
 } from '../schemas/schema.js'
 import { type Checked, isObject, type Problem, shown, valid } from './problem.js'
 
-/** `root`: path of the value, for messages. Absent for a request body, whose fields are named without a prefix. */
+/** `root` is the path of the value, for messages. Omitted for a request body, whose fields are named without a prefix. */
 export type Validator<T> = (value: unknown, root?: string) => Checked<T>
 
-/** Returns the first problem of a value. Its field is relative to the value: `.spec.max`, or empty for the value itself. */
+/**
+ * Returns the first problem with a value. The problem's `field` is relative to the value: `.spec.max`, or empty for the
+ * value itself.
+ */
 type Check = (value: unknown) => Problem | undefined
 
 export function compile<const S extends Schema>(schema: S): Validator<FromSchema<S>> {
   const check = checkOf(schema)
   return (value, root) => {
     const problem = check(value)
-    // The check has just established this type, which TypeScript cannot infer.
+    // The check has just proved that the value has this type, which TypeScript cannot infer.
     if (problem === undefined) return valid(value as FromSchema<S>)
     return { ok: false, problem: { field: fieldAt(problem.field, root), message: problem.message } }
   }
@@ -28,7 +34,7 @@ export function compile<const S extends Schema>(schema: S): Validator<FromSchema
 
 type FieldGuards<S> = { readonly [K in keyof FieldsOf<S>]-?: (value: unknown) => value is FieldsOf<S>[K] }
 
-/** A type guard for each field of an object, for callers that cannot afford to read the fields in a loop. */
+/** Creates a type guard for each field of an object, for callers that cannot afford to read the fields in a loop. */
 export function compileFields<const S extends ObjectSchema>(schema: S): FieldGuards<S> {
   const { properties, required = [] } = schema
   const guards = Object.entries(properties).map(([name, part]) => {
@@ -156,7 +162,7 @@ function unknownFieldIn(value: Readonly<Record<string, unknown>>, { properties }
   return { field: `.${unknown}`, message: `is not allowed; allowed fields are ${Object.keys(properties).join(', ')}` }
 }
 
-/** Reports a field that another one requires, or that no field is set although one must be. */
+/** Reports a missing field that another field requires, or that no field is set although at least one must be. */
 function missingIn(value: Readonly<Record<string, unknown>>, schema: ObjectSchema): Problem | undefined {
   const { properties, dependentRequired, minProperties } = schema
   for (const name in dependentRequired) {
@@ -181,7 +187,7 @@ function mismatch(schema: Schema, value: unknown): Problem {
   }
 }
 
-/** What the value is, or how long it is if that is the problem. */
+/** Describes what the value is, or how long it is if its length is the problem. */
 function describeFound(schema: Schema, value: unknown): string {
   const isTooLong =
     schema.type === 'string' && typeof value === 'string' && value.length > (schema.maxLength ?? Infinity)

@@ -17,7 +17,7 @@ export const describeOnEngine: Describe =
 
 const lacking = await whatIsLacking()
 
-/** Tests that start their own engine, which requires root on Linux and the programs of an engine. */
+/** Tests that start their own engine, which requires root on Linux and the engine's programs. */
 export const describeOnOwnEngine: Describe =
   lacking === undefined ? describeOnEngine : leaveOut(`no engine can be started here: ${lacking}`)
 
@@ -30,7 +30,7 @@ function leaveOut(why: string): Describe {
     })
 }
 
-/** Undefined when the engine answers. */
+/** Returns undefined if the engine responds, otherwise the reason it does not. */
 async function askEngine(): Promise<string | undefined> {
   try {
     await docker.listContainers({ limit: 1, abortSignal: AbortSignal.timeout(10_000) })
@@ -40,7 +40,7 @@ async function askEngine(): Promise<string | undefined> {
   }
 }
 
-/** Undefined when nothing is missing. */
+/** Returns undefined if nothing is missing. */
 async function whatIsLacking(): Promise<string | undefined> {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'that needs root on Linux'
   const folders = (process.env['PATH'] ?? '').split(':')

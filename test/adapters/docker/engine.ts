@@ -1,4 +1,4 @@
-/** The Docker engine for tests: the one of DOCKER_HOST, or the local one. */
+/** The Docker engine used by the tests: the one in DOCKER_HOST, or the local one. */
 import Docker from 'dockerode'
 
 /** An image with a shell and Node. */
@@ -6,5 +6,5 @@ export const baseImage = 'node:20-slim'
 
 export const docker = new Docker()
 
-/** For the proxy; only a local engine has a socket. */
+/** The socket that the proxy connects to; only a local engine has one. */
 export const engineSocket = /^unix:\/\/(.+)$/.exec(process.env['DOCKER_HOST'] ?? '')?.[1] ?? '/var/run/docker.sock'

@@ -8,7 +8,7 @@ import Docker from 'dockerode'
 
 export type ProxyMode =
   | 'pass'
-  /** Accepts data but forwards nothing, also on open connections. */
+  /** Accepts data but forwards none, even on open connections. */
   | 'stall'
   /** Closes every connection. */
   | 'refuse'

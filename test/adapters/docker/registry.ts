@@ -1,4 +1,4 @@
-/** A minimal registry on loopback with one image, which can be slow and can refuse. */
+/** A minimal registry on loopback that serves one image. It can be made slow, and can reject requests. */
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'

@@ -107,7 +107,7 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
     await standingBy(fleet, 2)
     const ids = (await containersOf(fleetName, engine.docker)).map(({ Id }) => Id).toSorted()
     await engine.stop('SIGKILL')
-    // A session that has a server needs no engine.
+    // Finding a session that already has a server requires no engine.
     const [first] = allocations
     expect(await fleet.allocate({ buildID, sessionID: first?.SessionID ?? '' })).toEqual(first)
     await engine.start({ liveRestore: true })
@@ -120,7 +120,7 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
     }
     expect((await containersOf(fleetName, engine.docker)).map(({ Id }) => Id).toSorted()).toEqual(ids)
     expect(events.filter(({ type }) => type === 'ServerEnding')).toEqual([])
-    // Events arrive again.
+    // Events are received again.
     await engine.docker.getContainer(ids[0] ?? '').kill({ signal: 'SIGKILL' })
     await vi.waitFor(() => expect(events.map(({ type }) => type)).toContain('ServerEnding'), { timeout: 20_000 })
   })
@@ -145,9 +145,9 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
       await standingBy(fleet, 4)
       const { crashesCount, health } = (await fleet.builds.get('arena')).status
       expect({ crashesCount, health }).toEqual({ crashesCount: 0, health: 'Healthy' })
-      // Ended servers are removed after their replacements stand by.
+      // Exited servers are removed once their replacements are standing by.
       await vi.waitFor(async () => expect(await containersOf(fleetName, engine.docker)).toHaveLength(4), waitOptions)
-      // Its match has ended, so the session gets another server.
+      // The server's match has ended, so the session gets another server.
       await allocate(fleet, lost.SessionID)
     },
   )

@@ -41,7 +41,7 @@ export interface SecondEngineOptions {
 export async function secondEngine({ image, diskMb }: SecondEngineOptions): Promise<SecondEngine> {
   const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-dockerd-'))
   let number = (process.pid + count++) % 200
-  // A killed test run may have left one.
+  // A test run that was killed may have left a bridge behind.
   while (existsSync(`/sys/class/net/gk-test${number}`)) number = (number + 1) % 200
   const bridge = `gk-test${number}`
   const gateway = `172.31.${number}.1`
@@ -115,7 +115,7 @@ export async function secondEngine({ image, diskMb }: SecondEngineOptions): Prom
     async remove() {
       if (!daemon) await engine.start({ liveRestore: false })
       for (const { Id } of await docker.listContainers({ all: true })) {
-        // Some are already being removed.
+        // Some containers are already being removed.
         await docker
           .getContainer(Id)
           .remove({ force: true })
@@ -125,7 +125,7 @@ export async function secondEngine({ image, diskMb }: SecondEngineOptions): Prom
       await end(containerd, 'SIGTERM')
       await killRest()
       await run('ip', ['link', 'del', bridge])
-      // Left mounted by a killed daemon.
+      // A killed daemon may leave these mounted.
       const mounts = (await readFile('/proc/mounts', 'utf8')).split('\n').map((line) => line.split(' ')[1] ?? '')
       for (const mount of mounts.filter((path) => path.startsWith(directory)).toReversed())
         await run('umount', ['-l', mount])

@@ -15,7 +15,7 @@ import { installDefinitions } from './support/definitions.js'
 import { describeOnCluster } from './support/describe-on-cluster.js'
 import { hollowBuild, hollowPod } from './support/scale-fleet.js'
 
-/** Used only after failures: writes without a response, and conflicts. */
+/** Permissions used only after failures, such as conflicts and writes whose response was lost. */
 const inTrouble = ['get gameserverbuilds', 'get gameserverdetails', 'get gameservers', 'get pods', 'patch gameservers']
 
 interface Rule {
@@ -102,7 +102,7 @@ async function rightsOf(file: string): Promise<ReadonlySet<string>> {
   )
 }
 
-/** `PATCH /api/v1/namespaces/games/pods/a` is `patch pods`. */
+/** For example, maps `PATCH /api/v1/namespaces/games/pods/a` to `patch pods`. */
 function rightFor(call: string): string {
   const [method = '', target = ''] = call.split(' ')
   const { pathname, searchParams } = new URL(target, 'http://cluster')

@@ -1,4 +1,4 @@
-/** A large fleet on hollow nodes starts completely, and is then quiet. The benchmarks measure how fast. */
+/** A large fleet on hollow nodes starts completely and then makes few API calls. The benchmarks measure its speed. */
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
 import { defaultKubeConfig } from '../../../adapters/kubernetes/client/kube-config.js'
 import { clusterApi, kubectl, makeNamespace, removeNamespace } from './support/cluster.js'

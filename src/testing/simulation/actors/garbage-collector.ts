@@ -45,7 +45,7 @@ export class GarbageCollector {
   }
 }
 
-/** Deletes a server record behind the hosts' backs. The server becomes an orphan, which the fleet may terminate. */
+/** Deletes a server record directly in the store. The server becomes an orphan, which the fleet may terminate. */
 export function deleteServerRecord(
   { store, invariants }: Pick<SimulationContext, 'store' | 'invariants'>,
   server: Server,

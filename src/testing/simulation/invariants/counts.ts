@@ -69,7 +69,7 @@ export class Counts {
     this.#recount(build, servers)
   }
 
-  /** Counts no Terminating servers. Those include all servers left over from a deleted build with the same name. */
+  /** Ignores Terminating servers, which include any left over from a deleted build with the same name. */
   #recount({ status, metadata }: GameServerBuild, servers: readonly GameServer[]): void {
     const count = (state: string) => servers.filter((server) => server.status.state === state).length
     const { currentPending, currentInitializing, currentStandingBy, currentActive } = status

@@ -53,7 +53,7 @@ export class CrashedTemplates {
     this.#current = new Map(snapshot.builds.map(({ metadata, spec }) => [metadata.name, templateHash(spec)]))
     const updating = new Set(snapshot.builds.filter((build) => this.#isUpdating(build, snapshot)).map(nameOf))
     for (const [name, hash] of this.#templates) {
-      // The rolling update is over, or the build has another template: the trial ends.
+      // The trial ends if the rolling update is over or the build now has another template.
       if (!updating.has(name) || this.#current.get(name) !== hash) this.#templates.delete(name)
     }
   }

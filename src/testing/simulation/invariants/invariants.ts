@@ -1,4 +1,4 @@
-/** All invariants of a run. The run reports to it what happens and calls `check` after every step. */
+/** All invariants of a run. The run reports what happens to this object and calls `check` after every step. */
 import type { InstanceSpec } from '../../../contracts/backend.js'
 import type { FleetEvent } from '../../../contracts/events.js'
 import type { FleetLimits } from '../../../contracts/options.js'

@@ -135,7 +135,7 @@ export class Terminations {
         return game?.behavior === 'turns-unhealthy' || game?.behavior === 'flaky-health' ? undefined : 'it is healthy'
       case 'Replaced':
         return this.#runsCurrentSpec(instance, keyOf(build)) ? 'it runs the current spec' : undefined
-      // These terminations are not checked here.
+      // The truth of these reasons is not checked here.
       case 'ScaledDown':
       case 'Deleted':
       case 'BuildDeleted':

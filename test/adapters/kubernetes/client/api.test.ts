@@ -133,7 +133,7 @@ describe('an API call', () => {
       order.push(n)
     }
     await Promise.all(Array.from({ length: 150 }, (_, n) => call(n)))
-    // The first second's worth starts at once.
+    // The calls allowed in the first second start immediately.
     expect(performance.now() - begun).toBeGreaterThan(400)
     expect(most).toBe(4)
     expect(Math.max(...order.map((n, at) => Math.abs(n - at)))).toBeLessThanOrEqual(4)
@@ -148,7 +148,7 @@ describe('an API call', () => {
     await clock.advance(999)
     expect(over).toBe(0)
     await clock.advance(1)
-    // No further time passes.
+    // The clock does not advance any further.
     const errors = await Promise.all(calls)
     expect(errors.map(({ code }) => code)).toEqual(errors.map(() => 'unavailable'))
     expect(errors.map(({ message }) => message)).toEqual(errors.map(() => expect.stringContaining('within 1 s')))

@@ -106,7 +106,7 @@ describe('a Lease that is deleted', () => {
     const first = host('first')
     await until('the first leads', () => first.leads)
     const { answer } = server
-    // Between its read and its write.
+    // Another host creates the Lease between this host's read and write.
     server.answer = (request, response, url) => {
       if (request.method === 'POST') {
         const metadata = { name: 'fleet', resourceVersion: String(++state.revision) }
@@ -117,7 +117,7 @@ describe('a Lease that is deleted', () => {
       answer(request, response, url)
     }
     remove()
-    // Its next check; its own lease lasts longer.
+    // Advances to the host's next check; its own lease lasts longer.
     await clock.advance(leaseMs / 4)
     await until('it no longer leads', () => !first.leads)
   })
@@ -133,7 +133,7 @@ describe('a Lease that is deleted', () => {
   })
 
   it('does not delay the first host of a new fleet', async () => {
-    // Time stands still.
+    // The clock does not advance.
     const { host } = await scene(virtualClock())
     const first = host('first', () => Promise.resolve(false))
     await until('it leads', () => first.leads)

@@ -91,10 +91,10 @@ describe('a new leader', () => {
       await backend.list()
       return lists() === before
     }
-    // Like /healthz of a host that does not lead.
+    // This is what /healthz does on a host that is not the leader.
     await backend.probe?.({})
     await until('pods are followed', listsAreQuiet)
-    // Pods that the leader has created meanwhile are not reported.
+    // Pods that the leader has created in the meantime are not reported.
     cluster.listed = [podAt(150)]
     const fleet = await lead()
     expect((await fleet.servers.get(ref)).status).toMatchObject({ state: 'Active', health: 'Healthy' })

@@ -285,7 +285,7 @@ describeOnCluster('the API server', () => {
   )
 })
 
-/** Of builds, servers and details: spec and status. */
+/** The spec and status schemas of builds, servers and details. */
 async function schemas(): Promise<readonly unknown[]> {
   const documents = parseAllDocuments(await definitionsText()).map((document): unknown => document.toJS())
   return documents.map((document) => at(document, 'spec.versions.0.schema.openAPIV3Schema.properties'))

@@ -16,7 +16,7 @@ describeOnCluster('a fleet managed with kubectl', () => {
     api.close()
   })
 
-  /** A fleet in a namespace of its own. */
+  /** A fleet in its own namespace. */
   async function scene(options?: Parameters<typeof openFleet>[2]) {
     const namespace = await makeNamespace(api, namespaceName())
     namespaces.push(namespace)

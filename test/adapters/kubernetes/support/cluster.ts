@@ -1,4 +1,4 @@
-/** The Kubernetes cluster for tests, always the one of KUBECONFIG. */
+/** The Kubernetes cluster used by the tests: always the one in KUBECONFIG. */
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -20,7 +20,7 @@ export async function kubectl(...args: readonly string[]): Promise<string> {
   return stdout
 }
 
-/** The same with standard input. */
+/** Runs kubectl with this standard input. */
 export async function kubectlWith(input: string, ...args: readonly string[]): Promise<string> {
   const running = run('kubectl', args, { maxBuffer: 64 * 1024 * 1024 })
   running.child.stdin?.end(input)
@@ -36,7 +36,7 @@ export function namespaceName(): string {
 export async function makeNamespace(api: KubernetesApi, name = namespaceName()): Promise<string> {
   const body = { apiVersion: 'v1', kind: 'Namespace', metadata: { name } }
   await api.request({ what: 'create a namespace', method: 'POST', path: '/api/v1/namespaces', body })
-  // Pods are rejected without it.
+  // Pods are rejected until the default service account exists.
   const path = `/api/v1/namespaces/${name}/serviceaccounts/default`
   for (let attempt = 1; ; attempt++) {
     try {
@@ -49,7 +49,7 @@ export async function makeNamespace(api: KubernetesApi, name = namespaceName()):
   }
 }
 
-/** Does not wait for its pods to be gone. */
+/** Does not wait until the namespace's pods are deleted. */
 export async function removeNamespace(api: KubernetesApi, name: string): Promise<void> {
   await api.request({ what: 'delete a namespace', method: 'DELETE', path: `/api/v1/namespaces/${name}` })
 }

@@ -22,7 +22,7 @@ export function leaveOut(why: string): Describe {
     })
 }
 
-/** Why there is no cluster; undefined when there is one. */
+/** Returns the reason that there is no cluster, or undefined if there is one. */
 async function askCluster(): Promise<string | undefined> {
   if (process.env['KUBECONFIG'] === undefined) return 'KUBECONFIG is not set'
   try {

@@ -1,4 +1,4 @@
-/** An HTTP server in place of an API server, for rare behaviour of real ones. Each test defines the responses. */
+/** An HTTP server that stands in for an API server, to reproduce rare behaviour. Each test defines the responses. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'

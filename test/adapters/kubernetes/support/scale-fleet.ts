@@ -25,7 +25,7 @@ function words(text: string): readonly string[] {
   return text.split(/\s+/).filter((word) => word !== '')
 }
 
-/** Without grace period: the pods never ran, and hollow nodes report terminations slowly. */
+/** Uses no grace period: the pods never ran, and hollow nodes are slow to report terminations. */
 export async function removePods(api: KubernetesApi, namespace: string): Promise<void> {
   const path = pathOf(pods, { namespace })
   const body = { gracePeriodSeconds: 0, propagationPolicy: 'Background' }
@@ -40,7 +40,7 @@ export async function removePods(api: KubernetesApi, namespace: string): Promise
   }
 }
 
-/** The games of successive fleets: a game outlives the host that started it. */
+/** The games of successive fleets; they keep running when the host that started them stops. */
 export class HollowGames {
   readonly #ids = new Map<string, string>()
   readonly #running = new Set<string>()
@@ -103,7 +103,7 @@ export function hollowBuild(namespace: string, size: number) {
   }
 }
 
-/** The same pod without a fleet. */
+/** A pod like a server's, created without a fleet. */
 export function hollowPod(metadata: Ref, hostPort: number): object {
   return { metadata, spec: podSpec({ containerPort: 7777, hostPort }) }
 }
@@ -117,7 +117,7 @@ function podSpec(port: { readonly containerPort: number; readonly hostPort?: num
   }
 }
 
-/** Resolves when this many more servers are standing by. */
+/** Resolves once this many more servers are standing by. */
 export function standingBy(fleet: Fleet, count: number): Promise<void> {
   return new Promise((resolve) => {
     const ready = new Set<string>()

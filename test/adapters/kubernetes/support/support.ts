@@ -30,7 +30,7 @@ export interface OpenedBackend extends Backend {
 
 const opened = new Set<Backend>()
 
-/** After all tests of a file, since they run concurrently. Their pods are deleted with the namespace. */
+/** Call after all tests in a file, because they run concurrently. Their pods are deleted with the namespace. */
 export async function closeAll(): Promise<void> {
   await Promise.all([...opened].map((backend) => backend.close()))
 }
@@ -84,7 +84,7 @@ export async function linesOf(lines: AsyncIterable<string>): Promise<readonly st
 
 const answerMs = 10_000
 
-/** What a game answers to a line over TCP. */
+/** Sends a line over TCP and returns the game's answer. */
 export async function sayTcp(host: string, port: number, line: string): Promise<string> {
   const socket = connect({ port, host, signal: AbortSignal.timeout(answerMs) })
   try {
@@ -99,7 +99,7 @@ export async function sayTcp(host: string, port: number, line: string): Promise<
   }
 }
 
-/** The same over UDP. */
+/** Sends a line over UDP and returns the game's answer. */
 export async function sayUdp(host: string, port: number, line: string): Promise<string> {
   const socket = createSocket('udp4')
   try {
