@@ -168,7 +168,7 @@ export class Containers {
       await api.remove(id, false, options)
     } catch (error) {
       // The container was started after all, or another client is removing it: the next list shows which.
-      logger.debug({ err: error, container: id }, 'removing a container that was never started failed')
+      logger.debug({ err: error, container: id }, 'cannot remove a container that was never started')
     }
     this.forget(listed)
     return undefined

@@ -11,7 +11,7 @@ export interface ServerScript {
   readonly autoReady?: boolean
   /** The server exits with this code, as soon as it is running or `exitsAfterMs` later. */
   readonly exitsWith?: number
-  /** Delay of the exit. Default 0. Needs a clock. */
+  /** Delay before the server exits. Default 0. Requires a clock. */
   readonly exitsAfterMs?: number
   /** The server fails to start, for this reason, like a server whose command does not exist. */
   readonly cannotStart?: string

@@ -12,7 +12,7 @@ import { type Rival, RivalLeases } from './rival-leases.js'
 export interface CandidateDependencies extends OwnLeaseDependencies {
   /** Allows writes only while this host holds the lease. */
   readonly fence?: WriteFence
-  /** Whether any object exists that only a leader can have created. Default: none exists. */
+  /** Resolves to true if an object exists that only a leader creates: a leader has run before. Default: false. */
   readonly hasRun?: (signal: AbortSignal) => Promise<boolean>
 }
 

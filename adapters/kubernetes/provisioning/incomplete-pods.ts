@@ -87,10 +87,14 @@ export class IncompletePods {
       })
     } catch (error) {
       const status = statusOf(error)
-      // For 404 or 409, the pod was deleted or replaced by another one.
+      // 404 or 409 means that the pod has already been deleted or replaced.
       if (status !== 404 && status !== 409) {
         this.#removing.delete(podUid)
-        return this.#warn(snapshot, 'cannot remove a pod without SDK secret; will retry with the next list', error)
+        return this.#warn(
+          snapshot,
+          'cannot delete a pod whose SDK secret is missing; will retry at the next list',
+          error,
+        )
       }
     }
     await pods.untilGone(snapshot, timeoutMs)
